@@ -98,7 +98,7 @@ first-hour:
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:
 	command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
-	for target in lookup_answer enqueue_line configuration; do
+	for target in lookup_answer enqueue_line account_lines configuration; do
 	  cargo +nightly fuzz run "$$target" -- -max_total_time=$${SECONDS_EACH:-60}
 	done
 

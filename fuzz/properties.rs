@@ -4,11 +4,14 @@
 use std::path::Path;
 
 use twitter_updater::config::Settings;
-use twitter_updater::ingest::Tweets;
+use twitter_updater::ingest::{NamedLines, Tweets};
 use twitter_updater::model::account::Account;
 use twitter_updater::model::post::TweetId;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::lookup::Strangers;
 use twitter_updater::providers::lookup::{LookupError, Outcome};
+use twitter_updater::providers::named::Named;
+use twitter_updater::providers::registry::{account_of, accounts as accounts_of};
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::{bluesky, mastodon, twitter_v1, x_v2};
 
@@ -117,6 +120,33 @@ pub fn enqueue_line(file: &[u8], chunk: usize) {
         assert!(tweets.bytes() <= file.len() as u64);
     };
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(read);
+}
+
+/// A file of accounts, each line to each network's reader.
+pub fn account_lines(file: &[u8], chunk: usize) {
+    let instance = Provider::Mastodon("social".to_owned());
+    for of in [Provider::Twitter, Provider::X, instance, Provider::Bluesky] {
+        let read = async {
+            let source = tokio::io::BufReader::with_capacity(chunk.max(1), file);
+            let mut lines = NamedLines::new(source, account_of(&of));
+            let last = file.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+            while let Some(line) = lines.next().await.expect("memory can be read") {
+                assert!((1..=last).contains(&line.line), "line {} of {last}", line.line);
+                match line.named {
+                    Ok(Named::Id(id)) => assert!((accounts_of(&of).date_of)(&id).is_ok(), "{of} has no id {id:?}"),
+                    Ok(Named::Handle(handle)) => {
+                        is_a_message(&handle);
+                        assert!(!handle.starts_with('@') && !handle.contains(char::is_whitespace), "{handle:?}");
+                        // Written as a handle, it is read as that again.
+                        let again = account_of(&of)(&format!("@{handle}"));
+                        assert_eq!(again, Ok(Named::Handle(handle)), "{of}");
+                    }
+                    Err(why) => is_about_a_tweet(&why),
+                }
+            }
+        };
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(read);
+    }
 }
 
 /// A configuration file.

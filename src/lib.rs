@@ -17,7 +17,8 @@
 //! - [`app`] — the command line ([`app::cli`], a file per subcommand), the wiring, one harness for all roles, the demo
 //! - [`ops`] — page, metrics and probes; reports for people ([`ops::report`]); dead posts ([`ops::dead`])
 //! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::registry`] has a line
-//!   for each kind; [`pipelines::refresh`] is their machine (request, judge, save, promote), [`pipelines::posts`] the first;
+//!   for each kind; [`pipelines::refresh`] is their machine (request, judge, save, promote), [`pipelines::posts`] the first,
+//!   [`pipelines::profiles`] those of accounts;
 //!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens, [`pipelines::media`] fetches files
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
 //! - [`simulator`] — a faithful fake API, a folder per network

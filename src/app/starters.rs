@@ -36,7 +36,7 @@ pub fn starter(
 /// The file of a queue cannot be opened.
 pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
-    for kind in one.kind.fans_out_to() {
+    for kind in one.kind.fans_out_to(&shared.in_force.load().settings) {
         let id = PipelineId::items(&one.id.provider, kind);
         let Some(Monitored { items, schedule, namespace, .. }) = all.iter().find(|other| other.items.id == id) else {
             tracing::info!(namespace = %one.id, target = %id, "no such pipeline in the settings: nothing is fanned out to it");

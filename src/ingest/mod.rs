@@ -22,6 +22,7 @@ mod first;
 mod http;
 mod incoming;
 mod lines;
+mod named;
 mod progress;
 mod rebuild;
 mod refresh;
@@ -38,6 +39,7 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::first::{First, Pace};
 pub use self::http::{Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
+pub use self::named::{NamedLine, NamedLines};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
@@ -345,7 +347,9 @@ impl Starter {
         if !sooner.is_empty() {
             self.queue.promote(sooner).await?;
         }
-        let _ = later;
+        if !later.is_empty() {
+            self.queue.postpone(later).await?;
+        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::model::account::Account;
 use crate::model::post::Tweet;
 use crate::model::provider::Provider;
 use crate::providers::bluesky::{self, Bluesky, BlueskyOptions};
+use crate::providers::handles::Handles;
 use crate::providers::http::{HttpClient, HttpOptions};
 use crate::providers::lookup::{Api, Lookup, LookupError};
 use crate::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
@@ -70,6 +71,19 @@ pub fn open_provider(settings: &Settings, provider: &Provider) -> Result<(Arc<dy
 /// # Errors
 /// As [`open_lookup`].
 pub fn open_accounts(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Lookup<Account>>> {
+    Ok(match open(settings, provider)? {
+        Client::Twitter(twitter) => Arc::new(twitter_v1::account::Accounts(twitter)),
+        Client::X(x) => Arc::new(x_v2::account::Accounts(x)),
+        Client::Mastodon(instance) => Arc::new(mastodon::account::Accounts(instance)),
+        Client::Bluesky(bluesky) => Arc::new(bluesky::account::Accounts(bluesky)),
+    })
+}
+
+/// The accounts of that provider by their handles.
+///
+/// # Errors
+/// As [`open_lookup`].
+pub fn open_handles(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Handles>> {
     Ok(match open(settings, provider)? {
         Client::Twitter(twitter) => Arc::new(twitter_v1::account::Accounts(twitter)),
         Client::X(x) => Arc::new(x_v2::account::Accounts(x)),

@@ -4,6 +4,7 @@
 //! [`posts`] was the first, and [`profiles`] of accounts and [`media`] follow from them. [`timelines`] are polled, [`streams`] are listened to.
 
 pub mod apis;
+pub mod handles;
 pub mod kind;
 pub mod media;
 pub mod posts;

@@ -74,8 +74,14 @@ impl PipelineKind for Posts {
         registry::date_of(&of.provider)(id)
     }
 
-    fn fans_out_to(&self) -> &'static [&'static str] {
-        &[PROFILES, MEDIA]
+    fn fans_out_to(&self, settings: &Settings) -> &'static [&'static str] {
+        let from_posts = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
+        match (from_posts, settings.media.collect) {
+            (true, true) => &[PROFILES, MEDIA],
+            (true, false) => &[PROFILES],
+            (false, true) => &[MEDIA],
+            (false, false) => &[],
+        }
     }
 
     fn parse(&self, of: &PipelineId) -> Parse {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::model::account::Account;
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
 /// The ids of a call: each id once, in the order asked; `None` if there are none.
@@ -88,6 +89,28 @@ pub fn with_id<'a, O: Deserialize<'a>, T>(
     match id(&object) {
         Ok(id) => (Some(id.clone()), make(&object, id)),
         Err(why) => (None, Err(why)),
+    }
+}
+
+/// A handle as it is compared: networks tell no two apart that differ in capitals alone.
+#[must_use]
+pub fn folded(handle: &str) -> String {
+    handle.to_ascii_lowercase()
+}
+
+/// Handles as they are compared, in the order asked.
+#[must_use]
+pub fn all_folded(handles: &[String]) -> Vec<String> {
+    handles.iter().map(|handle| folded(handle)).collect()
+}
+
+/// A reader of accounts that answers each with its [folded] handle in place of its id.
+pub fn by_handle(
+    read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
+) -> impl Fn(&str) -> (Option<String>, Result<Account, String>) {
+    move |raw| {
+        let account = read(raw).1;
+        (account.as_ref().ok().and_then(|account| account.handle.as_deref()).map(folded), account)
     }
 }
 

@@ -231,6 +231,11 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
+    /// The keys under which an id is counted where reads are charged: one for each read that it costs.
+    fn reads(&self, id: &str) -> Vec<String> {
+        vec![id.to_owned()]
+    }
+
     /// Returns true if each version of an edited post has an id of its own, so that an old id answers an old version.
     fn versions_have_ids(&self) -> bool {
         false

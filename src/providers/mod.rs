@@ -3,11 +3,13 @@
 pub mod asked;
 pub mod auth;
 pub mod bluesky;
+pub mod handles;
 pub mod http;
 pub mod limits;
 pub mod lookup;
 pub mod mastodon;
 pub mod metered;
+pub mod named;
 pub mod registry;
 pub mod scalar;
 pub mod since;

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::bluesky::timeline::BlueskyApi;
 use super::mastodon::timeline::MastodonApi;
+use super::named::AccountOf;
 use super::source::{Source, SourceKind, Written, read, words};
 use super::twitter_v1::timeline::TwitterApi;
 use super::x_v2::Fields;
@@ -95,6 +96,26 @@ pub fn people(of: &Provider) -> fn(&str) -> Vec<Person> {
         Provider::X => x_v2::people::people,
         Provider::Mastodon(_) => mastodon::people::people,
         Provider::Bluesky => bluesky::people::people,
+    }
+}
+
+/// Reads an account of the provider from a line of a file: an id, a handle or an address.
+///
+/// ```
+/// # use twitter_updater::providers::named::Named;
+/// # use twitter_updater::providers::registry::account_of;
+/// # use twitter_updater::model::provider::Provider;
+/// let read = account_of(&Provider::X);
+/// assert_eq!(read("12"), Ok(Named::Id("12".to_owned())));
+/// assert_eq!(read("https://x.com/jack/status/20"), Ok(Named::Handle("jack".to_owned())));
+/// assert!(read("https://bsky.app/profile/bsky.app").is_err());
+/// ```
+#[must_use]
+pub fn account_of(of: &Provider) -> AccountOf {
+    match of {
+        Provider::Twitter | Provider::X => twitter_v1::named::account_of,
+        Provider::Mastodon(_) => mastodon::named::account_of,
+        Provider::Bluesky => bluesky::named::account_of,
     }
 }
 

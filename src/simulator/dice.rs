@@ -11,3 +11,8 @@ pub fn mix(mut x: u64) -> u64 {
 pub fn unit(x: u64) -> f64 {
     (x >> 11) as f64 / (1u64 << 53) as f64
 }
+
+/// A number for one choice (`salt`) about one account in one slot of time.
+pub fn draw(seed: u64, salt: u64, account: u64, slot: i64) -> u64 {
+    mix(mix(mix(seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ account) ^ slot.unsigned_abs())
+}

@@ -129,13 +129,15 @@ impl Fault {
     }
 }
 
-/// The calls that a fault affects. In JSON: `"lookup"`, `"token"`, `"stream"`.
+/// The calls that a fault affects. In JSON: `"lookup"`, `"accounts"`, `"token"`, `"stream"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
     /// The lookup, whosever it is.
     #[default]
     Lookup,
+    /// The lookup of accounts, whosever it is, of one or many. What is about tweets does not concern it.
+    Accounts,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
     /// A stream's connection, v1.1's or v2's. What is about tweets does not concern it.

@@ -15,16 +15,19 @@
 //! | `GET /2/users/me`, `/2/usage/tweets` | who calls, and what was charged |
 //! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens, ids or times; a search is of 7 days, and behind |
 //! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]` |
-//! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/api/v1/accounts/{id}`, `/accounts/verify_credentials` | the instance, who calls, and accounts |
+//! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/accounts/verify_credentials` | the instance, and who calls |
+//! | `GET /api/v1/accounts`, `/api/v1/accounts/{id}`, `/api/v1/accounts/lookup` | accounts of the instance: `id[]`, `acct` |
 //! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
 //! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession`, `POST …createSession` |
+//! | `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile` | accounts of Bluesky: `actors`, `actor`, DIDs or handles |
 //! | `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts` | Bluesky's timelines; a search wants a token for its cursor |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
-//! Reading order: [`World`] decides which tweets exist, `text` and `render` write them, [`Replay`] serves recorded ones instead.
+//! Reading order: [`World`] decides which tweets exist, [`People`] what accounts are, `timeline` which posts they write; `text`
+//! and `render` write them, [`Replay`] serves recorded ones instead.
 //! `gate` admits a `call` (`signature` checks OAuth 1.0a), `windows` limits it, [`faults`] and `faulty` spoil it. `twitter_v1`,
 //! `x_v2`, `mastodon` and `bluesky` hold what one provider alone has: its `dialect`, timelines and users. `dialect` names the
 //! providers, `answers` picks the words of each, `api` lists the endpoints and has what they share.
@@ -33,6 +36,7 @@
 
 mod answers;
 mod api;
+mod bits;
 mod bluesky;
 mod call;
 mod dialect;
@@ -42,10 +46,12 @@ mod faulty;
 mod gate;
 mod mastodon;
 mod options;
+mod people;
 mod render;
 mod reply;
 mod signature;
 mod text;
+mod timeline;
 mod twitter_v1;
 mod windows;
 mod world;
@@ -65,13 +71,15 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::answers::id_of;
 use self::api::Api;
-use self::api::timelines::Network;
-pub use self::api::{Counters, StreamCounts, TimelinePost};
+pub use self::api::{Counters, StreamCounts};
 pub use self::bluesky::dialect::bluesky_uri;
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::Standing;
 pub use self::mastodon::dialect::mastodon_id;
 pub use self::options::{SimulatedCredential, SimulatedKeys, SimulatorOptions};
+pub use self::people::{MOST_ACCOUNTS, People, Person, ScriptedChange};
+use self::timeline::Network;
+pub use self::timeline::TimelinePost;
 pub use self::twitter_v1::replay::Replay;
 pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, Version, World};
@@ -214,6 +222,13 @@ impl Running {
     #[must_use]
     pub fn world(&self) -> &World {
         &self.api.world
+    }
+
+    /// The simulated accounts: what the truth is of them. They live by the simulated API's clock, which is this machine's and
+    /// [`SimulatorOptions::clock_skew`].
+    #[must_use]
+    pub fn people(&self) -> &People {
+        self.api.world.people()
     }
 
     /// The recorded tweets it serves, when it replays.

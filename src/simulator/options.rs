@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use super::text::AUTHORS;
 use crate::base::clock::Millis;
 
 /// The options of the simulator: `[simulator]`, and others for tests.
@@ -100,10 +101,31 @@ pub struct SimulatorOptions {
     /// The rules of v2's stream: each is a timeline's target.
     #[serde(skip)]
     pub stream_rules: Vec<String>,
+    /// The number of accounts, up to 1,048,576. The first 32,768 write the posts.
+    #[serde(skip)]
+    pub accounts: u64,
+    /// The mean time between two changes of an account's profile; zero: accounts never change.
+    #[serde(skip)]
+    pub account_changes: Duration,
+    /// The share of accounts, 0 to 0.5, that are suspended or deactivated at a time.
+    #[serde(skip)]
+    pub accounts_gone: f64,
+    /// The mean time for which an account is away.
+    #[serde(skip)]
+    pub account_away: Duration,
+    /// The share of absences, 0 to 1, that are for good: the account is deleted.
+    #[serde(skip)]
+    pub accounts_deleted: f64,
+    /// The moment from which on accounts change and are away, ms since the epoch: simulators that are to agree have the same.
+    #[serde(skip)]
+    pub accounts_since: Millis,
     /// Count the lookups of every single id (memory grows with the ids).
     #[serde(skip)]
     pub count_ids: bool,
 }
+
+/// 2026-01-01T00:00:00Z, in ms since the epoch.
+const ACCOUNTS_SINCE: Millis = 1_767_225_600_000;
 
 impl Default for SimulatorOptions {
     fn default() -> Self {
@@ -141,6 +163,12 @@ impl Default for SimulatorOptions {
             keep_alive: Duration::from_secs(30),
             x_keep_alive: Duration::from_secs(20),
             stream_rules: vec!["rust lang".to_owned()],
+            accounts: AUTHORS,
+            account_changes: Duration::ZERO,
+            accounts_gone: 0.0,
+            account_away: Duration::from_secs(86_400),
+            accounts_deleted: 0.0,
+            accounts_since: ACCOUNTS_SINCE,
             count_ids: false,
         }
     }

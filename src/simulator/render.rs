@@ -9,7 +9,7 @@ use time::macros::format_description;
 
 use super::call::Call;
 use super::dice::mix;
-use super::text::{Text, screen_name, user_id};
+use super::text::{Text, screen_name};
 use super::world::{Salt, SimulatedTweet, World};
 use super::x_v2::dialect::Fields;
 use crate::base::clock::Millis;
@@ -86,31 +86,6 @@ pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
         Some(original) => Text::retweet(original.author, world.dice(original.id, Salt::Text)),
         None => Text::of(world.dice(tweet.id, Salt::Text)),
     }
-}
-
-/// When an account was opened, in ms since the epoch: from 2007 to 2010.
-pub fn opened(author: u64) -> Millis {
-    1_167_609_600_000 + (mix(user_id(author)) % 100_000_000) as Millis * 1_000
-}
-
-/// Followers of an account, before any post of it won some;
-pub fn followers(author: u64) -> u64 {
-    mix(user_id(author)) % 50_000
-}
-
-/// whom it follows,
-pub fn friends(author: u64) -> u64 {
-    (mix(user_id(author)) >> 16) % 5_000
-}
-
-/// the lists that it is on,
-pub fn lists(author: u64) -> u64 {
-    (mix(user_id(author)) >> 32) % 100
-}
-
-/// and what it has posted.
-pub fn posts(author: u64) -> u64 {
-    (mix(user_id(author)) >> 24) % 90_000
 }
 
 pub fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {

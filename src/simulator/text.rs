@@ -48,8 +48,11 @@ const WORDS: [&str; 40] = [
 ];
 const MARKS: [&str; 8] = ["😋", "🚀", "❤️", "👩‍💻", "&amp;", "…", "&lt;3", "\"quoted\""];
 const TAGS: [&str; 6] = ["rustlang", "Breaking", "öffentlich", "東京", "MondayMood", "opendata"];
-const FIRST: [&str; 10] = ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
-const SECOND: [&str; 10] = ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
+/// The first part of a handle,
+pub const FIRST: [&str; 10] = ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
+/// and the second.
+pub const SECOND: [&str; 10] =
+    ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
 
 /// Simulated authors.
 pub const AUTHORS: u64 = 1 << 15;
@@ -153,22 +156,33 @@ pub const NOBODY: [&str; 2] = ["404", "nobody"];
 
 /// The author with an id, if there is one.
 pub fn author_with(id: u64) -> Option<u64> {
-    let author = match id.checked_sub(10_007) {
+    number_with(id).filter(|number| *number < AUTHORS)
+}
+
+/// The number of the account with an id; only the first ones write posts.
+pub fn number_with(id: u64) -> Option<u64> {
+    let number = match id.checked_sub(10_007) {
         None => id + EARLY.start - 1,
         Some(above) => above / 7_919,
     };
-    (author < AUTHORS && user_id(author) == id).then_some(author)
+    (user_id(number) == id).then_some(number)
 }
 
 /// The author with a handle, in capitals or not, if there is one.
 pub fn author_named(handle: &str) -> Option<u64> {
+    number_named(handle).filter(|number| *number < AUTHORS)
+}
+
+/// The number of the account whose first handle it is.
+pub fn number_named(handle: &str) -> Option<u64> {
     let handle = handle.to_ascii_lowercase();
     let digits = handle.trim_start_matches(|c: char| !c.is_ascii_digit());
     let place = |names: &[&str], is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
     let first = place(&FIRST, &|name| handle.starts_with(name))? as u64;
     let second = place(&SECOND, &|name| handle.trim_end_matches(digits).ends_with(name))? as u64;
-    let author = digits.parse::<u64>().ok().filter(|number| *number < AUTHORS)? * 100 + second * 10 + first;
-    (author < AUTHORS && screen_name(author) == handle).then_some(author)
+    let hundreds = digits.parse::<u64>().ok().filter(|number| *number < 1 << 32)?;
+    let number = hundreds * 100 + second * 10 + first;
+    (screen_name(number) == handle).then_some(number)
 }
 
 #[cfg(test)]

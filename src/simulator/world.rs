@@ -1,9 +1,11 @@
 //! The simulated tweets: each a function of the seed, its id and the time, so that two runs, or two
 //! simulators, agree without storing anything, and a test can ask what the truth was.
 
+use super::bits::{SEQUENCE, SEQUENCE_BITS, author_of};
 use super::dice::{mix, unit};
 use super::options::SimulatorOptions;
-use super::text::AUTHORS;
+use super::people::People;
+use super::timeline::Timelines;
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
 
@@ -23,24 +25,6 @@ const MOST: f64 = 300_000.0;
 /// Followers that a tweet brings in the end: two a second when it is an hour old, one in 5 minutes after a day.
 const FOLLOWERS_WON: f64 = 50_000.0;
 
-/// The bits of an id that name its author: so a timeline of one user can be made of ids.
-pub(super) const AUTHOR: u64 = AUTHORS - 1;
-
-/// An odd factor, and its inverse modulo the number of authors: neighbouring ids have authors far apart.
-const SPREAD: u64 = 0x5bd5;
-const GATHER: u64 = inverse(SPREAD);
-
-const fn inverse(odd: u64) -> u64 {
-    // Newton's steps: each doubles the bits that are right, from three.
-    let mut inverse = odd;
-    let mut step = 0;
-    while step < 4 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
-        step += 1;
-    }
-    inverse
-}
-
 /// A deleted tweet was deleted at a random age with this mean, or was never there (half and half).
 const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
 
@@ -56,11 +40,6 @@ pub(super) const EDITABLE_MS: Millis = 3_600_000;
 /// The least time between two edits, in ms.
 const EDIT_PAUSE_MS: Millis = 30_000;
 
-/// An id has 22 bits below its time. Of the id of a later version the upper three are the number of the edit; those of a
-/// first version are 0.
-const SEQUENCE_BITS: u32 = 19;
-pub(super) const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
-
 /// The settings of the simulated tweets.
 #[derive(Debug, Clone)]
 pub struct World {
@@ -70,6 +49,8 @@ pub struct World {
     retweet_share: f64,
     edited_share: f64,
     growth_ms: f64,
+    people: People,
+    timelines: Timelines,
 }
 
 /// One simulated tweet at one moment.
@@ -109,7 +90,19 @@ impl World {
             retweet_share: options.retweet_share,
             edited_share: options.edited_share,
             growth_ms: clock::millis(options.growth).max(1) as f64,
+            people: People::new(options),
+            timelines: Timelines::new(options),
         }
+    }
+
+    /// The simulated accounts.
+    #[must_use]
+    pub fn people(&self) -> &People {
+        &self.people
+    }
+
+    pub(super) fn timelines(&self) -> &Timelines {
+        &self.timelines
     }
 
     /// The tweet at `now` (ms since the epoch), or `None` when it is not there: not made yet, deleted by
@@ -195,24 +188,15 @@ impl World {
         (1..=edit).map(pause).sum()
     }
 
-    /// Who wrote what has this id.
-    fn author(&self, id: TweetId) -> u64 {
-        (id.get() ^ mix(self.seed)).wrapping_mul(SPREAD) & AUTHOR
-    }
-
-    /// The bits of [`AUTHOR`] in the ids of what an author writes.
-    pub(super) fn author_bits(&self, author: u64) -> u64 {
-        (author.wrapping_mul(GATHER) ^ mix(self.seed)) & AUTHOR
-    }
-
     fn is_retweet(&self, id: TweetId) -> bool {
         self.unit(id, Salt::Retweet) < self.retweet_share
     }
 
     /// Followers that a tweet made then has brought its author by `now`, both in ms since the epoch. Real objects
-    /// change, too, nearly whenever they are asked for, if only by their author's counts.
+    /// change, too, nearly whenever they are asked for, if only by their author's counts. Accounts that change have counts
+    /// that move on their own.
     pub(super) fn followers_won(&self, made: Millis, now: Millis) -> u64 {
-        (FOLLOWERS_WON * self.grown(made, now)) as u64
+        if self.people.change() { 0 } else { (FOLLOWERS_WON * self.grown(made, now)) as u64 }
     }
 
     /// A number that looks random and depends on the seed and the id alone.
@@ -251,7 +235,7 @@ impl World {
         SimulatedTweet {
             id,
             created_at: made,
-            author: self.author(id),
+            author: author_of(self.seed, id.get()),
             // Rounding down a product of a constant and a growing share never goes back.
             retweet_count: (retweets * grown) as i64,
             favorite_count: (likes * grown) as i64,

@@ -253,6 +253,18 @@ fn of_lines_to_enqueue() {
 }
 
 #[test]
+fn of_lines_of_accounts() {
+    let handles =
+        "# friends\nusername,since\n12\n@12\n@ann, x\n\"bea\";2\n'cat' # canary\nann@social.example\n@a.b\n".to_owned();
+    let addresses = "https://x.com/ann/status/20?s=1\ntwitter.com/#!/ann\ntwitter.com/intent/user?user_id=12\nx.com/i/user/12\n\
+                     https://social.example/@ann@other.example\nhttps://bücher.example:80/users/ann%40a\n1,46E+18\n\
+                     https://bsky.app/profile/ann.bsky.social/post/3l6oveex3ii2l\nat://did:plc:z72i7hdynmk6r22z27h6tvur/a\n";
+    let json = "{\"screen_name\":\n\"canary\"}\n[\"ann\",\n1]\n".to_owned();
+    let files: Vec<_> = [handles, addresses.to_owned(), json].map(String::into_bytes).into();
+    holds(&files, properties::account_lines);
+}
+
+#[test]
 fn of_a_configuration() {
     let secrets = format!(
         "[queue.redis]\nurl = \"redis://me:{CANARY}@localhost:6379/1\"\n\

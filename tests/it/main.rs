@@ -8,6 +8,7 @@ mod cli;
 mod credentials;
 mod faults;
 mod fuzz;
+mod handles;
 mod http;
 mod humanize;
 mod ingest;

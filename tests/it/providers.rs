@@ -5,6 +5,7 @@ mod accounts;
 mod all;
 mod bluesky;
 mod contract;
+mod handles;
 mod mastodon;
 mod pipelines;
 pub mod recorded;

@@ -23,8 +23,8 @@ use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
     Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
     Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place,
-    Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled, Verdict,
-    Workers, suspect_limit, worker_of,
+    Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled,
+    Verdict, Workers, suspect_limit, worker_of,
 };
 
 use self::figures::*;
@@ -141,6 +141,7 @@ contract!(
     random_commands_leave_each_id_in_one_place,
     large_batches_work,
     the_delayed_move_and_are_due_no_later,
+    a_postpone_makes_the_delayed_due_later_and_nothing_else,
     the_leased_are_noted_and_take_the_earlier_due,
     each_way_out_of_a_lease_takes_or_deletes_the_note,
     a_note_outlives_a_lease_that_ran_out,

@@ -1,7 +1,9 @@
 //! The simulated Twitter: tweets that can be foretold, Twitter's limits, and every fault on demand.
 
+mod accounts;
 mod addresses;
 mod callers;
+mod people;
 mod timelines;
 mod x_v2;
 

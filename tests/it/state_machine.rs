@@ -15,8 +15,8 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tokio::runtime::Runtime;
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Job, Lane, NewJob, Order, Place, Promoted, Queue, RedisQueue,
-    Scheduled, Settled, Stats, Verdict,
+    Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Job, Lane, NewJob, Order, Place, Postponed, Promoted, Queue,
+    RedisQueue, Scheduled, Settled, Stats, Verdict,
 };
 
 use crate::support::queue_model::{Claimed, QueueModel};
@@ -32,6 +32,7 @@ enum Command {
     /// Ids, each with its lane and its delay.
     Schedule(Vec<(usize, usize, Delay)>),
     Promote(Vec<(usize, usize, Delay)>),
+    Postpone(Vec<(usize, usize, Delay)>),
     Forget(Vec<usize>),
     /// Due times out of bounds; `patient`: with a slack longer than an hour's lease.
     Mend {
@@ -108,6 +109,7 @@ enum Answer {
     None,
     Scheduled(Vec<Scheduled>),
     Promoted(Vec<Promoted>),
+    Postponed(Vec<Postponed>),
     Mended(u64),
     /// Ids with their lanes and deliveries, most urgent first; sorted, when they had been claimed before.
     Batch(Vec<(String, String, u32)>),
@@ -308,10 +310,11 @@ impl ReferenceStateMachine for Reference {
             dies,
             early,
         });
-        let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.prop_map(Command::Promote));
+        let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.clone().prop_map(Command::Promote));
+        let postpone = jobs.prop_map(Command::Postpone);
         let mend = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Mend { patient, limit });
         if state.claims.is_empty() {
-            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => mend].boxed();
+            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => postpone, 1 => mend].boxed();
         }
         let forget =
             prop::collection::btree_set(0..IDS, 1..3).prop_map(|ids| Command::Forget(ids.into_iter().collect()));
@@ -323,7 +326,7 @@ impl ReferenceStateMachine for Reference {
         let pause = prop::bool::weighted(0.3).prop_map(Command::Pause);
         prop_oneof![
             6 => schedule, 10 => claim, 4 => again, 10 => settle, 4 => release, 2 => pause,
-            6 => promote, 1 => forget, 2 => mend,
+            6 => promote, 4 => postpone, 1 => forget, 2 => mend,
         ]
         .boxed()
     }
@@ -334,6 +337,7 @@ impl ReferenceStateMachine for Reference {
             Command::ClaimAgain { .. } | Command::Settle { .. } | Command::Release { .. } => !state.claims.is_empty(),
             Command::Schedule(_)
             | Command::Promote(_)
+            | Command::Postpone(_)
             | Command::Forget(_)
             | Command::Mend { .. }
             | Command::Pause(_) => true,
@@ -350,6 +354,10 @@ impl ReferenceStateMachine for Reference {
             Command::Promote(ids) => {
                 let answers = new_jobs(ids).iter().map(|job| state.model.promote(state.now, job)).collect();
                 state.answer = Answer::Promoted(answers);
+            }
+            Command::Postpone(ids) => {
+                let answers = new_jobs(ids).iter().map(|job| state.model.postpone(state.now, job)).collect();
+                state.answer = Answer::Postponed(answers);
             }
             Command::Forget(ids) => {
                 ids.iter().for_each(|number| state.model.forget(&id(*number)));
@@ -428,6 +436,7 @@ impl Real {
     async fn apply(&mut self, reference: &Reference, command: &Command) -> Answer {
         match command {
             Command::Schedule(ids) => Answer::Scheduled(self.queue.schedule(&new_jobs(ids)).await.unwrap()),
+            Command::Postpone(ids) => Answer::Postponed(self.queue.postpone(&new_jobs(ids)).await.unwrap()),
             Command::Promote(ids) => Answer::Promoted(self.queue.promote(&new_jobs(ids)).await.unwrap()),
             Command::Forget(ids) => {
                 let ids: Vec<String> = ids.iter().map(|number| id(*number)).collect();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use super::{Options, exit, write_answer};
+use super::{Options, accounts, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::reload::Reloadable;
@@ -21,7 +21,7 @@ const REFUSALS_TOLD: u64 = 50;
 /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts are in data.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  twitter-updater enqueue --accounts handles.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts are in data.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
 )]
 pub(super) struct Arguments {
     /// The file; - for standard input.
@@ -37,6 +37,10 @@ pub(super) struct Arguments {
     /// Only schedule: do not record the tweets in the store first.
     #[arg(long)]
     no_store: bool,
+    /// The file names accounts, whose profiles are collected: ids, handles or addresses, one a line. Handles are resolved
+    /// by calls.
+    #[arg(long, conflicts_with_all = ["first", "once", "no_store"])]
+    accounts: bool,
     /// Print the summary as one JSON object.
     #[arg(long)]
     json: bool,
@@ -52,6 +56,9 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
+        if self.accounts {
+            return accounts::enqueue(&start, &self.file, self.json).await;
+        }
         let summary = self.enqueue(&start.settings, &start.pipeline()?, &start.stop).await?;
         write_answer(self.json, &summary, &summary.to_string())?;
         Ok(if summary.is_clean() { 0 } else { exit::INPUT })

@@ -15,13 +15,13 @@ use crate::ops::export::{Export, Format};
 use crate::pipelines::kind::Registered;
 use crate::store::export::Wanted;
 
-/// Write collected data to a file: posts, metrics, changes, ways, unavailable, ids, raw.
+/// Write collected data to a file: posts, metrics, changes, accounts, ways, unavailable, ids, raw.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them).
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts.
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
@@ -51,7 +51,7 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        let pipeline = start.pipeline()?;
+        let pipeline = start.pipeline_with(&self.table)?;
         let export = self.export(&start.settings, &pipeline).await?;
         let display = ProgressDisplay::new(&self.table, None);
         let progress = |rows| display.show_count(rows, "rows");

@@ -3,6 +3,7 @@
 //! Each file holds the arguments of its subcommand, the help texts, and a `run` that does the work. Code shared by
 //! several subcommands is here and in `start.rs`, such as the argument of the roles (`Listen`).
 
+mod accounts;
 mod check;
 mod completions;
 mod credentials;

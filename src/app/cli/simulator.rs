@@ -2,19 +2,21 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::{Options, write_line};
+use super::{Options, duration, write_line};
 use crate::config::Settings;
+use crate::ingest::Moment;
 use crate::model::provider::Provider;
 use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
-use crate::simulator::{self, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+use crate::simulator::{self, MOST_ACCOUNTS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 /// Serve a simulated API of each network: set twitter.api to the printed address.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/"
+    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d"
 )]
 pub(super) struct Arguments {
     /// The address; port 0 takes a free port.
@@ -23,6 +25,50 @@ pub(super) struct Arguments {
     /// Serve only the recorded tweets in this folder's JSON files.
     #[arg(long, value_name = "FOLDER")]
     replay: Option<PathBuf>,
+    #[command(flatten)]
+    accounts: Accounts,
+}
+
+/// The lives of the simulated accounts. By default they never change.
+#[derive(Debug, clap::Args)]
+struct Accounts {
+    /// Accounts that can be looked up; the first 32,768 write the posts. [default: 32768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_ACCOUNTS))]
+    accounts: Option<u64>,
+    /// The mean time between two changes of an account's profile; its counts move, too.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    account_changes: Option<Duration>,
+    /// The share of accounts, 0 to 0.5, that are suspended or deactivated at a time.
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 0.5))]
+    accounts_gone: Option<f64>,
+    /// The mean time for which an account is away. [default: 1day]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    account_away: Option<Duration>,
+    /// The share of absences, 0 to 1, that are for good: the account is deleted.
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    accounts_deleted: Option<f64>,
+    /// The time from which on accounts change and are away: 2h (ago), or 2026-01-31T08:00:00Z. [default: 2026-01-01T00:00:00Z]
+    #[arg(long, value_name = "TIME")]
+    accounts_since: Option<Moment>,
+}
+
+impl Accounts {
+    fn over(self, options: SimulatorOptions) -> SimulatorOptions {
+        SimulatorOptions {
+            accounts: self.accounts.unwrap_or(options.accounts),
+            account_changes: self.account_changes.unwrap_or(options.account_changes),
+            accounts_gone: self.accounts_gone.unwrap_or(options.accounts_gone),
+            account_away: self.account_away.unwrap_or(options.account_away),
+            accounts_deleted: self.accounts_deleted.unwrap_or(options.accounts_deleted),
+            accounts_since: self.accounts_since.map_or(options.accounts_since, |Moment(at)| at),
+            ..options
+        }
+    }
+}
+
+fn share(text: &str, most: f64) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=most).contains(share));
+    share.ok_or_else(|| format!("write a number from 0 to {most}"))
 }
 
 impl Arguments {
@@ -30,7 +76,7 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let settings = &start.settings;
-        let options = SimulatorOptions { replay: self.replay, ..settings.simulator.clone() };
+        let options = SimulatorOptions { replay: self.replay, ..self.accounts.over(settings.simulator.clone()) };
         let options = if options.check_credentials { only_known(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
         // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.

@@ -127,6 +127,21 @@ impl Start {
         }
     }
 
+    /// The same; where its items have no table of that name and none was given, the pipeline of that provider whose items
+    /// have one.
+    ///
+    /// # Errors
+    /// As [`Start::pipeline`].
+    pub fn pipeline_with(&self, table: &str) -> Result<Registered, BadConfig> {
+        let named = self.pipeline()?;
+        if self.options.pipeline.is_some() || named.table(table).is_some() {
+            return Ok(named);
+        }
+        let all = self.registry.pipelines(&self.settings)?;
+        let other = all.into_iter().find(|of| of.id.provider == named.id.provider && of.table(table).is_some());
+        Ok(other.unwrap_or(named))
+    }
+
     /// The pipeline given by `--pipeline`; by default all that call an API: those of the settings, and the polled
     /// timelines.
     ///

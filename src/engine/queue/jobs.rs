@@ -48,6 +48,21 @@ pub enum Promoted {
     Absent,
 }
 
+/// The effect of [`Jobs::postpone`] on a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Postponed {
+    /// It was delayed, and due sooner. Now it is in the given lane, due when requested.
+    Moved,
+    /// It was delayed, and is due then or later already; unchanged.
+    Kept,
+    /// A worker has it right now; unchanged: what that settles counts.
+    Leased,
+    /// Dead; unchanged.
+    Dead,
+    /// Not in the queue; nothing was changed.
+    Absent,
+}
+
 /// A job as claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -219,6 +234,11 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// release take the noted lane and the earlier of both dues, and delete the note in the same step; Finish, Bury and
     /// [`Jobs::forget`] delete it. A settle that lost its fence leaves it, and so does the claim of an expired lease.
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>>;
+
+    /// Makes delayed jobs due later, each in one step, in the given lane: what their next claim was for is known already.
+    /// Answers in the order given; up to 1,000 jobs are one step together. The ids are distinct. What is leased stays, with
+    /// the note of a [promote](Jobs::promote), if there is one.
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>>;
 
     /// Takes a batch, if one is ready.
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim>;

@@ -79,8 +79,8 @@ pub use self::inbox::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR};
 pub use self::inspection::{Buried, Inspection, LaneStats, Place, Sample, Stats, WorkerStats};
 pub(crate) use self::jobs::check_ids;
 pub use self::jobs::{
-    Adopted, Batch, Claim, ClaimRequest, Fence, Job, Jobs, MAX_ID_BYTES, NewJob, Promoted, Scheduled, Settled, Verdict,
-    check_id, rank, suspect_limit, worker_of,
+    Adopted, Batch, Claim, ClaimRequest, Fence, Job, Jobs, MAX_ID_BYTES, NewJob, Postponed, Promoted, Scheduled,
+    Settled, Verdict, check_id, rank, suspect_limit, worker_of,
 };
 pub use self::minutes::{HOUR_MS, HOURS_KEPT, Hour, LaneDue, MINUTE_MS, MINUTES_KEPT, Minute, joined};
 pub use self::redis::RedisQueue;

@@ -17,8 +17,8 @@ use redis::{Cmd, RedisWrite, Script, ToRedisArgs};
 use self::words::DueWord;
 use super::keys::{self, Keys};
 use super::{
-    Adopted, Batch, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, Promoted,
-    QueueError, Result, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
+    Adopted, Batch, Claim, ClaimRequest, Due, Fence, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, Postponed,
+    Promoted, QueueError, Result, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
 };
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime};
@@ -264,6 +264,10 @@ impl Jobs for RedisQueue {
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
         promote::promote(self, jobs).await
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>> {
+        promote::postpone(self, jobs).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {

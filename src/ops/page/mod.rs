@@ -18,6 +18,7 @@
 //! HTML is made here and nowhere else: the script puts what `/events` sends into place and knows no figures.
 //! Without it the page shows everything once.
 
+mod account;
 mod assets;
 mod chart;
 mod dead;
@@ -27,6 +28,7 @@ mod front;
 mod guesses;
 mod hands;
 mod ids;
+mod item;
 mod layout;
 mod media;
 mod original;

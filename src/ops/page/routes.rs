@@ -46,6 +46,12 @@ impl Routes {
         self.to(&format!("/tweet?id={}", escaped(id)))
     }
 
+    /// The page of an item of another namespace; `None` where that is not shown here.
+    pub(super) fn to_item(&self, namespace: &str, id: &str) -> Option<String> {
+        let (_, root) = self.all.iter().find(|(name, _)| name == namespace)?;
+        Some(format!("{root}/tweet?id={}", escaped(id)))
+    }
+
     /// That section of the front page, with so much of the past.
     pub(super) fn to_range(&self, range: &str, section: &str) -> String {
         self.to(&format!("/?range={range}#{section}"))

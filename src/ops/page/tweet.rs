@@ -12,18 +12,19 @@ use maud::{Markup, html};
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::account;
 use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::ids::PostId;
+use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::original;
 use super::pages::Page;
-use super::words::{self, date, error, plain, relative, time};
+use super::words::{self, date, error, plain, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{figure, grouped, one_line};
-use crate::engine::queue::Place;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::{Bound, Known, Schedule};
-use crate::model::post::{Metrics, TweetState};
+use crate::model::post::Metrics;
 use crate::ops::dead::{Dead, Whereabouts};
 use crate::ops::freshness::corrected;
 use crate::store::{MetricsAt, StoredTweet};
@@ -79,6 +80,9 @@ pub(super) fn no_post(why: &str) -> Markup {
 /// `GET /tweet?id=`
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
+    if account::is_of_accounts(page.whole.queue.namespace()) {
+        return account::show(&page, asked).await;
+    }
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {
         let (routes, title, asked, now) = (&page.routes, title.to_owned(), asked.clone(), clock::wall_ms());
         Document { routes, title, here: "", at: now, now, events, asked, content }.answer(status)
@@ -136,18 +140,6 @@ impl Page {
     }
 }
 
-/// The newest object, as the network sent it.
-fn object(raw: &str) -> Markup {
-    let (text, is_cut) = original::indented(raw);
-    html! {
-        details #object {
-            summary { "Newest object, as the network sent it" }
-            pre #object-box tabindex="0" role="region" aria-label="Newest object" { (text) @if is_cut { "…" } }
-            @if is_cut { p.lead { "the beginning of " (grouped(raw.len() as u64)) " bytes" } }
-        }
-    }
-}
-
 impl Seen {
     /// When it was looked at, ms since the epoch.
     pub(super) fn at(&self) -> Millis {
@@ -161,7 +153,7 @@ impl Seen {
             section.panel #tweet aria-labelledby="tweet-name" {
                 div {
                     h1 #tweet-name { "Tweet " (self.id.as_str()) }
-                    p #place { (self.place()) }
+                    p #place { (place(&self.whereabouts, self.now)) }
                     @if let Some(address) = &self.address {
                         p {
                             a #original href=(address.as_str()) rel="noreferrer noopener" {
@@ -182,35 +174,6 @@ impl Seen {
                     }
                 }
                 @if let Some(stored) = stored { (self.counts(stored)) }
-            }
-        }
-    }
-
-    fn place(&self) -> Markup {
-        let stored = self.whereabouts.stored.as_ref();
-        let places = &self.whereabouts.places;
-        html! {
-            @for (at, place) in places.iter().enumerate() {
-                @if at > 0 { "; and " }
-                @match place {
-                    Place::Delayed { lane, due } if *due > self.now => {
-                        "delayed in the lane " (lane) ", due " (relative(*due, self.now, "late"))
-                    }
-                    Place::Delayed { lane, due } => { "due in the lane " (lane) ", " (relative(*due, self.now, "late")) }
-                    Place::Leased { fence, by } => {
-                        "leased" @if let Some(worker) = by { " by " (one_line(worker)) } "; the lease ends " (relative(*fence, self.now, "ago"))
-                    }
-                    Place::Dead { at, reason } => { "dead, buried " (relative(*at, self.now, "ago")) ": " (one_line(reason)) }
-                }
-            }
-            @if places.is_empty() {
-                @match stored.map(|stored| (stored.state, &stored.reason)) {
-                    Some((TweetState::Ended, _)) => "ended: its life is over, it is not updated any more",
-                    Some((TweetState::Dead, why)) => {
-                        "dead, as the store has it" @if let Some(why) = why { ": " (one_line(why)) }
-                    }
-                    _ => "in no place of the queue; `twitter-updater rebuild` puts it back",
-                }
             }
         }
     }

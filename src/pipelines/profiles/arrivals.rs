@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::base::clock::Millis;
+use crate::engine::lane::Lane;
 use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
@@ -47,8 +48,6 @@ impl Receiver for Arrivals {
         let first: BTreeSet<&str> =
             mentions.iter().filter(|mention| mention.is_first).map(|mention| mention.id.as_str()).collect();
         let mut received = Received { schedule: starter.record_ids(first).await?, ..Received::default() };
-        self.store.record_sightings(&self.namespace, &sightings(mentions)).await?;
-
         let mut arrivals = BTreeMap::<&str, Arrival<'_>>::new();
         for mention in mentions.iter().filter(|mention| mention.object.is_some() || mention.acted_at.is_some()) {
             let arrival = arrivals.entry(&mention.id).or_default();
@@ -77,6 +76,8 @@ impl Receiver for Arrivals {
         let due: Vec<(String, Millis)> = woken.iter().map(|(job, at)| (job.id.clone(), *at)).collect();
         self.store.promote(&self.namespace, &due).await?;
         received.promote.extend(woken.into_iter().map(|(job, _)| job));
+        // Last, since they tell who was silent: what is cut off before comes again.
+        self.store.record_sightings(&self.namespace, &sightings(mentions)).await?;
         Ok(received)
     }
 }
@@ -90,7 +91,8 @@ impl Arrivals {
         signs: &Signs,
         received: &mut Received,
     ) -> Option<Observation<Account>> {
-        let mention = arrival.newest.filter(|mention| is_wanted(signs, mention.answered_at))?;
+        let is_news = |at| is_wanted(signs, at) || arrival.wakes(schedule, signs, at);
+        let mention = arrival.newest.filter(|mention| is_news(mention.answered_at))?;
         let account = (self.parse)(mention.object.as_deref()?).ok()?;
         // An author that is shown by names and picture alone is no answer.
         if account.id != mention.id || account.counts.followers.is_none() {
@@ -101,19 +103,21 @@ impl Arrivals {
             [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at].into_iter().flatten().max();
         let activity = Activity { last: last.or(Some(at)), quiet_from: None };
         let (lane, delay) = schedule.next(&Known { activity, ..Known::new(&mention.id, account.created_at) }, at)?;
-        let job = NewJob { id: mention.id.clone(), lane, due: Due::At(at.saturating_add(delay)) };
-        match (signs.checked_at, signs.state) {
-            (None, _) => received.schedule.replace(&job),
-            (Some(_), TweetState::Live) => received.postpone.push(job),
-            // It is back.
-            (Some(_), _) => received.promote.push(job),
+        let due = at.saturating_add(delay);
+        let job = NewJob { id: mention.id.clone(), lane, due: Due::At(due) };
+        let is_later = signs.state == TweetState::Live && signs.next_due <= Some(due);
+        match signs.checked_at {
+            None => received.schedule.replace(&job),
+            Some(_) if is_later => received.postpone.push(job),
+            // It is back, or awake.
+            Some(_) => received.promote.push(job),
         }
         Some(Observation {
             id: mention.id.clone(),
             answered_at: at,
             seen: Seen::Found(account),
             state: TweetState::Live,
-            next_due: Some(at.saturating_add(delay)),
+            next_due: Some(due),
             follow: None,
             forget: false,
             recent: None,
@@ -130,17 +134,33 @@ fn is_wanted(signs: &Signs, at: Millis) -> bool {
     }
 }
 
-/// An account that has just posted and was looked up as a silent one is looked up now; its job, and that moment.
+impl Arrival<'_> {
+    /// Returns true if it has just posted and is looked up as a silent one; `at` is when that was found, ms since the epoch.
+    fn wakes(&self, schedule: &dyn Schedule, signs: &Signs, at: Millis) -> bool {
+        let (Some(posted), Some(checked), Some(due)) = (self.posted_at, signs.checked_at, signs.next_due) else {
+            return false;
+        };
+        let was = schedule.lane_of(due.saturating_sub(checked));
+        let longer = was.zip(awake(schedule, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
+        longer && signs.active_at.is_none_or(|active| active < posted)
+    }
+}
+
+/// The lane of an account that posted then and was found at `at`, ms since the epoch.
+fn awake(schedule: &dyn Schedule, posted: Millis, at: Millis) -> Option<Lane> {
+    let activity = Activity { last: Some(posted), quiet_from: None };
+    schedule.next(&Known { activity, ..Known::default() }, at).map(|(lane, _)| lane)
+}
+
+/// An account that has just posted and was looked up as a silent one is looked up now; its job, and that moment. So is one
+/// that the store has as overdue: the queue may not have heard of it.
 fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs) -> Option<(NewJob, Millis)> {
-    let (posted, checked, due) = (arrival.posted_at?, signs.checked_at?, signs.next_due?);
+    let (posted, due) = (arrival.posted_at?, signs.next_due?);
     let at = arrival.newest.map_or(posted, |mention| mention.answered_at);
-    let activity = |last| Activity { last: Some(last), quiet_from: None };
-    let lane =
-        |last| schedule.next(&Known { activity: activity(last), ..Known::new(id, None) }, at).map(|(lane, _)| lane);
-    let (awake, was) = (lane(posted)?, schedule.lane_of(due.saturating_sub(checked))?);
-    let was_silent = signs.active_at.is_none_or(|active| active < posted) && was.patience > awake.patience;
-    let job = NewJob { id: id.to_owned(), lane: awake, due: Due::At(at) };
-    (was_silent && due > at && signs.state == TweetState::Live).then_some((job, at))
+    let lane = awake(schedule, posted, at)?;
+    let is_due = due <= at && signs.checked_at.is_some_and(|checked| checked < posted);
+    let job = NewJob { id: id.to_owned(), lane, due: Due::At(at) };
+    (signs.state == TweetState::Live && (is_due || arrival.wakes(schedule, signs, at))).then_some((job, at))
 }
 
 /// Posts with their authors.

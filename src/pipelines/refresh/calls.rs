@@ -347,10 +347,10 @@ impl<T: Item> Calls<'_, T> {
         permit: Permit,
         requested: &mut Requested<T>,
     ) -> Option<(Part, Permit)> {
-        let ids = requested.ids(&part.jobs);
-        let granted = match self.credentials.reserve(&permit, &ids).await {
+        let reads: Vec<Vec<String>> = requested.ids(&part.jobs).iter().map(|id| self.lookup.reads(id)).collect();
+        let granted = match self.credentials.reserve(&permit, &reads.concat()).await {
             Ok(None) => return Some((part, permit)),
-            Ok(Some(granted)) => granted,
+            Ok(Some(granted)) => self.whole(&permit, &reads, &granted).await,
             Err(error) => {
                 // Not counted is not asked for.
                 self.credentials.give_back(permit).await;
@@ -369,6 +369,21 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
+    /// Ids all of whose reads were granted; reads of the others are taken back.
+    async fn whole(&self, permit: &Permit, reads: &[Vec<String>], granted: &[bool]) -> Vec<bool> {
+        let (mut rest, mut whole, mut unread) = (granted, Vec::with_capacity(reads.len()), Vec::new());
+        for of in reads {
+            let (own, others) = rest.split_at(of.len());
+            rest = others;
+            whole.push(!own.contains(&false));
+            if own.contains(&false) {
+                unread.extend(of.iter().zip(own).filter(|(_, granted)| **granted).map(|(read, _)| read.clone()));
+            }
+        }
+        self.credentials.charge(permit, &ChargedReads { unread, edited: Vec::new() }).await;
+        whole
+    }
+
     /// One call, with what is counted and logged of it.
     async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
         let counters = &self.metrics.counters;
@@ -385,7 +400,8 @@ impl<T: Item> Calls<'_, T> {
             answer
         };
         let told = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
-            let charged = charged(&ids, answer);
+            let mut charged = charged(&ids, answer);
+            charged.unread = charged.unread.iter().flat_map(|id| self.lookup.reads(id)).collect();
             match answer {
                 Ok(answer) => {
                     self.suspicions.others_answered.store(true, Ordering::Relaxed);

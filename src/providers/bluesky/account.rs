@@ -1,4 +1,4 @@
-//! `app.bsky.actor.getProfiles`: up to 25 accounts a call.
+//! `app.bsky.actor.getProfiles`: up to 25 accounts a call, by DID or by handle.
 //!
 //! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out in silence. A view leaves out
 //! what its owner has not set. Nothing tells when an account last posted; its number of posts does that it did.
@@ -16,8 +16,9 @@ use super::{Bluesky, errors, refused, views};
 use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
-use crate::providers::asked::{batch, share, with_id};
+use crate::providers::asked::{all_folded, batch, by_handle, share, with_id};
 use crate::providers::auth;
+use crate::providers::handles::Handles;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -27,7 +28,7 @@ pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 25, charge: Charge::PerCall, endpoint: "getProfiles" };
 
 /// The handle of an account whose own does not lead back to it, for as long as that lasts.
-const NO_HANDLE: &str = "handle.invalid";
+pub const NO_HANDLE: &str = "handle.invalid";
 
 /// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
@@ -44,12 +45,35 @@ impl Lookup<Account> for Accounts {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        self.ask(ids, credential, read_account).await
+    }
+}
+
+#[async_trait]
+impl Handles for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        self.ask(&all_folded(handles), credential, by_handle(read_account)).await
+    }
+}
+
+impl Accounts {
+    /// One call for accounts by DIDs or handles; the reader answers each account by what was asked.
+    async fn ask(
+        &self,
+        asked: &[String],
+        credential: &Credential,
+        read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
+    ) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(asked, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
         let mut address = self.0.accounts.clone();
-        address.query_pairs_mut().extend_pairs(batch.into_iter().map(|did| ("actors", did)));
+        address.query_pairs_mut().extend_pairs(batch.into_iter().map(|actor| ("actors", actor)));
         let reply = auth::get(&self.0.http, address, credential).await?;
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(errors::quota(&reply), |body| read(body, ids))
+        reply.answer(errors::quota(&reply), |body| read_as(body, asked, read))
     }
 }
 
@@ -69,8 +93,16 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
+    read_as(body, ids, read_account)
+}
+
+fn read_as(
+    body: &[u8],
+    asked: &[String],
+    read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
+) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     let body = object(body)?;
-    Ok(share(ids, views(&body, "profiles", |body| body.profiles)?, read_account))
+    Ok(share(asked, views(&body, "profiles", |body| body.profiles)?, read))
 }
 
 /// Reads one profile view, also the author in a post view, which has neither counts nor a description.

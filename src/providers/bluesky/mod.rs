@@ -11,6 +11,7 @@
 pub mod account;
 pub mod errors;
 pub mod media;
+pub mod named;
 pub mod people;
 pub mod post;
 pub mod timeline;

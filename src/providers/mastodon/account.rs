@@ -1,4 +1,5 @@
-//! `GET /api/v1/accounts?id[]=`: up to 40 accounts a call from 4.3 on, and one (`GET /api/v1/accounts/{id}`) before.
+//! `GET /api/v1/accounts?id[]=`: up to 40 accounts a call from 4.3 on, and one (`GET /api/v1/accounts/{id}`) before. By handle
+//! one a call, `GET /api/v1/accounts/lookup?acct=`, from 3.4 on: `user`, or `user@server` of an account that the instance knows.
 //!
 //! An id is the instance's own, also of accounts of other servers, of which the instance may know little. Deleted and unknown
 //! accounts are left out, or a 404. Suspended ones are returned since 3.3, emptied; before, they are a 410. The stored
@@ -16,8 +17,10 @@ use super::{Calls, Mastodon, answered, check_id, errors, refused};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
-use crate::providers::asked::{batch, with_id};
+use crate::providers::asked::{all_folded, batch, folded, with_id};
 use crate::providers::auth;
+use crate::providers::handles::Handles;
+use crate::providers::http::Reply;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -43,21 +46,65 @@ impl Lookup<Account> for Accounts {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
+        let Some(batch) = batch(ids, self.0.limited(CAPABILITIES).batch_limit)? else { return Ok(Answer::empty()) };
         let address = self.0.lookup_address(&self.0.accounts, &batch);
         let reply = auth::get(&self.0.http, address, credential).await?;
         let quota = errors::quota(&reply);
-        if self.0.calls == Calls::Single {
-            if errors::means_not_there(&reply) {
-                return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
-            }
-            if errors::means_suspended(&reply) {
-                return Ok(Answer::all(&Outcome::Absent(Absence::Suspended), ids, quota));
-            }
+        if self.0.calls == Calls::Single
+            && let Some(outcome) = absent(&reply)
+        {
+            return Ok(Answer::all(&outcome, ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
         reply.answer(quota, |body| read(body, ids, self.0.calls))
     }
+}
+
+#[async_trait]
+impl Handles for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { batch_limit: 1, ..CAPABILITIES }
+    }
+
+    async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let handles = all_folded(handles);
+        let Some(batch) = batch(&handles, 1)? else { return Ok(Answer::empty()) };
+        let mut address = self.0.handles.clone();
+        address.query_pairs_mut().extend_pairs(batch.iter().map(|handle| ("acct", handle)));
+        let reply = auth::get(&self.0.http, address, credential).await?;
+        let quota = errors::quota(&reply);
+        if let Some(outcome) = absent(&reply) {
+            return Ok(Answer::all(&outcome, &handles, quota));
+        }
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        reply.answer(quota, |body| {
+            let by_asked = |raw: &str| {
+                let (id, account) = read_account(raw);
+                let handle = account.as_ref().ok().and_then(|account| account.handle.as_deref());
+                let asked = handles.iter().find(|asked| handle.is_some_and(|handle| means(asked, handle)));
+                (asked.cloned().or(id), account)
+            };
+            answered(body, &handles, Calls::Single, ["accounts", "an account"], by_asked)
+        })
+    }
+}
+
+/// The outcome of an account that was asked for alone, where the answer is that it is not there.
+fn absent(reply: &Reply) -> Option<Outcome<Account>> {
+    if errors::means_not_there(reply) {
+        Some(Outcome::Unavailable)
+    } else if errors::means_suspended(reply) {
+        Some(Outcome::Absent(Absence::Suspended))
+    } else {
+        None
+    }
+}
+
+/// Returns true if an instance answers the asked handle with that one: it leaves out its own name, and may know another
+/// server by a second one.
+fn means(asked: &str, handle: &str) -> bool {
+    let (asked, handle) = (folded(asked), folded(handle));
+    asked.split('@').next() == handle.split('@').next()
 }
 
 /// Nothing: an id says when the instance first heard of the account, which may be years after it was made.

@@ -13,6 +13,7 @@
 pub mod account;
 pub mod errors;
 pub mod media;
+pub mod named;
 pub mod people;
 pub mod status;
 pub mod timeline;
@@ -41,6 +42,7 @@ pub const CAPABILITIES: Capabilities =
 
 const STATUSES_PATH: &str = "api/v1/statuses";
 const ACCOUNTS_PATH: &str = "api/v1/accounts";
+const HANDLES_PATH: &str = "api/v1/accounts/lookup";
 const INSTANCE_PATH: &str = "api/v2/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
@@ -103,6 +105,7 @@ pub struct Mastodon {
     http: HttpClient,
     statuses: Url,
     accounts: Url,
+    handles: Url,
     instance: Url,
     who: Url,
     calls: Calls,
@@ -115,8 +118,9 @@ impl Mastodon {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
         let (statuses, accounts) = (below(&base, STATUSES_PATH)?, below(&base, ACCOUNTS_PATH)?);
+        let handles = below(&base, HANDLES_PATH)?;
         let (instance, who) = (below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
-        Ok(Self { http, statuses, accounts, instance, who, calls: options.calls })
+        Ok(Self { http, statuses, accounts, handles, instance, who, calls: options.calls })
     }
 
     /// Asks the instance what it runs, and goes by that.

@@ -1,4 +1,4 @@
-//! `users/lookup` of API v1.1: up to 100 accounts a call, 300 (app) or 900 (user) calls per 15 minutes.
+//! `users/lookup` of API v1.1: up to 100 accounts a call, by id or by handle, 300 (app) or 900 (user) calls per 15 minutes.
 //!
 //! Protected accounts are returned. Deleted, suspended and unknown ones are left out in silence; where none is left, the
 //! answer is a 404 with code 17 (tweepy/tweepy#1616). Each account has its newest post in it (`status`).
@@ -15,7 +15,8 @@ use crate::base::clock::Millis;
 use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::model::post::TweetId;
-use crate::providers::asked::{batch, share, with_id};
+use crate::providers::asked::{all_folded, batch, by_handle, share, with_id};
+use crate::providers::handles::Handles;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, list, text};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -40,20 +41,46 @@ impl Lookup<Account> for Accounts {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        self.ask("user_id", ids, credential, |body| read(body, ids)).await
+    }
+}
+
+#[async_trait]
+impl Handles for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let handles = all_folded(handles);
+        let read = |body: &[u8]| Ok(share(&handles, list(&text(body), "accounts")?, by_handle(read_account)));
+        self.ask("screen_name", &handles, credential, read).await
+    }
+}
+
+impl Accounts {
+    /// One call for accounts by that parameter.
+    async fn ask(
+        &self,
+        by: &str,
+        asked: &[String],
+        credential: &Credential,
+        read: impl FnOnce(&[u8]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError>,
+    ) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(asked, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
         let joined = batch.join(",");
-        let parameters = [("user_id", joined.as_str()), ("tweet_mode", "extended")];
+        let parameters = [(by, joined.as_str()), ("tweet_mode", "extended")];
         let reply = self.0.auth.call(&|| self.0.request(&self.0.accounts, &parameters), credential).await?;
         let quota = limits::of_headers(&reply);
         if errors::means_none_found(&reply) {
-            return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
+            return Ok(Answer::all(&Outcome::Unavailable, asked, quota));
         }
         // A refusal that is about an account is about this one only where it was asked for alone.
         if let (Some(reason), [_]) = (errors::absence(&reply), &batch[..]) {
-            return Ok(Answer::all(&Outcome::Absent(reason), ids, quota));
+            return Ok(Answer::all(&Outcome::Absent(reason), asked, quota));
         }
         let reply = reply.json(|reply| self.0.refused(reply, CAPABILITIES.endpoint, credential))?;
-        reply.answer(quota, |body| read(body, ids))
+        reply.answer(quota, read)
     }
 }
 

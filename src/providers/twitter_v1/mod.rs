@@ -9,6 +9,7 @@ pub mod answer;
 pub mod errors;
 pub mod limits;
 pub mod media;
+pub mod named;
 pub mod object;
 pub mod people;
 pub mod stream;

@@ -1,4 +1,4 @@
-//! `GET /2/users`: up to 100 accounts a call, 300 (app) or 900 (user) calls per 15 minutes.
+//! `GET /2/users`, by handle `/2/users/by`: up to 100 accounts a call, at each 300 (app) or 900 (user) calls per 15 minutes.
 //!
 //! X charges for each account that it returns ($0.010, twice a post), once in a UTC day. Protected accounts are returned; the
 //! others are in `errors` with a reason: not found (which is deleted, deactivated or never there), or suspended.
@@ -10,17 +10,19 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Problem, answered};
+use super::answer::{IDS, Problem, answered};
 use super::post::withheld_in;
 use super::{XV2, errors};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::model::post::TweetId;
-use crate::providers::asked::{Asked, batch, with_id};
+use crate::providers::asked::{Asked, all_folded, batch, by_handle, with_id};
+use crate::providers::handles::Handles;
 use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -28,6 +30,9 @@ use crate::quota::Credential;
 /// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 100, charge: Charge::PerIdPerUtcDay, endpoint: "users" };
+
+/// The parameter of handles.
+const USERNAMES: &str = "usernames";
 
 /// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
@@ -44,13 +49,52 @@ impl Lookup<Account> for Accounts {
         TweetId::date_of(id)
     }
 
+    /// An account costs as much as two posts, and may have the id of one.
+    fn reads(&self, id: &str) -> Vec<String> {
+        vec![format!("user:{id}"), format!("user:{id}:2")]
+    }
+
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        let Some(batch) = batch(ids, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
-        let mut address = self.0.accounts.clone();
+        self.ask(&self.0.accounts, IDS, ids, credential, |body| read(body, ids)).await
+    }
+}
+
+#[async_trait]
+impl Handles for Accounts {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { endpoint: "users/by", ..CAPABILITIES }
+    }
+
+    fn reads(&self, id: &str) -> Vec<String> {
+        Lookup::reads(self, id)
+    }
+
+    async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let handles = all_folded(handles);
+        let found = |asked: &mut Asked<'_, Account>, data: Vec<&RawValue>| {
+            asked.give(data, by_handle(|raw| read_account(raw, true)));
+        };
+        let read = |body: &[u8]| answered(body, USERNAMES, &handles, found, |problem| Outcome::Absent(reason(problem)));
+        self.ask(&self.0.handles, USERNAMES, &handles, credential, read).await
+    }
+}
+
+impl Accounts {
+    /// One call for accounts by that parameter.
+    async fn ask(
+        &self,
+        endpoint: &Url,
+        by: &str,
+        asked: &[String],
+        credential: &Credential,
+        read: impl FnOnce(&[u8]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError>,
+    ) -> Result<Answer<Account>, LookupError> {
+        let Some(batch) = batch(asked, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
+        let mut address = endpoint.clone();
         let (name, fields) = self.0.fields.of_accounts();
-        address.query_pairs_mut().append_pair("ids", &batch.join(",")).append_pair(name, &fields);
+        address.query_pairs_mut().append_pair(by, &batch.join(",")).append_pair(name, &fields);
         let reply = self.0.ask(&address, credential).await?;
-        reply.answer(errors::quota(&reply), |body| read(body, ids))
+        reply.answer(errors::quota(&reply), read)
     }
 }
 
@@ -59,7 +103,7 @@ impl Lookup<Account> for Accounts {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
-    answered(body, ids, found, |problem| Outcome::Absent(reason(problem)))
+    answered(body, IDS, ids, found, |problem| Outcome::Absent(reason(problem)))
 }
 
 fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {

@@ -9,9 +9,12 @@ use serde_json::value::RawValue;
 
 use super::post::Post;
 use crate::model::post::{Tweet, TweetId};
-use crate::providers::asked::{Asked, not_mentioned};
+use crate::providers::asked::{Asked, folded, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
+
+/// The parameter of ids.
+pub const IDS: &str = "ids";
 
 /// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down.
 /// Everything else is somebody else's trouble, and no reason to end a post's life.
@@ -70,17 +73,18 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
-    answered(body, ids, found, |_| Outcome::Unavailable)
+    answered(body, IDS, ids, found, |_| Outcome::Unavailable)
 }
 
 /// Reads a body: `found` gives the objects in `data`, which are in any order, to the asked ids; `missing` is the outcome of
-/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to (`parameter` then is
-/// not `ids`), and some of them twice.
+/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to (their `parameter` is
+/// not that by which was asked, `by`), and some of them twice. Handles, too, may be what was asked, in small letters.
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn answered<T: Clone>(
     body: &[u8],
+    by: &str,
     ids: &[String],
     found: impl FnOnce(&mut Asked<'_, T>, Vec<&RawValue>),
     missing: impl Fn(&Problem<'_>) -> Outcome<T>,
@@ -97,15 +101,15 @@ pub fn answered<T: Clone>(
         .into_iter()
         .map(|problem| serde_json::from_str(problem.get()).unwrap_or_default())
         .collect();
-    if data.is_none() && !problems.iter().any(Problem::is_about_an_id) {
+    if data.is_none() && !problems.iter().any(|problem| problem.is_about(by)) {
         let what = if body.errors.is_some() { "a success that says error" } else { "an object without data" };
         return Err(LookupError::BadAnswer(what.to_owned()));
     }
     let mut asked = Asked::new(ids);
     found(&mut asked, data.unwrap_or_default());
-    for problem in problems.iter().filter(|problem| problem.is_about_an_id()) {
+    for problem in problems.iter().filter(|problem| problem.is_about(by)) {
         let texts = [problem.value, problem.resource_id].into_iter().flatten().filter_map(scalar::string);
-        for place in texts.filter_map(|id| asked.place(&id)).collect::<Vec<_>>() {
+        for place in texts.filter_map(|id| asked.place(&folded(&id))).collect::<Vec<_>>() {
             asked.put(place, || problem.outcome(&missing));
         }
     }
@@ -151,8 +155,8 @@ fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
 }
 
 impl Problem<'_> {
-    fn is_about_an_id(&self) -> bool {
-        self.parameter.as_deref() == Some("ids")
+    fn is_about(&self, by: &str) -> bool {
+        self.parameter.as_deref() == Some(by)
     }
 
     /// The last part of its type: the host has been api.twitter.com and api.x.com.

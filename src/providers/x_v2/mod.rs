@@ -44,6 +44,7 @@ pub const CAPABILITIES: Capabilities =
 
 const LOOKUP_PATH: &str = "2/tweets";
 const ACCOUNTS_PATH: &str = "2/users";
+const HANDLES_PATH: &str = "2/users/by";
 const USAGE_PATH: &str = "2/usage/tweets";
 const ME_PATH: &str = "2/users/me";
 
@@ -69,6 +70,7 @@ impl Default for XV2Options {
 pub struct XV2 {
     endpoint: Url,
     accounts: Url,
+    handles: Url,
     usage: Url,
     me: Url,
     fields: Fields,
@@ -83,6 +85,7 @@ impl XV2 {
         Ok(Self {
             endpoint: below(&base, LOOKUP_PATH)?,
             accounts: below(&base, ACCOUNTS_PATH)?,
+            handles: below(&base, HANDLES_PATH)?,
             usage: below(&base, USAGE_PATH)?,
             me: below(&base, ME_PATH)?,
             fields: options.fields,

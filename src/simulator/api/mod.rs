@@ -20,7 +20,6 @@ use serde_json::json;
 pub use self::connections::StreamCounts;
 pub use self::shared::{Api, Counters, Routes, TheApi};
 pub(crate) use self::shared::{Entered, with_slash};
-pub use self::timelines::TimelinePost;
 use super::call::Call;
 use super::dialect::Dialect;
 use super::dice::{mix, unit};
@@ -80,6 +79,7 @@ pub fn router(api: Arc<Api>) -> Router {
         x_v2::users::routes,
         mastodon::accounts::routes,
         mastodon::timelines::routes,
+        bluesky::accounts::routes,
         bluesky::timelines::routes,
     ] {
         router = routes(router);
@@ -128,10 +128,15 @@ impl Api {
         found
     }
 
-    /// Returns true if the simulated instance knows `GET /api/v1/statuses`, which came with 4.3.
-    fn has_batches(&self) -> bool {
+    /// Returns true if the simulated instance knows `GET /api/v1/statuses` and `/api/v1/accounts`, which came with 4.3.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.is_mastodon_since(4, 3)
+    }
+
+    /// Returns true if the simulated instance runs that version or a later one.
+    pub(crate) fn is_mastodon_since(&self, major: u32, minor: u32) -> bool {
         let mut parts = self.options.mastodon_version.split('.').map_while(|part| part.parse::<u32>().ok());
-        (parts.next(), parts.next()) >= (Some(4), Some(3))
+        (parts.next(), parts.next()) >= (Some(major), Some(minor))
     }
 
     /// A call that asks for no post: who calls. An instance counts it with the others.

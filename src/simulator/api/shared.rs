@@ -17,6 +17,7 @@ use crate::base::clock::{self, Millis};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::faults::{Drawn, Endpoint, Fault, Faults};
+use crate::simulator::faulty;
 use crate::simulator::gate::{Caller, Gate};
 use crate::simulator::options::SimulatorOptions;
 use crate::simulator::render::{self, Shown, View};
@@ -186,14 +187,36 @@ impl Api {
         self.charged.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.map(|id| (id, day)));
     }
 
-    pub(super) fn answered(&self, dialect: Dialect, ids: &[&str], window: Option<Window>, body: String) -> Response {
-        self.ids.fetch_add(ids.len() as u64, Ordering::Relaxed);
+    /// The answer to a lookup of accounts, unless a fault strikes it.
+    pub(crate) async fn of_accounts(
+        &self,
+        dialect: Dialect,
+        ids: &[&str],
+        window: Option<Window>,
+        answer: impl Fn() -> Result<String, Response>,
+    ) -> Response {
+        self.count(ids);
+        if let Some(fault) = self.strike(Endpoint::Accounts, ids).await {
+            let body = || answer().unwrap_or_default();
+            if let Some(response) = faulty::answer(self, dialect, &fault, window, body).await {
+                return response;
+            }
+        }
+        dialect.with(window, answer().map_or_else(|refusal| refusal, success))
+    }
+
+    fn count(&self, ids: &[&str]) {
         if self.options.count_ids {
             let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
             for id in ids {
                 *lookups.entry((*id).to_owned()).or_default() += 1;
             }
         }
+    }
+
+    pub(super) fn answered(&self, dialect: Dialect, ids: &[&str], window: Option<Window>, body: String) -> Response {
+        self.ids.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        self.count(ids);
         dialect.with(window, success(body))
     }
 

@@ -19,14 +19,14 @@ use serde_json::json;
 
 use super::connections::Place;
 use super::shared::{Api, Entered, Routes, TheApi};
-use super::timelines::{Network, Target, TimelinePost};
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::faults::{Endpoint, Fault};
 use crate::simulator::faulty;
 use crate::simulator::render::{Shown, View};
 use crate::simulator::reply::{failure, success};
+use crate::simulator::timeline::{Network, TimelinePost};
 use crate::simulator::x_v2::dialect::{Fields, refusal_of};
 
 /// Connections in a window: v2's limit.
@@ -104,13 +104,12 @@ impl Api {
     /// The first post of these timelines that becomes visible after a moment; of one moment, by their ids.
     fn next_visible(&self, targets: &[String], after: (Millis, u64)) -> Option<(TimelinePost, usize)> {
         let mut first: Option<(TimelinePost, usize)> = None;
-        for (at, target) in targets.iter().map(|target| Target::of(target)).enumerate() {
+        let timelines = self.world.timelines();
+        for (at, target) in targets.iter().map(|target| self.target(target, after.0)).enumerate() {
             // No post is visible before its slot begins, nor later than so much after the slot's end.
-            let late = clock::millis(self.options.posts_late);
-            let mut slot = self.slot(after.0 - late) - 1;
-            let begins = |slot: i64| (slot as f64 * self.pace_ms()) as Millis;
-            while first.is_none_or(|(post, _)| begins(slot) <= post.visible_at) {
-                let post = self.post(Network::Twitter, target, slot);
+            let mut slot = timelines.slot(after.0 - timelines.late_ms()) - 1;
+            while first.is_none_or(|(post, _)| timelines.begins(slot) <= post.visible_at) {
+                let post = timelines.post(Network::Twitter, target, slot);
                 let key = |post: &TimelinePost| (post.visible_at, post.id.get());
                 if key(&post) > after && first.is_none_or(|(known, _)| key(&post) < key(&known)) {
                     first = Some((post, at));

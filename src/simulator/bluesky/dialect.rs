@@ -2,14 +2,15 @@
 
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
+use crate::model::provider::Provider;
 use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
+use crate::simulator::people::{DOMAIN, People, Person, bluesky_picture};
 use crate::simulator::render::{MoreCounts, Shown, iso, said};
 use crate::simulator::reply::failure;
-use crate::simulator::text::screen_name;
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 
@@ -48,11 +49,11 @@ pub fn tweet_id(uri: &str) -> Option<TweetId> {
 /// The fields that recorded posts have, as far as anybody reads them.
 pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
-    let did = uri.split('/').nth(2).unwrap_or_default();
+    let people = shown.world.people();
     let mut object = json!({
         "uri": uri,
         "cid": "bafyreiewgdr4ccuuhbl2l4xs3i2sqzemq3jaotm33pd5mj6xx64thqe3gi",
-        "author": { "did": did, "handle": format!("{}.bsky.example.org", screen_name(tweet.author)) },
+        "author": view(people, &people.at(tweet.author, shown.now)),
         "record": {
             "$type": "app.bsky.feed.post",
             "createdAt": iso(tweet.created_at),
@@ -70,6 +71,24 @@ pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
         object["padding"] = shown.padding.replace('\\', "").into();
     }
     object.to_string()
+}
+
+/// The view of an author in a post: it has the account's own DID, whatever is in the post's uri.
+pub fn view(people: &People, person: &Person) -> Value {
+    let did = people.id(&Provider::Bluesky, person.number);
+    json!({
+        "did": did,
+        "handle": format!("{}{DOMAIN}", person.handle),
+        "displayName": person.display_name,
+        "avatar": bluesky_picture(person, &did),
+        "createdAt": iso(person.created_at),
+        "labels": [],
+        "verification": {
+            "verifications": [],
+            "verifiedStatus": if person.verified { "valid" } else { "none" },
+            "trustedVerifierStatus": "none",
+        },
+    })
 }
 
 pub fn refusal(status: u16, code: u32) -> Response {

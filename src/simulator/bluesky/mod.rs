@@ -1,4 +1,5 @@
 //! Bluesky, simulated.
 
+pub mod accounts;
 pub mod dialect;
 pub mod timelines;

@@ -11,20 +11,19 @@ use serde_json::json;
 use super::dialect::{bluesky_uri, invalid};
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::simulator::api::timelines::{Network, Slice};
+use crate::simulator::api::timelines::Slice;
 use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
+use crate::simulator::people::DOMAIN;
 use crate::simulator::render::{View, instant, iso};
 use crate::simulator::reply::success;
+use crate::simulator::timeline::Network;
 
 /// What the handle of an actor that is not there begins with, and its DID ends with,
 const NOBODY: &str = "nobody";
 /// and a search that is for those with a token.
 const MEMBERS_ONLY: &str = "members";
-
-/// Where the handles of simulated users end.
-const DOMAIN: &str = ".bsky.example.org";
 
 /// Posts that a search's cursor counts, at the most.
 const DEEPEST: usize = 10_000;
@@ -73,6 +72,9 @@ impl Api {
         }
         let below = cursor.map(|cursor| instant(cursor).ok_or("Malformed cursor")).transpose()?;
         let target = format!("@{}", actor.strip_suffix(DOMAIN).unwrap_or(actor));
+        if self.names_nobody(&target, self.now()) {
+            return Err("Profile not found".to_owned());
+        }
         let ids: Vec<u64> = self.ids(Network::Twitter, &target, self.sliced(None, below)).take(count).collect();
         let feed: Vec<String> = self.views(&ids).map(|view| format!("{{\"post\":{view}}}")).collect();
         Ok(body("feed", &feed, ids.last().map(|least| iso(Network::Twitter.made_at(*least)))))

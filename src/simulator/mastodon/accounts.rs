@@ -6,17 +6,21 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::dialect::account;
-use crate::simulator::api::timelines::Target;
+use crate::model::account::AccountState;
+use crate::model::provider::Provider;
 use crate::simulator::api::{Api, Entered, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
-use crate::simulator::dialect::Dialect;
+use crate::simulator::dialect::{Dialect, TOO_MANY};
+use crate::simulator::people::Person;
 use crate::simulator::reply::success;
-use crate::simulator::text::{NOBODY, author_with};
+use crate::simulator::timeline::Target;
 
 /// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let account = async |State(api): TheApi, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
     let instance = async |State(api): TheApi| success(api.instance().to_string());
+    let accounts = async |State(api): TheApi, call: Call| api.accounts(&call).await;
+    let router = with_slash(router, "/api/v1/accounts", get(accounts));
     let router = with_slash(router, "/api/v1/accounts/{id}", get(account));
     let router = with_slash(router, "/api/v1/instance", get(instance));
     with_slash(router, "/api/v2/instance", get(instance))
@@ -39,18 +43,64 @@ impl Api {
     async fn account(&self, id: &str, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
         let Entered { caller, window } = self.enter_any(dialect, call).await?;
-        let author = match id {
+        let (people, now) = (self.world.people(), self.now());
+        let number = match id {
             "verify_credentials" if call.authorization.is_none() => {
                 return Err(dialect.with(window, dialect.refusal(401, 89)));
             }
             "verify_credentials" => Target::of(&format!("@{}", caller.name)).author,
-            id if NOBODY.contains(&id) => None,
-            id => id.parse().ok().and_then(author_with),
+            "lookup" => {
+                let acct = call.parameter("acct").unwrap_or_default();
+                people.named(acct.strip_suffix("@social.example.org").unwrap_or(acct), now)
+            }
+            id => people.number(&ITS_IDS, id),
         };
-        let response = match author {
-            Some(author) => success(account(author).to_string()),
-            None => dialect.refusal(404, 34),
+        let person = number.map(|number| people.at(number, now));
+        let is_caller = id == "verify_credentials";
+        let answer = || match &person {
+            Some(person) if is_caller => Ok(account(person).to_string()),
+            // Since 3.3 an instance returns suspended accounts, emptied.
+            Some(person) if person.state == AccountState::Suspended && !self.is_mastodon_since(3, 3) => {
+                Err(dialect.refusal(410, 0))
+            }
+            Some(person) if is_returned(person) => Ok(account(person).to_string()),
+            _ => Err(dialect.refusal(404, 34)),
         };
-        Ok(dialect.with(window, response))
+        if is_caller {
+            return Ok(dialect.with(window, success(answer()?)));
+        }
+        let asked = if id == "lookup" { call.parameter("acct").unwrap_or_default() } else { id };
+        Ok(self.of_accounts(dialect, &[asked], window, answer).await)
     }
+
+    /// Accounts of the Mastodon instance by their ids; those that are not there are left out.
+    async fn accounts(&self, call: &Call) -> Result<Response, Response> {
+        let dialect = Dialect::Mastodon;
+        let window = self.enter_any(dialect, call).await?.window;
+        let refused = |status, code| Err(dialect.with(window, dialect.refusal(status, code)));
+        if !self.has_batches() {
+            return refused(404, 34);
+        }
+        let mut asked: Vec<&str> = call.all("id[]").chain(call.all("id")).filter(|id| !id.is_empty()).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        if asked.len() > MOST_ACCOUNTS {
+            return refused(422, TOO_MANY);
+        }
+        let (people, now) = (self.world.people(), self.now());
+        let found = asked.iter().filter_map(|id| people.number(&ITS_IDS, id)).map(|number| people.at(number, now));
+        let found: Vec<String> = found.filter(is_returned).map(|person| account(&person).to_string()).collect();
+        Ok(self.of_accounts(dialect, &asked, window, || Ok(format!("[{}]", found.join(",")))).await)
+    }
+}
+
+/// Accounts of one call, at the most.
+const MOST_ACCOUNTS: usize = 40;
+
+/// All instances have the same ids.
+const ITS_IDS: Provider = Provider::Mastodon(String::new());
+
+/// True for an account that the instance returns. Deactivated and deleted ones are like those that never were.
+fn is_returned(person: &Person) -> bool {
+    !person.is_away() || person.state == AccountState::Suspended
 }

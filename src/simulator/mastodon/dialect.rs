@@ -5,11 +5,13 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::base::clock::Millis;
+use crate::model::account::AccountState;
 use crate::model::post::TweetId;
 use crate::simulator::dialect::{NONE, TOO_MANY};
-use crate::simulator::render::{MoreCounts, Shown, followers, friends, iso, opened, posts, said};
+use crate::simulator::people::{Person, banner, mastodon_picture};
+use crate::simulator::render::{MoreCounts, Shown, iso, said};
 use crate::simulator::reply::failure;
-use crate::simulator::text::{Text, name, screen_name, user_id};
+use crate::simulator::text::user_id;
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 
@@ -29,7 +31,7 @@ pub fn tweet_id(id: &str) -> Option<TweetId> {
 /// The fields that recorded answers have, as far as anybody reads them.
 pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
-    let handle = screen_name(tweet.author);
+    let author = shown.world.people().at(tweet.author, shown.now);
     let mut object = json!({
         "id": id,
         "created_at": iso(tweet.created_at),
@@ -38,7 +40,7 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
         "spoiler_text": "",
         "visibility": "public",
         "language": "en",
-        "uri": format!("https://social.example.org/users/{handle}/statuses/{id}"),
+        "uri": format!("https://social.example.org/users/{}/statuses/{id}", author.handle),
         "replies_count": more.replies,
         "reblogs_count": tweet.retweet_count,
         "favourites_count": tweet.favorite_count,
@@ -46,7 +48,7 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
         "edited_at": null,
         "content": format!("<p>{}</p>", said(shown.world, tweet).text),
         "reblog": null,
-        "account": account(tweet.author),
+        "account": account(&author),
     });
     if !shown.padding.is_empty() {
         object["padding"] = shown.padding.replace('\\', "").into();
@@ -54,29 +56,46 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     object.to_string()
 }
 
-/// An author's account.
-pub fn account(author: u64) -> Value {
-    let handle = screen_name(author);
-    json!({
-        "id": user_id(author).to_string(),
+/// An account. Of one that is suspended the instance empties the profile.
+pub fn account(person: &Person) -> Value {
+    let handle = &person.handle;
+    let mut account = json!({
+        "id": user_id(person.number).to_string(),
         "username": handle,
         "acct": handle,
-        "display_name": name(author),
-        "locked": false,
+        "display_name": person.display_name,
+        "locked": person.protected,
         "bot": false,
-        "created_at": iso(opened(author)),
-        "note": format!("<p>{}</p>", Text::of(user_id(author)).text),
+        "created_at": iso(person.created_at),
+        "note": format!("<p>{}</p>", person.description),
         "url": format!("https://social.example.org/@{handle}"),
-        "followers_count": followers(author),
-        "following_count": friends(author),
-        "statuses_count": posts(author),
-    })
+        "avatar": mastodon_picture(person),
+        "header": banner(),
+        "followers_count": person.followers,
+        "following_count": person.following,
+        "statuses_count": person.posts,
+    });
+    if let Some(posted) = person.last_post.and_then(TweetId::created_at) {
+        account["last_status_at"] = iso(posted).chars().take(10).collect::<String>().into();
+    }
+    if person.state == AccountState::Suspended {
+        for (name, empty) in [
+            ("display_name", json!("")),
+            ("note", json!("")),
+            ("locked", json!(false)),
+            ("avatar", json!("https://social.example.org/avatars/original/missing.png")),
+            ("suspended", json!(true)),
+        ] {
+            account[name] = empty;
+        }
+    }
+    account
 }
 
 pub fn refusal(status: u16, code: u32) -> Response {
     let text = match (status, code) {
         (_, NONE) => "Record not found",
-        (_, TOO_MANY) => "Validation failed: too many statuses",
+        (_, TOO_MANY) => "Validation failed: too many ids",
         (404, _) => "Record not found",
         (400 | 401, _) => "The access token is invalid",
         (403, 64 | 326) => "Your login is currently disabled",

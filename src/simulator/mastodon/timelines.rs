@@ -10,12 +10,13 @@ use axum::response::Response;
 use axum::routing::get;
 
 use crate::base::clock;
-use crate::simulator::api::timelines::{Network, Slice};
+use crate::simulator::api::timelines::Slice;
 use crate::simulator::api::{Api, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::View;
 use crate::simulator::reply::success;
+use crate::simulator::timeline::Network;
 
 /// An account that is not there,
 const NOBODY: &str = "404";

@@ -8,11 +8,12 @@ use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
 use crate::base::clock::Millis;
-use crate::simulator::dice::mix;
-use crate::simulator::render::{View, followers, friends, lists, opened, posts, put, said};
+use crate::model::post::TweetId;
+use crate::simulator::people::{Person, twitter_picture};
+use crate::simulator::render::{View, put, said};
 use crate::simulator::reply::{Found, failure};
 use crate::simulator::text::{Text, name, screen_name, user_id};
-use crate::simulator::world::{SimulatedTweet, World};
+use crate::simulator::world::{SimulatedTweet, World, created_at};
 
 const CREATED_AT: StaticFormatDescription =
     format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");
@@ -49,7 +50,14 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
          App\\u003c\\/a\\u003e\",\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\
          \"in_reply_to_user_id\":null,\"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null,\"user\":",
     );
-    user(out, tweet.author, world.followers_won(tweet.created_at, now), view.trim_user);
+    if view.trim_user {
+        let id = user_id(tweet.author);
+        put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\"}}"));
+    } else {
+        let won = world.followers_won(tweet.created_at, now);
+        let author = world.people().at(tweet.author, now);
+        user(out, &Person { followers: author.followers + won, ..author }, true);
+    }
     out.push_str(",\"geo\":null,\"coordinates\":null,\"place\":null,\"contributors\":null");
     if tweet.withheld {
         out.push_str(",\"withheld_scope\":\"status\",\"withheld_copyright\":true,\"withheld_in_countries\":[\"XY\"]");
@@ -101,51 +109,66 @@ fn entities(out: &mut String, text: &Text) {
     out.push_str("]}");
 }
 
-/// An author's object, as v1.1 writes it.
-pub fn user(out: &mut String, author: u64, followers_won: u64, trimmed: bool) {
-    let id = user_id(author);
-    put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\""));
-    if trimmed {
-        out.push('}');
-        return;
+/// An account's object, as v1.1 writes it. An author in a post is without its newest post.
+pub fn user(out: &mut String, person: &Person, is_author: bool) {
+    let id = user_id(person.number);
+    put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\",\"name\":"));
+    string(out, &person.display_name);
+    put(out, format_args!(",\"screen_name\":\"{}\",\"location\":", person.handle));
+    string(out, &person.location);
+    out.push_str(",\"description\":");
+    string(out, &person.description);
+    out.push_str(",\"url\":");
+    if person.url.is_empty() {
+        out.push_str("null");
+    } else {
+        string(out, &person.url);
     }
-    out.push_str(",\"name\":");
-    string(out, &name(author));
-    let handle = screen_name(author);
-    put(out, format_args!(",\"screen_name\":\"{handle}\",\"location\":\"Planet Earth\",\"description\":"));
-    string(out, &Text::of(id).text);
-    let dice = mix(id);
     put(
         out,
         format_args!(
-            ",\"url\":null,\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":false,\
-             \"followers_count\":{},\"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
-            followers(author) + followers_won,
-            friends(author),
-            lists(author)
+            ",\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":{},\"followers_count\":{},\
+             \"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
+            person.protected, person.followers, person.following, person.listed
         ),
     );
-    date(out, opened(author));
+    date(out, person.created_at);
+    let picture = twitter_picture(person).replace('/', "\\/");
+    let path = picture.trim_start_matches("https:");
     put(
         out,
         format_args!(
             "\",\"favourites_count\":{},\"utc_offset\":null,\"time_zone\":null,\"geo_enabled\":false,\
-             \"verified\":false,\"statuses_count\":{},\"lang\":null,\"contributors_enabled\":false,\
+             \"verified\":{},\"statuses_count\":{},\"lang\":null,",
+            person.likes, person.verified, person.posts
+        ),
+    );
+    if let Some(post) = person.last_post.filter(|_| !is_author) {
+        newest(out, post);
+    }
+    put(
+        out,
+        format_args!(
+            "\"contributors_enabled\":false,\
              \"is_translator\":false,\"is_translation_enabled\":false,\"profile_background_color\":\"C0DEED\",\
              \"profile_background_image_url\":\"http:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
              \"profile_background_image_url_https\":\"https:\\/\\/abs.twimg.com\\/images\\/themes\\/theme1\\/bg.png\",\
              \"profile_background_tile\":false,\
-             \"profile_image_url\":\"http:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
-             \"profile_image_url_https\":\"https:\\/\\/pbs.twimg.com\\/profile_images\\/{id}\\/face_normal.jpeg\",\
+             \"profile_image_url\":\"http:{path}\",\"profile_image_url_https\":\"https:{path}\",\
              \"profile_link_color\":\"1DA1F2\",\"profile_sidebar_border_color\":\"C0DEED\",\
              \"profile_sidebar_fill_color\":\"DDEEF6\",\"profile_text_color\":\"333333\",\
              \"profile_use_background_image\":true,\"has_extended_profile\":false,\"default_profile\":true,\
              \"default_profile_image\":false,\"following\":null,\"follow_request_sent\":null,\"notifications\":null,\
              \"translator_type\":\"none\",\"withheld_in_countries\":[]}}",
-            (dice >> 8) % 20_000,
-            posts(author)
         ),
     );
+}
+
+/// The newest post of an account, with few of its fields.
+fn newest(out: &mut String, id: TweetId) {
+    out.push_str("\"status\":{\"created_at\":\"");
+    date(out, created_at(id));
+    put(out, format_args!("\",\"id\":{id},\"id_str\":\"{id}\",\"lang\":\"en\"}},"));
 }
 
 fn comma(out: &mut String) {
@@ -214,6 +237,7 @@ pub fn refusal(status: u16, code: u32) -> Response {
         17 => "No user matches for specified terms.",
         38 => "id parameter is missing.",
         50 => "User not found.",
+        63 => "User has been suspended.",
         64 => "Your account is suspended and is not permitted to access this feature.",
         88 => "Rate limit exceeded",
         89 => "Invalid or expired token.",

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::dialect::refusal;
 use crate::model::post::TweetId;
-use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
+use crate::simulator::api::timelines::{DAY_MS, Slice};
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
@@ -17,6 +17,7 @@ use crate::simulator::gate::Refused;
 use crate::simulator::options::SimulatorOptions;
 use crate::simulator::render::{View, instant};
 use crate::simulator::reply::success;
+use crate::simulator::timeline::Network;
 use crate::simulator::windows::{Limit, Pool};
 
 /// A user that is not there, by handle and by id,
@@ -97,7 +98,7 @@ impl Api {
         }
         let target = match target(endpoint.of, call) {
             Err((status, code)) => return Err(dialect.with(window, refusal(status, code))),
-            Ok(Some(target)) if NOBODY.contains(&target.as_str()) => {
+            Ok(Some(target)) if NOBODY.contains(&target.as_str()) || self.is_missing(endpoint, &target) => {
                 return Err(dialect.with(window, refusal(404, 34)));
             }
             Ok(Some(target)) if PROTECTED.contains(&target.as_str()) => {
@@ -114,6 +115,11 @@ impl Api {
             _ => list,
         };
         Ok(dialect.with(window, success(body)))
+    }
+
+    /// True for the timeline of a handle that nobody has.
+    fn is_missing(&self, endpoint: &Endpoint, target: &str) -> bool {
+        endpoint.of == Of::User && self.names_nobody(target, self.now())
     }
 
     /// The ids of a page, newest first, and the objects of those that are still there.

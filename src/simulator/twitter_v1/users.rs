@@ -5,12 +5,15 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::dialect::{refusal, user};
-use crate::simulator::api::timelines::Target;
+use crate::model::account::AccountState;
+use crate::model::provider::Provider;
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
+use crate::simulator::people::Person;
 use crate::simulator::reply::success;
-use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
+use crate::simulator::text::MOST_USERS;
+use crate::simulator::timeline::Target;
 use crate::simulator::windows::Pool;
 
 /// The addresses.
@@ -36,26 +39,38 @@ impl Api {
             return Err(refusal(403, 220));
         }
         let listed = |name: &str| call.parameter(name).into_iter().flat_map(|list| list.split(',')).map(str::trim);
-        let by_id = listed("user_id").filter(|id| !NOBODY.contains(id)).map(|id| author_with(id.parse().ok()?));
-        let by_name = listed("screen_name").map(author_named);
+        let (people, now) = (self.world.people(), self.now());
+        let caller_only = endpoint == "/account/verify_credentials";
+        let by_id = listed("user_id").map(|id| people.number(&Provider::Twitter, id));
+        let by_name = listed("screen_name").map(|handle| people.named(handle, now));
         let asked: Vec<Option<u64>> = match endpoint {
             "/account/verify_credentials" => vec![Target::of(&format!("@{}", caller.name)).author],
             _ => by_id.chain(by_name).collect(),
         };
-        let found: Vec<String> = asked.iter().flatten().map(|author| v1_user(*author)).collect();
-        let response = match (endpoint, &found[..]) {
-            _ if asked.len() > MOST_USERS => refusal(403, 18),
-            ("/users/lookup", []) => refusal(404, 17),
-            ("/users/lookup", users) => success(format!("[{}]", users.join(","))),
-            (_, [one, ..]) => success(one.clone()),
-            (_, []) => refusal(404, 50),
+        if asked.len() > MOST_USERS {
+            return Ok(dialect.with(window, refusal(403, 18)));
+        }
+        let known: Vec<Person> = asked.into_iter().flatten().map(|number| people.at(number, now)).collect();
+        // A caller is there for itself.
+        let is_there = |person: &&Person| caller_only || !person.is_away();
+        let found: Vec<String> = known.iter().filter(is_there).map(v1_user).collect();
+        let answer = || match (endpoint, &found[..]) {
+            ("/users/lookup", []) => Err(refusal(404, 17)),
+            ("/users/lookup", users) => Ok(format!("[{}]", users.join(","))),
+            (_, [one, ..]) => Ok(one.clone()),
+            (_, []) if known.iter().any(|person| person.state == AccountState::Suspended) => Err(refusal(403, 63)),
+            (_, []) => Err(refusal(404, 50)),
         };
-        Ok(dialect.with(window, response))
+        if caller_only {
+            return Ok(dialect.with(window, success(answer()?)));
+        }
+        let ids: Vec<&str> = listed("user_id").chain(listed("screen_name")).collect();
+        Ok(self.of_accounts(dialect, &ids, window, answer).await)
     }
 }
 
-fn v1_user(author: u64) -> String {
+fn v1_user(person: &Person) -> String {
     let mut object = String::new();
-    user(&mut object, author, 0, false);
+    user(&mut object, person, false);
     object
 }

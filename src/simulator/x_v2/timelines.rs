@@ -9,13 +9,14 @@ use serde_json::json;
 use super::dialect::{Fields, not_there, refusal_of};
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
-use crate::simulator::api::timelines::{DAY_MS, Network, Slice};
+use crate::simulator::api::timelines::{DAY_MS, Slice};
 use crate::simulator::api::{Api, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::dice::mix;
 use crate::simulator::render::{Shown, View, instant};
 use crate::simulator::reply::success;
+use crate::simulator::timeline::Network;
 
 /// A user that is not there,
 const NOBODY: &str = "404";

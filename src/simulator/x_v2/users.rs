@@ -6,13 +6,15 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::dialect::{Fields, Unknown, refusal_of, users};
-use crate::simulator::api::timelines::Target;
+use crate::model::provider::Provider;
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
+use crate::simulator::people::Person;
 use crate::simulator::render::{Shown, View};
 use crate::simulator::reply::{failure, success};
-use crate::simulator::text::{MOST_USERS, NOBODY, author_named, author_with};
+use crate::simulator::text::MOST_USERS;
+use crate::simulator::timeline::Target;
 use crate::simulator::windows::Pool;
 
 /// The addresses.
@@ -50,16 +52,21 @@ impl Api {
         let fields = can_be(by, &asked)
             .and_then(|()| Fields::read_of_users(call, own))
             .map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;
-        let author = |of: &str| match by {
-            _ if NOBODY.contains(&of) => None,
+        let (people, now) = (self.world.people(), self.now());
+        let number = |of: &str| match by {
             "me" => Target::of(&format!("@{}", caller.name)).author,
-            "ids" | "id" => author_with(of.parse().ok()?),
-            _ => author_named(of),
+            "ids" | "id" => people.number(&Provider::X, of),
+            _ => people.named(of, now),
         };
-        let found: Vec<(&str, Option<u64>)> = asked.iter().map(|of| (*of, author(of))).collect();
+        let person = |of: &str| Some(people.at(number(of)?, now));
+        let found: Vec<(&str, Option<Person>)> = asked.iter().map(|of| (*of, person(of))).collect();
         let view = View { extended: true, trim_user: true, entities: false };
-        let shown = Shown { fields, ..self.shown(self.now(), view) };
-        Ok(dialect.with(window, success(users(&shown, if by == "me" { "id" } else { by }, &found))))
+        let shown = Shown { fields, ..self.shown(now, view) };
+        let answer = || Ok(users(&shown, by, &found));
+        if by == "me" {
+            return Ok(dialect.with(window, success(answer()?)));
+        }
+        Ok(self.of_accounts(dialect, &asked, window, answer).await)
     }
 }
 

@@ -72,6 +72,8 @@ fn a_command_line_that_cannot_be_is_told_on_standard_error() {
         (&["demo", "--for", "20"], "--for"),
         (&["demo", "--tweets", "0"], "--tweets"),
         (&["simulator", "--listen", "here"], "--listen"),
+        (&["simulator", "--accounts-gone", "0.6"], "from 0 to 0.5"),
+        (&["simulator", "--accounts", "2000000"], "--accounts"),
         (&["rebuild", "--every", "10"], "--every"),
         (&["rebuild", "--every", "0s"], "at least 1s"),
         (&["rebuild", "--rate", "0"], "--rate"),

@@ -9,6 +9,7 @@ use twitter_updater::base::failpoint::POINTS;
 use twitter_updater::engine::queue::Incoming;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
+use twitter_updater::store::Listing;
 
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, run_with_input, text, variables};
@@ -20,14 +21,18 @@ const TWEETS: u32 = 240;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
 
-async fn survives(backends: Backends, schedule: &str) {
+/// By a schedule, or with the accounts of the posts.
+const ACCOUNTS: &str = "accounts";
+const PROFILES: &str = "profiles:twitter";
+
+async fn survives(backends: Backends, run: &str) {
     for point in POINTS {
-        survives_at(backends, schedule, point).await;
+        survives_at(backends, run, point).await;
     }
-    println!("{backends:?}, {schedule}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
+    println!("{backends:?}, {run}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
 }
 
-async fn survives_at(backends: Backends, schedule: &str, point: &str) {
+async fn survives_at(backends: Backends, run: &str, point: &str) {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions {
         latency: Duration::from_millis(60), // more than it takes to be in the middle of it
@@ -39,7 +44,16 @@ async fn survives_at(backends: Backends, schedule: &str, point: &str) {
     };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let mut world = World::new(backends, folder.path(), &api.base_url()).await;
-    world.settings.extend(variables(&[("schedule", schedule)]));
+    world.settings.extend(match run {
+        ACCOUNTS => variables(&[
+            ("accounts.collect", "true"),
+            ("accounts.from_posts", "author, mentioned"),
+            ("accounts.active", "1s"),
+            ("accounts.idle", "1s"),
+            ("accounts.frozen", "1s"),
+        ]),
+        schedule => variables(&[("schedule", schedule)]),
+    });
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
     let log = folder.path().join("updater.log");
@@ -86,8 +100,18 @@ async fn survives_at(backends: Backends, schedule: &str, point: &str) {
         world.all_fresh(&ids, died).await && world.queue.stats().await.unwrap().incoming == 0
     })
     .await;
+    if run == ACCOUNTS {
+        until_true(&format!("{point}: every account is looked up by the heir"), WITHIN, async || {
+            let accounts = accounts(&world).await;
+            !accounts.is_empty() && world.all_fresh_in(PROFILES, &accounts, died).await
+        })
+        .await;
+    }
     let status = heir.terminate();
     assert!(status.success(), "{point}: {status}\n{}", logged());
+    if run == ACCOUNTS {
+        the_accounts_of_posts_are_there(&world, folder.path(), &ids, point).await;
+    }
 
     let all = usize::try_from(TWEETS).unwrap();
     let found = census(&*world.queue, &*world.store, &ids).await;
@@ -100,6 +124,40 @@ async fn survives_at(backends: Backends, schedule: &str, point: &str) {
     );
     assert_answers_are_in_order(&*world.store, &ids).await;
     api.stop().await;
+}
+
+/// Recorded accounts that live.
+async fn accounts(world: &World) -> Vec<String> {
+    let page = world.store.page(PROFILES, Listing::Living, None, 10_000).await.unwrap();
+    page.into_iter().map(|listed| listed.id).collect()
+}
+
+/// Each author of a stored post is an account, which is in the queue once, and has the post among its own.
+async fn the_accounts_of_posts_are_there(world: &World, folder: &std::path::Path, posts: &[String], point: &str) {
+    let accounts = accounts(world).await;
+    let mut authors = 0;
+    for id in posts {
+        let post = world.store.tweet("tweet:update", id).await.unwrap().unwrap();
+        let Some(author) = post.author_id else { continue };
+        authors += 1;
+        assert!(accounts.contains(&author), "{point}: {author} of {id} is no account");
+        assert!(world.store.posts_of(PROFILES, &author, 1_000).await.unwrap().contains(id), "{point}: {id}");
+    }
+    assert!(authors > 200, "{point}: {authors}");
+    let queue = world.queue_of(folder, PROFILES).await;
+    let found = census(&*queue, &*world.store, &accounts).await;
+    assert_eq!(found, Census { delayed: accounts.len(), ..Census::default() }, "{point}");
+    assert_eq!(queue.stats().await.unwrap().delayed, accounts.len() as u64, "{point}: nothing but accounts of posts");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_accounts_of_the_posts_on_redis_and_postgres() {
+    survives(Backends { redis: true, postgres: true }, ACCOUNTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_accounts_of_the_posts_embedded() {
+    survives(Backends { redis: false, postgres: false }, ACCOUNTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -53,7 +53,8 @@ fn an_account_that_is_missing_once_is_asked_for_alone_then_weekly_and_may_come_b
         assert!((alone - missed - 10 * MINUTE).abs() < MINUTE && (then - alone - DAY).abs() < MINUTE);
         // What was never there needs no call of its own.
         let never = world.store.account(NS, "14").await.unwrap().unwrap();
-        assert_eq!((never.state.as_str(), world.calls_for("14").len() < 14), ("deactivated", true));
+        // Sixty days after the first miss.
+        assert_eq!((never.state.as_str(), world.calls_for("14").len() < 14), ("deleted", true));
     });
 }
 

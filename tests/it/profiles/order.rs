@@ -31,14 +31,14 @@ fn with_too_few_calls_the_never_seen_go_first_and_no_data_gets_older_than_a_roun
         world.put_in(&known).await;
         let working = world.start(8);
         let round = (KNOWN as f64 / (f64::from(CALLS) * 2.0 * 100.0) * WINDOW as f64) as Millis;
-        tokio::time::sleep(span(2 * round)).await;
+        tokio::time::sleep(span(round + round / 2)).await;
         // A storm of accounts that nobody has seen: ten times the usual, for an hour.
         let storm = world.now();
         for some in new.chunks(NEW / 12) {
             world.put_in(some).await;
             tokio::time::sleep(span(5 * MINUTE)).await;
         }
-        tokio::time::sleep(span(2 * round)).await;
+        tokio::time::sleep(span(round + round / 2)).await;
         world.end(working).await;
 
         let network = world.network.lock().unwrap();

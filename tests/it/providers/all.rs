@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use twitter_updater::model::account::Account;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::providers::bluesky::{self, Bluesky, BlueskyOptions};
+use twitter_updater::providers::handles::Handles;
 use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::lookup::Api;
 use twitter_updater::providers::lookup::Lookup;
@@ -64,6 +65,16 @@ impl Provider {
 
     /// The lookup of accounts.
     pub fn accounts_at(self, base_url: &str, bounds: Bounds) -> Box<dyn Lookup<Account>> {
+        match self.build(base_url, bounds) {
+            Built::TwitterV1(twitter) => Box::new(twitter_v1::account::Accounts(twitter)),
+            Built::XV2(x) => Box::new(x_v2::account::Accounts(x)),
+            Built::Mastodon(instance) => Box::new(mastodon::account::Accounts(instance)),
+            Built::Bluesky(bluesky) => Box::new(bluesky::account::Accounts(bluesky)),
+        }
+    }
+
+    /// The lookup of accounts by handle.
+    pub fn handles_at(self, base_url: &str, bounds: Bounds) -> Box<dyn Handles> {
         match self.build(base_url, bounds) {
             Built::TwitterV1(twitter) => Box::new(twitter_v1::account::Accounts(twitter)),
             Built::XV2(x) => Box::new(x_v2::account::Accounts(x)),

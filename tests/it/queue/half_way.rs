@@ -49,6 +49,10 @@ async fn run(queue: &RedisQueue, command: &str, held: &Batch) -> bool {
         "bury" => Verdict::Bury { reason: "why".to_owned() },
         "retry" => Verdict::Retry { after: 5, counted: true },
         "release" => return queue.release(&held.fence, &held.jobs).await.is_ok(),
+        "postpone" => {
+            let job = |id: u32| NewJob { id: id.to_string(), lane: middle(), due: 999_999.into() };
+            return queue.postpone(&(1..=6).map(job).collect::<Vec<_>>()).await.is_ok();
+        }
         "promote" => {
             // A lane that the script has not looked into when it moves them.
             let unknown = Lane::new("unknown", Duration::from_secs(3_600));
@@ -74,7 +78,9 @@ async fn leaves_no_id_nowhere() {
     let mut raw = redis.connection().await;
     let (mut failed, mut all) = (0, 0);
     for key in KEYS {
-        for command in ["claim", "reschedule", "finish", "bury", "retry", "release", "promote", "claim expired"] {
+        for command in
+            ["claim", "reschedule", "finish", "bury", "retry", "release", "promote", "postpone", "claim expired"]
+        {
             let namespace = namespace();
             let queue = RedisQueue::new(redis.pool(), &namespace);
             let held = put(&queue).await;

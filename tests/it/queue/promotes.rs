@@ -64,6 +64,40 @@ pub(super) async fn the_delayed_move_and_are_due_no_later(world: World) {
     assert_eq!(queue.stats().await.unwrap().counters["promoted"], 9);
 }
 
+pub(super) async fn a_postpone_makes_the_delayed_due_later_and_nothing_else(world: World) {
+    let queue = &*world.one;
+    assert_eq!(queue.postpone(&[]).await.unwrap(), []);
+    assert_eq!(queue.postpone(&[new("nowhere", &young(), 0)]).await.unwrap(), [Postponed::Absent]);
+    assert_eq!(queue.stats().await.unwrap().lanes, [], "no lane for what is in no place");
+    schedule(queue, &old(), 0, &["dead"]).await;
+    let claimed = batch(queue, request("a")).await;
+    let bury = Verdict::Bury { reason: "why".into() };
+    queue.settle(&claimed.fence, &[(claimed.jobs[0].clone(), bury)], &[]).await.unwrap();
+    schedule(queue, &old(), 0, &["leased"]).await;
+    let held = batch(queue, request("b")).await;
+    assert_eq!(promote(queue, &young(), 600_000, &["leased"]).await, [Promoted::Noted]);
+    schedule(queue, &old(), HOUR, &["later", "same-lane", "sooner"]).await;
+    schedule(queue, &old(), 0, &["due"]).await;
+    let jobs = ["later", "dead", "due", "leased", "nowhere"].map(|id| new(id, &young(), 2 * HOUR));
+    let jobs = [&jobs[..], &[new("sooner", &young(), 600_000), new("same-lane", &old(), 2 * HOUR)]].concat();
+    use Postponed::{Absent, Dead, Kept, Leased, Moved};
+    assert_eq!(queue.postpone(&jobs).await.unwrap(), [Moved, Dead, Moved, Leased, Absent, Kept, Moved]);
+    for id in ["later", "due"] {
+        assert_waits(queue, id, &young(), 2 * HOUR).await;
+    }
+    assert_waits(queue, "sooner", &old(), HOUR).await;
+    assert_waits(queue, "same-lane", &old(), 2 * HOUR).await;
+    // As after a lost reply; the moment is the same.
+    let due = queue.stats().await.unwrap().now_ms + 3 * HOUR;
+    let at = |id: &str| NewJob { id: id.to_owned(), lane: young(), due: Due::At(due) };
+    assert_eq!(queue.postpone(&[at("later")]).await.unwrap(), [Moved]);
+    assert_eq!(world.two.postpone(&[at("later")]).await.unwrap(), [Kept]);
+    no_batch(queue, request("c")).await;
+    // The note of the promote is there, and nothing else.
+    queue.settle(&held.fence, &reschedule(&held, &old(), HOUR), &[]).await.unwrap();
+    assert_waits(queue, "leased", &young(), 600_000).await;
+}
+
 pub(super) async fn the_leased_are_noted_and_take_the_earlier_due(world: World) {
     let queue = &*world.one;
     schedule(queue, &old(), 0, &["noted", "own", "twice", "none", "at-once"]).await;

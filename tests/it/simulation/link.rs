@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
+    Verdict, Workers,
 };
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
 use twitter_updater::quota::{
@@ -96,6 +97,11 @@ impl Jobs for LinkedQueue {
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         let (queue, token, ids) = (self.queue.clone(), token.to_owned(), ids.to_vec());
         self.call(async move { queue.adopt(&token, &ids, lease).await }).await
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+        let jobs = jobs.to_vec();
+        pass_on!(self.queue.postpone(jobs))
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs,
-    LaneDue, Lateness, Minute, NewJob, Place, Promoted, QueueError, Sample, Scheduled, Settled, Stats, Verdict,
-    Workers,
+    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, Sample, Scheduled, Settled, Stats,
+    Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
@@ -485,6 +485,10 @@ impl Jobs for WatchedQueue {
             books.last_fence = books.last_fence.max(deadline);
         }
         Ok(adopted)
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+        self.inner.postpone(jobs).await
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {

@@ -170,8 +170,8 @@ impl AccountInMemory {
         {
             let (old, new) = (Some(old.to_string()), Some(new.to_string()));
             self.changes.push(Change { at, field: "state".to_owned(), old, new });
-            self.changes.sort_by(|one, other| (one.at, &one.field).cmp(&(other.at, &other.field)));
         }
+        self.changes.sort_by(|one, other| (one.at, &one.field).cmp(&(other.at, &other.field)));
         self.state = state.or(self.state);
     }
 

@@ -19,7 +19,8 @@ pub struct Census {
 pub async fn census(queue: &dyn Queue, store: &dyn Store, ids: &[String]) -> Census {
     let mut census = Census::default();
     for ids in ids.chunks(1_000) {
-        let (places, standings) = (queue.locate(ids).await.unwrap(), store.standing(NAMESPACE, ids).await.unwrap());
+        let standings = store.standing(queue.namespace(), ids).await.unwrap();
+        let places = queue.locate(ids).await.unwrap();
         for ((id, places), standing) in ids.iter().zip(places).zip(standings) {
             let state = standing.map(|known| known.state);
             match (&places[..], state) {

@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
+    Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
@@ -248,6 +249,10 @@ impl Jobs for JournalledQueue {
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         self.journal.through(Call::Adopt, queue_fails, self.inner.adopt(token, ids, lease)).await
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+        self.inner.postpone(jobs).await
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {

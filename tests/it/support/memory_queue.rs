@@ -10,8 +10,8 @@ use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, w
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
-    Inspection, Job, Jobs, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Promoted,
-    QueueError, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
+    Inspection, Job, Jobs, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Postponed,
+    Promoted, QueueError, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -158,6 +158,11 @@ impl Jobs for MemoryQueue {
                 Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs })
             }
         })
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        Ok(jobs.iter().map(|job| inner.model.postpone(now, job)).collect())
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {

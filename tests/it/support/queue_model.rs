@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    ClaimRequest, Job, Lane, LaneStats, MEND_SLACK, NewJob, Order, PAGE_LIMIT, Place, Promoted, Sample, Scheduled,
-    Stats, Verdict, suspect_limit, worker_of,
+    ClaimRequest, Job, Lane, LaneStats, MEND_SLACK, NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Sample,
+    Scheduled, Stats, Verdict, suspect_limit, worker_of,
 };
 
 use super::queue_entries::{At, Entries, Entry, Waiting};
@@ -151,6 +151,23 @@ impl QueueModel {
         self.jobs.put(&job.id, entry);
         self.learn(&job.lane);
         promoted
+    }
+
+    /// Makes a delayed job due later, in that lane.
+    pub fn postpone(&mut self, now: Millis, job: &NewJob) -> Postponed {
+        let asked = job.due.moment(now);
+        let Some(mut entry) = self.jobs.get(&job.id).cloned() else { return Postponed::Absent };
+        match &mut entry.at {
+            At::Dead { .. } => Postponed::Dead,
+            At::Leased { .. } => Postponed::Leased,
+            At::Delayed { due, .. } if *due >= asked => Postponed::Kept,
+            At::Delayed { lane, due } => {
+                (*lane, *due) = (job.lane.name.clone(), asked);
+                self.jobs.put(&job.id, entry);
+                self.learn(&job.lane);
+                Postponed::Moved
+            }
+        }
     }
 
     /// Spreads what is due beyond a lane's patience and the slack over its next patience; says how many that were.

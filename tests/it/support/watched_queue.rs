@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats, Verdict, Workers,
+    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
+    Verdict, Workers,
 };
 
 #[derive(Debug)]
@@ -128,6 +129,10 @@ impl Jobs for WatchedQueue {
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {
         self.inner.adopt(token, ids, lease).await
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>, QueueError> {
+        self.inner.postpone(jobs).await
     }
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>, QueueError> {

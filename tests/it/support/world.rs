@@ -70,6 +70,17 @@ impl World {
         Self { settings, queue, store, redis: None }
     }
 
+    /// The queue of another pipeline; `folder` is that of the world's files.
+    pub async fn queue_of(&self, folder: &Path, namespace: &str) -> Arc<dyn Queue> {
+        match &self.redis {
+            Some(redis) => Arc::new(RedisQueue::new(pool(&redis.url), namespace)),
+            None => {
+                let patience = Duration::from_secs(10);
+                Arc::new(EmbeddedQueue::open(&folder.join("jobs.db"), namespace, patience).await.unwrap())
+            }
+        }
+    }
+
     /// The settings, and one more variable.
     pub fn with(&self, variable: &str, value: &str) -> Variables {
         self.settings.iter().cloned().chain([(variable.to_owned(), value.to_owned())]).collect()
@@ -77,7 +88,12 @@ impl World {
 
     /// Whether each of these was looked up after that moment and waits for its next time.
     pub async fn all_fresh(&self, ids: &[String], since: i64) -> bool {
-        let standings = self.store.standing(NAMESPACE, ids).await.unwrap();
+        self.all_fresh_in(NAMESPACE, ids, since).await
+    }
+
+    /// The same in another pipeline.
+    pub async fn all_fresh_in(&self, namespace: &str, ids: &[String], since: i64) -> bool {
+        let standings = self.store.standing(namespace, ids).await.unwrap();
         standings.iter().flatten().filter_map(|known| known.checked_at).filter(|checked_at| *checked_at > since).count()
             == ids.len()
     }

@@ -159,7 +159,7 @@ impl PipelineKind for Things {
         Arc::new(ByNumber)
     }
 
-    fn fans_out_to(&self) -> &'static [&'static str] {
+    fn fans_out_to(&self, _: &Settings) -> &'static [&'static str] {
         &["makers"]
     }
 

@@ -24,8 +24,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::{
-    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Promoted,
-    Result, Scheduled, Settled, Verdict, Workers,
+    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Postponed,
+    Promoted, Result, Scheduled, Settled, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, SharedFile, Tx};
 use crate::base::clock::{self, Millis};
@@ -195,6 +195,10 @@ impl Jobs for EmbeddedQueue {
 
     async fn promote(&self, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
         promote::promote(self, jobs).await
+    }
+
+    async fn postpone(&self, jobs: &[NewJob]) -> Result<Vec<Postponed>> {
+        promote::postpone(self, jobs).await
     }
 
     async fn exhume(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {

@@ -1,9 +1,11 @@
-//! `promote`: jobs that are due earlier, or in another lane.
+//! `promote`: jobs that are due earlier, or in another lane; `postpone`: jobs that are due later.
+
+use std::collections::HashSet;
 
 use serde_json::json;
 
 use super::super::promote::Wishes;
-use super::super::{Lane, NewJob, Promoted, Result, check_ids};
+use super::super::{Lane, NewJob, Postponed, Promoted, Result, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::clock;
 
@@ -48,4 +50,38 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     queue.count(&mut tx, now, &[("promoted", promoted as i64)]).await?;
     tx.commit().await?;
     Ok(wishes.answers(&answers))
+}
+
+pub(super) async fn postpone(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Postponed>> {
+    check_ids(jobs.iter().map(|job| &job.id))?;
+    let mut tx = queue.begin().await?;
+    let now = clock::wall_ms();
+    let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
+    let rows = json!(rows).to_string();
+    let found = queue.states(&mut tx, &rows).await?;
+    let moved: Vec<String> = sqlx::query_scalar(
+        "WITH given AS MATERIALIZED (
+             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))
+         UPDATE queue_job SET lane = given.lane, due = given.due FROM given
+         WHERE queue_job.namespace = ?2 AND queue_job.id = given.id AND +state = 0 AND queue_job.due < given.due
+         RETURNING queue_job.id",
+    )
+    .bind(&rows)
+    .bind(&queue.namespace)
+    .fetch_all(&mut *tx)
+    .await?;
+    let moved: HashSet<String> = moved.into_iter().collect();
+    let moved_jobs = jobs.iter().filter(|job| moved.contains(&job.id));
+    for lane in moved_jobs.map(|job| &job.lane).collect::<HashSet<&Lane>>() {
+        queue.know_lane(&mut tx, lane).await?;
+    }
+    tx.commit().await?;
+    let answer = |(job, state): (&NewJob, &Option<i64>)| match *state {
+        None => Postponed::Absent,
+        Some(DELAYED) if moved.contains(&job.id) => Postponed::Moved,
+        Some(DELAYED) => Postponed::Kept,
+        Some(LEASED) => Postponed::Leased,
+        Some(_) => Postponed::Dead,
+    };
+    Ok(jobs.iter().zip(&found).map(answer).collect())
 }

@@ -1,8 +1,10 @@
 -- Makes jobs due earlier or moves them to another lane; of leased ones it writes a note, which settle.lua applies.
+-- Or makes delayed jobs due later, in that lane, and leaves those that are due then or later, and the leased.
 -- Not flagged allow-oom: a note adds.
 --
--- ARGV   distinct ids, 1,000 at the most, in groups, each: lane, kind (lane_of), n, the n ids, their n dues (due_at)
--- returns one letter per id, in order: m moved, n noted (leased), d dead, a absent
+-- ARGV   sooner or later; distinct ids, 1,000 at the most, in groups, each: lane, kind (lane_of), n, the n ids,
+--        their n dues (due_at)
+-- returns one letter per id, in order: m moved, n noted or left (leased), k kept (due then or later), d dead, a absent
 --
 -- The write that adds (the new lane) comes before the one that removes. An id that an interrupted script left in two
 -- lanes is in one again after this.
@@ -28,8 +30,9 @@ local function note(lane, kind, noted)
   redis.call('HSET', PROMOTED, unpack(values))
 end
 
+local sooner = ARGV[1] == 'sooner'
 local letters, promoted = {}, 0
-local at = 1
+local at = 2
 while at <= #ARGV do
   local lane, kind, n = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   local first, dues = at + 3, at + 3 + n
@@ -45,16 +48,21 @@ while at <= #ARGV do
     local letter = 'a'
     if leased[i] then
       letter = 'n'
-      noted[#noted + 1], noted[#noted + 2] = id, due
+      if sooner then noted[#noted + 1], noted[#noted + 2] = id, due end
     elseif dead[i] then
       letter = 'd'
     else
       for _, of in ipairs(lanes) do
         if of.scores[i] then
-          letter = 'm'
           -- A score somebody wrote by hand may have a fraction.
-          due = math.min(due, math.floor(tonumber(of.scores[i])))
-          if of.name ~= lane then of.leaves[#of.leaves + 1] = id end
+          local known = math.floor(tonumber(of.scores[i]))
+          if not sooner and known >= due then
+            letter = 'k'
+          else
+            letter = 'm'
+            if sooner then due = math.min(due, known) end
+            if of.name ~= lane then of.leaves[#of.leaves + 1] = id end
+          end
         end
       end
       if letter == 'm' then adds[#adds + 1], adds[#adds + 2] = digits(due), id end
@@ -74,5 +82,5 @@ while at <= #ARGV do
   at = dues + n
 end
 
-count(now, { promoted = promoted })
+if sooner then count(now, { promoted = promoted }) end
 return table.concat(letters)

@@ -27,7 +27,8 @@ pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
     users.dedup();
     originals.sort_unstable_by_key(|original| original.id);
     originals.dedup_by_key(|original| original.id);
-    let users: Vec<Value> = users.into_iter().map(|author| user(shown, author)).collect();
+    let users: Vec<Value> =
+        users.into_iter().map(|author| user(shown, &shown.world.people().at(author, shown.now))).collect();
     let whole = |tweet: &SimulatedTweet| Version { tweet: tweet.clone(), history: vec![tweet.id] };
     // Its own text is JSON.
     let originals: Vec<Value> =

@@ -2,54 +2,55 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::simulator::render::{Shown, followers, friends, iso, lists, opened, posts};
-use crate::simulator::text::{Text, name, screen_name, user_id};
+use crate::model::account::AccountState;
+use crate::simulator::people::{Person, twitter_picture};
+use crate::simulator::render::{Shown, iso};
+use crate::simulator::text::user_id;
 
-/// An author, as far as its fields were asked for.
-pub fn user(shown: &Shown<'_>, author: u64) -> Value {
-    let (id, handle) = (user_id(author), screen_name(author));
+/// An account, as far as its fields were asked for.
+pub fn user(shown: &Shown<'_>, person: &Person) -> Value {
     let all = [
-        ("id", json!(id.to_string())),
-        ("name", json!(name(author))),
-        ("username", json!(handle)),
-        ("created_at", json!(iso(opened(author)))),
-        ("description", json!(Text::of(id).text)),
-        ("location", json!("Planet Earth")),
-        ("profile_image_url", json!(format!("https://pbs.twimg.com/profile_images/{id}/face_normal.jpeg"))),
-        ("protected", json!(false)),
+        ("id", json!(user_id(person.number).to_string())),
+        ("name", json!(person.display_name)),
+        ("username", json!(person.handle)),
+        ("created_at", json!(iso(person.created_at))),
+        ("description", json!(person.description)),
+        ("location", json!(person.location)),
+        ("most_recent_tweet_id", json!(person.last_post.map(|post| post.to_string()))),
+        ("profile_image_url", json!(twitter_picture(person))),
+        ("protected", json!(person.protected)),
         (
             "public_metrics",
             json!({
-                "followers_count": followers(author),
-                "following_count": friends(author),
-                shown.fields.word("tweet_count"): posts(author),
-                "listed_count": lists(author),
+                "followers_count": person.followers,
+                "following_count": person.following,
+                shown.fields.word("tweet_count"): person.posts,
+                "listed_count": person.listed,
+                "like_count": person.likes,
             }),
         ),
-        ("url", json!("")),
-        ("verified", json!(false)),
-        ("verified_type", json!("none")),
+        ("url", json!(person.url)),
+        ("verified", json!(person.verified)),
+        ("verified_type", json!(if person.verified { "blue" } else { "none" })),
     ];
-    let seen = all.into_iter().filter(|(name, _)| shown.fields.has_of_users(name));
-    seen.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+    let seen = all.into_iter().filter(|(name, value)| shown.fields.has_of_users(name) && !value.is_null());
+    seen.map(|(name, value)| (shown.fields.word(name), value)).collect::<Map<_, _>>().into()
 }
 
-/// The body of an answer about the users that were asked for in a parameter; those that are not there are problems.
-pub fn users(shown: &Shown<'_>, parameter: &str, asked: &[(&str, Option<u64>)]) -> String {
-    let problem = |of: &str| {
-        json!({
-            "value": of,
-            "detail": format!("Could not find user with {parameter}: [{of}]."),
-            "title": "Not Found Error",
-            "resource_type": "user",
-            "parameter": parameter,
-            "resource_id": of,
-            "type": "https://api.twitter.com/2/problems/resource-not-found",
-        })
-    };
+/// The body of an answer about the users that were asked for by a parameter, or about the caller (`me`); those that are not
+/// there are problems.
+pub fn users(shown: &Shown<'_>, by: &str, asked: &[(&str, Option<Person>)]) -> String {
+    let parameter = if by == "me" { "id" } else { by };
+    // A caller is there for itself.
+    let is_there = |person: &Person| by == "me" || !person.is_away();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for (of, person) in asked {
+        match person {
+            Some(person) if is_there(person) => found.push(user(shown, person)),
+            person => missing.push(problem(of, parameter, person.as_ref())),
+        }
+    }
     let is_one = matches!(parameter, "id" | "username");
-    let mut found: Vec<Value> = asked.iter().filter_map(|(_, author)| author.map(|one| user(shown, one))).collect();
-    let missing: Vec<Value> = asked.iter().filter(|(_, author)| author.is_none()).map(|(of, _)| problem(of)).collect();
     let mut body = Map::new();
     match found.pop() {
         Some(one) if is_one => drop(body.insert("data".to_owned(), one)),
@@ -63,4 +64,22 @@ pub fn users(shown: &Shown<'_>, parameter: &str, asked: &[(&str, Option<u64>)]) 
         body.insert("errors".to_owned(), missing.into());
     }
     Value::from(body).to_string()
+}
+
+/// The reason why an account is not returned: X tells a suspension, and not a deletion from an id that never was.
+fn problem(of: &str, parameter: &str, person: Option<&Person>) -> Value {
+    let is_suspended = person.is_some_and(|person| person.state == AccountState::Suspended);
+    let (title, detail) = match is_suspended {
+        true => ("Forbidden", "User has been suspended".to_owned()),
+        false => ("Not Found Error", format!("Could not find user with {parameter}")),
+    };
+    json!({
+        "value": of,
+        "detail": format!("{detail}: [{of}]."),
+        "title": title,
+        "resource_type": "user",
+        "parameter": parameter,
+        "resource_id": of,
+        "type": "https://api.twitter.com/2/problems/resource-not-found",
+    })
 }

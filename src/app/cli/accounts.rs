@@ -1,0 +1,126 @@
+//! `enqueue --accounts`: puts the accounts of a file into the queue, by their ids, handles or addresses.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::exit;
+use super::start::Start;
+use super::write_answer;
+use crate::app::{self, Service};
+use crate::base::clock;
+use crate::base::humanize::grouped;
+use crate::base::reload::Reloadable;
+use crate::base::retry::RetryPolicy;
+use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
+use crate::model::account::Account;
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::apis::open_handles;
+use crate::pipelines::handles::{Resolution, Resolved, Resolver};
+use crate::pipelines::profiles::PROFILES;
+use crate::pipelines::refresh::Mention;
+use crate::providers::registry::account_of;
+use crate::store::Way;
+
+/// Rejected lines that are printed one by one; the summary counts all of them.
+const REFUSALS_TOLD: u64 = 50;
+
+/// The outcome of a file.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    lines: Resolution,
+    /// New in the queue.
+    scheduled: u64,
+    /// In the queue already, or dead.
+    known: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lines: Resolution { ids, handles, refused }, scheduled, known } = *self;
+        let [ids, handles, refused, scheduled, known] = [ids, handles, refused, scheduled, known].map(grouped);
+        writeln!(f, "accounts      {ids} by their ids, {handles} by their handles")?;
+        writeln!(f, "  scheduled   {scheduled}")?;
+        writeln!(f, "  known       {known}  in the queue already, or dead")?;
+        write!(f, "  refused     {refused}")
+    }
+}
+
+/// Puts the accounts of the file into the queue; the exit code.
+///
+/// # Errors
+/// A service is down, or the command was stopped; the message names the last line up to which all is done.
+pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8> {
+    let (settings, stop) = (&start.settings, &start.stop);
+    let provider = settings.provider()?;
+    if !settings.accounts.collect {
+        bail!("accounts are not collected; set accounts.collect = true, also for the updater");
+    }
+    let profiles = start.registry.named(settings, &PipelineId::items(&provider, PROFILES).to_string())?;
+    let handles = open_handles(settings, &provider)?;
+    let opened = async {
+        // The input first: where it is missing, no file of an embedded queue is made.
+        let input = Input::open(file).await?;
+        let service = Service::new(settings)?;
+        let queue = service.queue(&profiles.namespace()).await?;
+        let credentials = app::open_credentials(settings, &service, &provider).await?;
+        let store = app::open_store(settings).await?.0;
+        // Answers are dated by the queue's clock.
+        let ahead = queue.stats().await?.now_ms - clock::wall_ms();
+        Ok::<_, anyhow::Error>((input, queue, credentials, store, ahead))
+    };
+    let Some(opened) = stop.token().run_until_cancelled(opened).await else {
+        bail!("enqueue was stopped before it read anything");
+    };
+    let (input, queue, credentials, store, ahead) = opened?;
+    let schedule = Reloadable::new(profiles.schedule(settings));
+    let receiver = profiles.kind.receiver(&profiles.id, schedule.clone().into(), store.clone());
+    let Some(receiver) = receiver else { bail!("{} takes no accounts", profiles.namespace()) };
+    let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
+    let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
+
+    let resolver = Resolver {
+        handles: &*handles,
+        credentials: &credentials,
+        call_timeout: settings.lookup.timeout,
+        retry: RetryPolicy::default(),
+        stop: stop.clone(),
+    };
+    let display = ProgressDisplay::new(&input.name, input.bytes);
+    let (mut summary, mut told) = (Summary::default(), 0);
+    let hand_over = async |resolved: Vec<Resolved>| {
+        let answered_at = clock::wall_ms() + ahead;
+        let mention = |Resolved { id, account, .. }| Mention {
+            kind: PROFILES,
+            id,
+            is_first: true,
+            answered_at,
+            object: account.map(|account: Box<Account>| account.raw),
+            ..Mention::default()
+        };
+        let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
+        mentions.sort_by(|one, other| one.id.cmp(&other.id));
+        let received = receiver.receive(&starter, &mentions.iter().collect::<Vec<_>>()).await?;
+        let answers = received.tell(&starter).await?;
+        let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
+        summary.scheduled += scheduled;
+        summary.known += answers.len() as u64 - scheduled;
+        Ok::<_, anyhow::Error>(())
+    };
+    let refused = |line, reason: &str| {
+        told += 1;
+        if told <= REFUSALS_TOLD {
+            display.say(&format!("line {line}: {reason}"));
+        }
+    };
+    let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(&provider));
+    let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
+    display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
+    display.finish();
+    summary.lines = resolved?;
+    write_answer(json, &summary, &summary.to_string())?;
+    Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
+}

@@ -1,0 +1,210 @@
+//! Accounts as people write them down: ids, handles, addresses of profiles. No I/O. Each network's own reading is in its
+//! folder; here is what they share.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+
+/// An account as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// Its id.
+    Id(String),
+    /// Its handle, without `@` in front.
+    Handle(String),
+}
+
+/// Reads an account from a line; an error is one clause.
+pub type AccountOf = fn(&str) -> Result<Named, String>;
+
+/// Returns true if a line names nothing: it is blank, or a comment.
+#[must_use]
+pub fn is_comment(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// The account's own text in a line: the first column, without quotes, white space, and a comment behind white space.
+///
+/// # Errors
+/// There is none, or it is something else than one word; one clause.
+pub fn word(line: &str) -> Result<&str, String> {
+    let line = line.trim();
+    if is_comment(line) {
+        return Err("the line has no account".to_owned());
+    }
+    if line.starts_with(['{', '[']) {
+        return Err("the line is JSON; write one account a line: an id, a handle or an address".to_owned());
+    }
+    if is_scientific(line) {
+        return Err("the id is a number in scientific notation, whose last digits are lost; export the column as text"
+            .to_owned());
+    }
+    let quoted = ['"', '\''].into_iter().find_map(|quote| line.strip_prefix(quote)?.split_once(quote));
+    let column = match quoted {
+        Some((column, _)) => column,
+        None => line.split([',', ';', '\t']).next().unwrap_or_default(),
+    };
+    let comment = column.match_indices('#').find(|(at, _)| column[..*at].ends_with(char::is_whitespace));
+    let word = comment.map_or(column, |(at, _)| &column[..at]).trim();
+    if word.is_empty() {
+        return Err("the first column is empty".to_owned());
+    }
+    if word.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("the line has white space inside; write one account a line".to_owned());
+    }
+    Ok(word)
+}
+
+/// Returns true for `1.46E+18` and `1,46E+18`, as spreadsheets write long ids: the comma separates no columns.
+fn is_scientific(line: &str) -> bool {
+    let number = line.trim_matches(['"', '\'']);
+    let number = number.split([';', '\t']).next().unwrap_or_default();
+    let Some((digits, power)) = number.split_once(['e', 'E']) else { return false };
+    let power = power.split(',').next().unwrap_or_default();
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let power = power.strip_prefix(['+', '-']).unwrap_or(power);
+    let (whole, part) = digits.split_once([',', '.']).unwrap_or((digits, ""));
+    !whole.is_empty() && !power.is_empty() && [whole, part, power].into_iter().all(is_number)
+}
+
+/// Returns true if the text is digits alone: an id, where ids are digits. A handle of digits has an `@` in front.
+#[must_use]
+pub fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The parts of an address that may name an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The host in small letters, with its port where it has one.
+    pub host: String,
+    /// The segments of its path that are not empty, decoded. Of `/#!/ann`, as Twitter once wrote addresses, those behind
+    /// the `!`.
+    pub path: Vec<String>,
+    /// The parameters of its query.
+    pub query: Vec<(String, String)>,
+}
+
+impl Address {
+    /// Reads an address, with or without `https://`; `None` where the text is none, since an address has a `/` in it.
+    ///
+    /// # Errors
+    /// An address that cannot be read; one clause.
+    pub fn read(text: &str) -> Result<Option<Self>, String> {
+        if !text.contains('/') {
+            return Ok(None);
+        }
+        let bad = || "the address cannot be read".to_owned();
+        let whole = if text.contains("://") { Cow::Borrowed(text) } else { Cow::Owned(format!("https://{text}")) };
+        let url = Url::parse(&whole).map_err(|_| bad())?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("the address does not begin with http:// or https://".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(bad());
+        }
+        let host = url.host_str().ok_or_else(bad)?;
+        let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let mut path = segments(url.path());
+        if path.is_empty() {
+            path = url.fragment().and_then(|fragment| fragment.strip_prefix('!')).map(segments).unwrap_or_default();
+        }
+        let query = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
+        Ok(Some(Self { host, path, query }))
+    }
+
+    /// The segments of its path, as texts.
+    #[must_use]
+    pub fn segments(&self) -> Vec<&str> {
+        self.path.iter().map(String::as_str).collect()
+    }
+
+    /// The value of a parameter of its query.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let path = path.split('?').next().unwrap_or_default();
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    segments.map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned()).collect()
+}
+
+/// The name of a server in small letters, as DNS has it; `None` for what is none.
+#[must_use]
+pub fn server(text: &str) -> Option<String> {
+    if text.is_empty() || text.contains(['/', '?', '#', '@', '\\']) {
+        return None;
+    }
+    let url = Url::parse(&format!("https://{text}/")).ok()?;
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_its_first_column() {
+        for line in [
+            "ann",
+            " ann \r",
+            "\"ann\"",
+            "'ann'",
+            "ann,1,2",
+            "ann;x",
+            "ann\tx",
+            "ann # a friend",
+            "\"ann\",\"x, y\"",
+            "ann,# x",
+        ] {
+            assert_eq!(word(line), Ok("ann"), "{line:?}");
+        }
+        assert_eq!(word("https://twitter.com/#!/ann"), Ok("https://twitter.com/#!/ann"));
+        for (line, why) in [
+            ("", "no account"),
+            ("# ann", "no account"),
+            (",ann", "first column is empty"),
+            ("\"\",ann", "first column is empty"),
+            ("ann bea", "white space"),
+            ("a\u{1}b", "white space"),
+            ("{\"id\": 1}", "JSON"),
+            ("[1,", "JSON"),
+            ("1,46E+18", "scientific"),
+            ("1.46E+18,ann", "scientific"),
+            ("\"1,46e18\"", "scientific"),
+        ] {
+            assert!(word(line).unwrap_err().contains(why), "{line:?}");
+        }
+        assert_eq!(word("1e5x"), Ok("1e5x"));
+        assert!(is_comment(" \t") && is_comment(" # x") && !is_comment("a # x"));
+    }
+
+    #[test]
+    fn an_address_is_taken_apart() {
+        let read = |text| Address::read(text).unwrap().unwrap();
+        let whole = read("HTTPS://X.com/Ann/status/20?s=1&a=b#c");
+        assert_eq!((whole.host.as_str(), whole.segments()), ("x.com", vec!["Ann", "status", "20"]));
+        assert_eq!((whole.parameter("a"), whole.parameter("c")), (Some("b"), None));
+        assert_eq!(read("twitter.com/#!/ann/x?y").segments(), ["ann", "x"]);
+        assert_eq!(read("localhost:3000//%40ann%40b.c/").segments(), ["@ann@b.c"]);
+        assert_eq!(read("localhost:3000/").host, "localhost:3000");
+        assert_eq!(Address::read("ann.example"), Ok(None));
+        for (odd, why) in [
+            ("ftp://x.com/ann", "http"),
+            ("https://x.com@evil.example/ann", "cannot be read"),
+            ("https:///", "cannot be read"),
+            ("//", "cannot be read"),
+            ("at://x", "http"),
+        ] {
+            assert!(Address::read(odd).unwrap_err().contains(why), "{odd}");
+        }
+        assert_eq!(server("Bücher.Example").as_deref(), Some("xn--bcher-kva.example"));
+        assert_eq!((server("a/b"), server(""), server("a b")), (None, None, None));
+    }
+}

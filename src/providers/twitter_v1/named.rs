@@ -1,0 +1,123 @@
+//! Accounts of Twitter and X as people write them down. No I/O.
+
+use crate::model::post::TweetId;
+use crate::providers::named::{Address, Named, is_digits, word};
+
+/// Longest handle. New ones have up to 15 characters, some of the first have more.
+const LONGEST: usize = 20;
+
+/// First segments of addresses that are no account's.
+const PAGES: [&str; 20] = [
+    "about",
+    "account",
+    "compose",
+    "download",
+    "explore",
+    "hashtag",
+    "home",
+    "i",
+    "intent",
+    "jobs",
+    "login",
+    "messages",
+    "notifications",
+    "privacy",
+    "search",
+    "settings",
+    "share",
+    "signup",
+    "tos",
+    "who_to_follow",
+];
+
+/// Reads an account: an id, a handle with or without `@`, or an address of the account or of one of its posts. Digits alone
+/// are an id.
+///
+/// # Errors
+/// The line names no account; one clause.
+pub fn account_of(line: &str) -> Result<Named, String> {
+    let word = word(line)?;
+    if is_digits(word) {
+        return id(word);
+    }
+    match Address::read(word)? {
+        Some(address) => at(&address),
+        None => handle(word.strip_prefix('@').unwrap_or(word)),
+    }
+}
+
+fn id(text: &str) -> Result<Named, String> {
+    TweetId::parse(text).map(|id| Named::Id(id.to_string())).map_err(|why| why.to_string())
+}
+
+fn handle(text: &str) -> Result<Named, String> {
+    let is_handle =
+        (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_handle {
+        return Ok(Named::Handle(text.to_owned()));
+    }
+    Err("no id, no handle (letters, digits and _) and no address of a profile".to_owned())
+}
+
+fn at(address: &Address) -> Result<Named, String> {
+    let host = &address.host;
+    let host = ["www.", "mobile.", "m."].iter().find_map(|of| host.strip_prefix(of)).unwrap_or(host);
+    if !matches!(host, "twitter.com" | "x.com") {
+        return Err("the address is not one of x.com or twitter.com".to_owned());
+    }
+    match (&address.segments()[..], address.parameter("user_id"), address.parameter("screen_name")) {
+        (["i", "user", number, ..], ..) => id(number),
+        (["intent", "user" | "follow"], Some(number), _) => id(number),
+        (["intent", "user" | "follow"], None, Some(name)) => handle(name.strip_prefix('@').unwrap_or(name)),
+        ([page, ..], ..) if PAGES.contains(&&*page.to_ascii_lowercase()) => {
+            Err("the address is no account's".to_owned())
+        }
+        ([name, ..], ..) => handle(name.strip_prefix('@').unwrap_or(name)),
+        ([], ..) => Err("the address is no account's".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_an_id_a_handle_or_an_address() {
+        for (line, of) in [
+            ("12", Named::Id("12".to_owned())),
+            ("1145936974064177152,ann", Named::Id("1145936974064177152".to_owned())),
+            ("x.com/i/user/12", Named::Id("12".to_owned())),
+            ("twitter.com/intent/user?user_id=12", Named::Id("12".to_owned())),
+            ("@12", Named::Handle("12".to_owned())),
+            ("x.com/12", Named::Handle("12".to_owned())),
+            ("@Ann_1", Named::Handle("Ann_1".to_owned())),
+            ("Ann_1", Named::Handle("Ann_1".to_owned())),
+            ("https://x.com/ann", Named::Handle("ann".to_owned())),
+            ("https://twitter.com/ann/status/20?s=1", Named::Handle("ann".to_owned())),
+            ("http://www.twitter.com/@ann/", Named::Handle("ann".to_owned())),
+            ("mobile.twitter.com/ann?lang=en", Named::Handle("ann".to_owned())),
+            ("https://twitter.com/#!/ann", Named::Handle("ann".to_owned())),
+            ("https://twitter.com/intent/user?screen_name=ann", Named::Handle("ann".to_owned())),
+        ] {
+            assert_eq!(account_of(line), Ok(of), "{line}");
+        }
+        for (line, why) in [
+            ("0", "starts with 0"),
+            ("-3", "no id, no handle"),
+            ("99999999999999999999", "digits"),
+            ("ann@social.example", "no id, no handle"),
+            ("a_name_of_21_letters_", "no id, no handle"),
+            ("@", "no id, no handle"),
+            ("ann!", "no id, no handle"),
+            ("https://social.example/@ann", "not one of x.com"),
+            ("https://notx.com/ann", "not one of x.com"),
+            ("https://x.com/", "no account's"),
+            ("https://x.com/i/lists/12", "no account's"),
+            ("https://x.com/Search?q=ann", "no account's"),
+            ("https://x.com/intent/user", "no account's"),
+            ("https://x.com/i/user/ann", ""),
+        ] {
+            assert!(account_of(line).unwrap_err().contains(why), "{line}: {:?}", account_of(line));
+        }
+    }
+}

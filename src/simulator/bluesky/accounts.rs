@@ -1,0 +1,110 @@
+//! `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile`: accounts by DIDs or handles. A list leaves out
+//! in silence what is gone; a call for one says why.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Value, json};
+
+use super::dialect::{invalid, view};
+use crate::base::clock::Millis;
+use crate::model::account::AccountState;
+use crate::model::provider::Provider;
+use crate::simulator::api::{Api, Routes, TheApi};
+use crate::simulator::call::Call;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::people::{DOMAIN, Person};
+use crate::simulator::render::iso;
+use crate::simulator::reply::failure;
+
+/// Accounts of one call, at the most.
+const MOST_ACTORS: usize = 25;
+
+/// The addresses.
+pub fn routes(router: Routes) -> Routes {
+    let several = async |State(api): TheApi, call: Call| api.bluesky_profiles(&call).await;
+    let one = async |State(api): TheApi, call: Call| api.bluesky_profile(&call).await;
+    router.route("/xrpc/app.bsky.actor.getProfiles", get(several)).route("/xrpc/app.bsky.actor.getProfile", get(one))
+}
+
+impl Api {
+    async fn bluesky_profiles(&self, call: &Call) -> Result<Response, Response> {
+        let dialect = Dialect::Bluesky;
+        let window = self.enter_any(dialect, call).await?.window;
+        let asked: Vec<&str> = call.all("actors").collect();
+        let wrong = match asked.iter().position(|actor| !is_actor(actor)) {
+            _ if asked.is_empty() => Some("Error: Params must have the property \"actors\"".to_owned()),
+            _ if asked.len() > MOST_ACTORS => {
+                Some(format!("Error: actors must not have more than {MOST_ACTORS} elements"))
+            }
+            wrong => wrong.map(|at| format!("Error: actors/{at} must be a valid did or a handle")),
+        };
+        if let Some(why) = wrong {
+            return Err(dialect.with(window, invalid(&why)));
+        }
+        let now = self.now();
+        let mut people: Vec<Person> = asked.iter().filter_map(|actor| self.actor(actor, now)).collect();
+        people.retain(|person| !person.is_away());
+        // Each once, also one that is asked for by its DID and by its handle.
+        people.sort_unstable_by_key(|person| person.number);
+        people.dedup_by_key(|person| person.number);
+        let profiles: Vec<Value> = people.iter().map(|person| self.profile(person)).collect();
+        let body = json!({ "profiles": profiles }).to_string();
+        Ok(self.of_accounts(dialect, &asked, window, || Ok(body.clone())).await)
+    }
+
+    async fn bluesky_profile(&self, call: &Call) -> Result<Response, Response> {
+        let dialect = Dialect::Bluesky;
+        let window = self.enter_any(dialect, call).await?.window;
+        let Some(actor) = call.parameter("actor") else {
+            return Err(dialect.with(window, invalid("Error: Params must have the property \"actor\"")));
+        };
+        if !is_actor(actor) {
+            return Err(dialect.with(window, invalid("Error: actor must be a valid did or a handle")));
+        }
+        let person = self.actor(actor, self.now());
+        let refused = |name: &str, why: &str| Err(failure(400, &json!({ "error": name, "message": why })));
+        let answer = || match &person {
+            Some(person) => match person.state {
+                AccountState::Suspended => refused("AccountTakedown", "Account has been suspended"),
+                AccountState::Deactivated => refused("AccountDeactivated", "Account is deactivated"),
+                _ if person.is_away() => refused("InvalidRequest", "Profile not found"),
+                _ => Ok(self.profile(person).to_string()),
+            },
+            None => refused("InvalidRequest", "Profile not found"),
+        };
+        Ok(self.of_accounts(dialect, &[actor], window, answer).await)
+    }
+
+    /// The account that an actor names at a moment.
+    fn actor(&self, actor: &str, now: Millis) -> Option<Person> {
+        let people = self.world.people();
+        let by_handle = || people.named(actor.strip_suffix(DOMAIN)?, now);
+        let number = people.number(&Provider::Bluesky, actor).or_else(by_handle)?;
+        Some(people.at(number, now))
+    }
+
+    /// The detailed view. It leaves out what is not set.
+    fn profile(&self, person: &Person) -> Value {
+        let mut profile = view(self.world.people(), person);
+        if !person.description.is_empty() {
+            profile["description"] = person.description.as_str().into();
+        }
+        profile["followersCount"] = person.followers.into();
+        profile["followsCount"] = person.following.into();
+        profile["postsCount"] = person.posts.into();
+        profile["indexedAt"] = iso(person.created_at).into();
+        profile
+    }
+}
+
+/// True for a DID or a handle, as far as its form goes.
+fn is_actor(actor: &str) -> bool {
+    let is_in_form = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte));
+    match actor.strip_prefix("did:") {
+        Some(rest) => {
+            rest.split_once(':').is_some_and(|(method, id)| !method.is_empty() && !id.is_empty()) && is_in_form(rest)
+        }
+        None => actor.contains('.') && !actor.contains(':') && is_in_form(actor),
+    }
+}

@@ -1,0 +1,113 @@
+//! When accounts are away: suspended, deactivated, or deleted for good.
+
+use crate::base::clock::{self, Millis};
+use crate::model::account::AccountState;
+use crate::simulator::dice::{draw, unit};
+use crate::simulator::options::SimulatorOptions;
+
+/// More of the time, two absences of an account would meet.
+pub const MOST_GONE: f64 = 0.5;
+
+/// The lengths of absences are spread evenly over this much of their mean,
+const SPREAD: f64 = 1.0;
+/// from this on.
+const SHORTEST: f64 = 0.5;
+
+/// A time in which an account is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Away {
+    /// Its first moment, ms since the epoch,
+    pub from: Millis,
+    /// and the first moment after it; of a deleted account there is none.
+    pub until: Millis,
+    pub state: AccountState,
+}
+
+/// The lives of all accounts. Time is cut into periods; in each, an account is away once.
+#[derive(Debug, Clone)]
+pub struct Lives {
+    seed: u64,
+    since: Millis,
+    away_ms: f64,
+    period_ms: f64,
+    deleted_share: f64,
+}
+
+impl Lives {
+    pub fn new(options: &SimulatorOptions) -> Self {
+        let away_ms = clock::millis(options.account_away).max(1) as f64;
+        let gone = options.accounts_gone.clamp(0.0, MOST_GONE);
+        Self {
+            seed: options.seed,
+            since: options.accounts_since,
+            away_ms,
+            period_ms: if gone > 0.0 { away_ms / gone } else { f64::INFINITY },
+            deleted_share: options.accounts_deleted,
+        }
+    }
+
+    /// The absence of an account at a moment.
+    pub fn away(&self, number: u64, at: Millis) -> Option<Away> {
+        let period = self.period(number, at)?;
+        if let Some(deleted) = self.deleted(number, period, at) {
+            return Some(deleted);
+        }
+        Some(self.absence(number, period)).filter(|away| (away.from..away.until).contains(&at))
+    }
+
+    /// The absences of an account that begin or end in a span of time, oldest first.
+    pub fn absences(&self, number: u64, from: Millis, to: Millis) -> Vec<Away> {
+        let Some(last) = self.period(number, to) else { return Vec::new() };
+        let first = self.period(number, from).unwrap_or(0);
+        if let Some(deleted) = self.deleted(number, last, to) {
+            let last = self.period(number, deleted.from).unwrap_or(0);
+            let before =
+                (first..last).map(|period| self.absence(number, period)).filter(|away| away.from >= self.since);
+            return before.chain([deleted]).collect();
+        }
+        (first..=last).map(|period| self.absence(number, period)).filter(|away| away.from >= self.since).collect()
+    }
+
+    /// The period of an account that a moment is in; `None` before the first, and where nobody is ever away.
+    fn period(&self, number: u64, at: Millis) -> Option<i64> {
+        if at < self.since || self.period_ms.is_infinite() {
+            return None;
+        }
+        Some((((at - self.since) as f64 + self.offset(number)) / self.period_ms) as i64)
+    }
+
+    /// Periods of different accounts begin at different times.
+    fn offset(&self, number: u64) -> f64 {
+        unit(draw(self.seed, OFFSET, number, 0)) * self.period_ms
+    }
+
+    /// The absence in a period. One that would begin before everything is none: it ends when it begins.
+    fn absence(&self, number: u64, period: i64) -> Away {
+        let length = self.away_ms * (SHORTEST + SPREAD * unit(draw(self.seed, LENGTH, number, period)));
+        let start = (self.period_ms - length) * unit(draw(self.seed, START, number, period));
+        let from = self.since + (period as f64 * self.period_ms - self.offset(number) + start).ceil() as Millis;
+        let until = if from < self.since { from } else { from + (length as Millis).max(1) };
+        let is_suspended = draw(self.seed, KIND, number, period) & 1 == 0;
+        let state = if is_suspended { AccountState::Suspended } else { AccountState::Deactivated };
+        Away { from, until, state }
+    }
+
+    /// The last absence of an account, if it has begun by then: the first that is for good.
+    fn deleted(&self, number: u64, period: i64, at: Millis) -> Option<Away> {
+        if self.deleted_share <= 0.0 {
+            return None;
+        }
+        let is_for_good = |period: &i64| unit(draw(self.seed, FOR_GOOD, number, *period)) < self.deleted_share;
+        let begins = |period: i64| self.absence(number, period).from;
+        let mut for_good = (0..=period).filter(is_for_good).map(begins).filter(|from| *from >= self.since);
+        let from = for_good.next().filter(|from| *from <= at)?;
+        Some(Away { from, until: Millis::MAX, state: AccountState::Deleted })
+    }
+}
+
+/// The random choices.
+const OFFSET: u64 = 101;
+const LENGTH: u64 = 102;
+const START: u64 = 103;
+const KIND: u64 = 104;
+const FOR_GOOD: u64 = 105;

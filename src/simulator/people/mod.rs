@@ -1,0 +1,21 @@
+//! The simulated accounts: each a function of the seed, its number and the time, as the posts are.
+//!
+//! Accounts have numbers from 0 on; the first 32,768 write the posts. Each network has ids of its own for them
+//! ([`People::id`], [`People::number`]). By default an account never changes. With
+//! [`SimulatorOptions::account_changes`](super::SimulatorOptions::account_changes) one field of a profile changes at a time, and the
+//! counts move; with [`accounts_gone`](super::SimulatorOptions::accounts_gone) accounts are suspended or deactivated for a while, and
+//! [some of them](super::SimulatorOptions::accounts_deleted) never return. Nothing of a profile changes while the account is away.
+//!
+//! `changes` says when a field changes, `lives` when an account is away, `ids` writes ids and later handles. [`Person`] is the
+//! account at one moment, [`People::script`] the list of its changes, [`People::account`] what a network tells of it.
+
+mod changes;
+mod ids;
+mod lives;
+mod person;
+mod script;
+mod told;
+
+pub use self::person::{MOST_ACCOUNTS, People, Person};
+pub use self::script::ScriptedChange;
+pub use self::told::{DOMAIN, banner, bluesky_picture, mastodon_picture, twitter_picture};

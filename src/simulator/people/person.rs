@@ -1,0 +1,251 @@
+//! Accounts at a moment.
+
+use super::changes::{Changes, Field, Versions};
+use super::ids::{NUMBER_BITS, did, later_handle, number_of_did, number_of_later_handle};
+use super::lives::{Away, Lives};
+use crate::base::clock::Millis;
+use crate::model::account::AccountState;
+use crate::model::post::TweetId;
+use crate::model::provider::Provider;
+use crate::simulator::dice::mix;
+use crate::simulator::options::SimulatorOptions;
+use crate::simulator::text::{
+    AUTHORS, FIRST, NOBODY, SECOND, Text, name, number_named, number_with, screen_name, user_id,
+};
+use crate::simulator::timeline::Timelines;
+
+/// The greatest number of accounts.
+pub const MOST_ACCOUNTS: u64 = 1 << NUMBER_BITS;
+
+/// One simulated account at one moment. While it is away, its profile is that of the moment at which it went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// Its number.
+    pub number: u64,
+    /// Its true state. Networks do not tell all of it: see [`People::told`].
+    pub state: AccountState,
+    /// Its handle, at Bluesky without the domain.
+    pub handle: String,
+    /// The name that is shown.
+    pub display_name: String,
+    /// The description as text; Mastodon writes it as HTML.
+    pub description: String,
+    /// Where it says to be (Twitter, X).
+    pub location: String,
+    /// The address in its profile (Twitter, X); empty where there is none.
+    pub url: String,
+    /// The name of the picture's file, of which each network makes an address.
+    pub picture: String,
+    /// True if its owner must approve followers.
+    pub protected: bool,
+    /// True if the network vouches for it.
+    pub verified: bool,
+    /// When it was opened, ms since the epoch.
+    pub created_at: Millis,
+    /// Accounts that follow it.
+    pub followers: u64,
+    /// Accounts that it follows.
+    pub following: u64,
+    /// Posts that it wrote.
+    pub posts: u64,
+    /// Lists that it is on.
+    pub listed: u64,
+    /// Posts that it likes.
+    pub likes: u64,
+    /// Its newest post, one of its timeline; `None` for an account that does not post, and where accounts never change.
+    pub last_post: Option<TweetId>,
+}
+
+impl Person {
+    /// Returns true if the account is suspended, deactivated or deleted.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        !matches!(self.state, AccountState::Live | AccountState::Protected)
+    }
+}
+
+/// All simulated accounts.
+#[derive(Debug, Clone)]
+pub struct People {
+    count: u64,
+    since: Millis,
+    pub(super) changes: Changes,
+    pub(super) lives: Lives,
+    timelines: Timelines,
+    has_absences: bool,
+}
+
+impl People {
+    /// The accounts of a simulator with these options: also without a running one.
+    #[must_use]
+    pub fn new(options: &SimulatorOptions) -> Self {
+        Self {
+            count: options.accounts.clamp(1, MOST_ACCOUNTS),
+            since: options.accounts_since,
+            changes: Changes::new(options),
+            lives: Lives::new(options),
+            timelines: Timelines::new(options),
+            has_absences: options.accounts_gone > 0.0,
+        }
+    }
+
+    /// The number of accounts.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns true if accounts change, or are away at times.
+    #[must_use]
+    pub fn change(&self) -> bool {
+        self.changes.are_on() || self.has_absences
+    }
+
+    /// The id of an account at a network: digits, or a DID at Bluesky.
+    #[must_use]
+    pub fn id(&self, provider: &Provider, number: u64) -> String {
+        match provider {
+            Provider::Bluesky => did(number),
+            Provider::Twitter | Provider::X | Provider::Mastodon(_) => user_id(number).to_string(),
+        }
+    }
+
+    /// The number of the account with an id at a network.
+    #[must_use]
+    pub fn number(&self, provider: &Provider, id: &str) -> Option<u64> {
+        let number = match provider {
+            _ if NOBODY.contains(&id) => None,
+            Provider::Bluesky => number_of_did(id),
+            Provider::Twitter | Provider::X | Provider::Mastodon(_) => number_with(id.parse().ok()?),
+        };
+        number.filter(|number| *number < self.count)
+    }
+
+    /// The number of the account that has a handle at a moment, in capitals or not. Once an account has another handle, the
+    /// old one is nobody's, or that of the account beside it.
+    #[must_use]
+    pub fn named(&self, handle: &str, at: Millis) -> Option<u64> {
+        if NOBODY.contains(&handle) {
+            return None;
+        }
+        let handle = handle.to_ascii_lowercase();
+        let first = number_named(&handle).filter(|number| *number < self.count);
+        if !self.changes.are_on() {
+            return first;
+        }
+        let later = || number_of_later_handle(&handle).filter(|number| *number < self.count);
+        let owner = first.or_else(later)?;
+        let has_it = |number: &u64| *number < self.count && self.at(*number, at).handle == handle;
+        [owner, beside(owner)].into_iter().find(has_it)
+    }
+
+    /// The author of posts that a text names at a moment: a handle, with the domain or without, or a DID.
+    pub fn author_at(&self, text: &str, at: Millis) -> Option<u64> {
+        let number = number_of_did(text).or_else(|| self.named(text, at));
+        number.filter(|number| *number < AUTHORS.min(self.count))
+    }
+
+    /// An account at a moment, ms since the epoch.
+    #[must_use]
+    pub fn at(&self, number: u64, at: Millis) -> Person {
+        let away = self.lives.away(number, at);
+        // Deleted accounts may be away for very long: what they were is what counts.
+        let seen = away.map_or(at, |Away { from, .. }| from.min(at));
+        let versions = self.changes.versions(number, seen, &self.lives);
+        let protected = versions.of(Field::Protected).is_some_and(|slot| self.draw(PROTECTED, number, slot) & 3 == 0);
+        let dice = mix(user_id(number));
+        let newest = if self.change() && number < AUTHORS { self.timelines.newest(number, seen) } else { None };
+        let posted = newest.map_or(0, |(slot, _)| (slot - self.timelines.slot(self.since)).max(0));
+        // Counts move once or more between two changes. Followers and likes only rise; whom it follows goes up and down.
+        let elapsed = self.changes.elapsed(seen);
+        let risen = |times: u64| (elapsed * times as f64) as u64;
+        let steps = (elapsed * 2.0) as i64;
+        Person {
+            number,
+            state: away.map_or_else(|| AccountState::returned(Some(protected)), |away| away.state),
+            handle: self.handle(number, seen, versions.of(Field::Handle)),
+            display_name: self.display_name(number, &versions),
+            description: self.description(number, &versions),
+            location: self.location(number, &versions),
+            url: self.url(number, &versions),
+            picture: versions.of(Field::Picture).map_or_else(|| "face".to_owned(), |slot| format!("face{slot}")),
+            protected,
+            verified: versions.of(Field::Verified).is_some_and(|slot| self.draw(VERIFIED, number, slot) & 1 == 0),
+            created_at: opened(number),
+            followers: dice % 50_000 + risen(1 + dice % 7),
+            following: (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 },
+            posts: (dice >> 24) % 90_000 + posted.unsigned_abs(),
+            listed: (dice >> 32) % 100 + risen(1) / 4,
+            likes: (dice >> 8) % 20_000 + risen(1 + (dice >> 40) % 3),
+            last_post: newest.map(|(_, post)| post.id),
+        }
+    }
+
+    fn draw(&self, salt: u64, number: u64, slot: i64) -> u64 {
+        self.changes.dice(salt, number, slot)
+    }
+
+    /// The handle of an account at a moment. In one change of four it takes the handle that the account beside it gave up
+    /// last, if that is one of its own: so no handle ever has two owners.
+    fn handle(&self, number: u64, at: Millis, changed: Option<i64>) -> String {
+        let Some(slot) = changed else { return screen_name(number) };
+        let takes = |number: u64, slot: i64| self.draw(TAKES, number, slot) & 3 == 0;
+        let other = beside(number);
+        if takes(number, slot) && other < self.count {
+            let then = self.changes.moment(number, slot).min(at);
+            match self.changes.handles(other, then, &self.lives) {
+                (Some(_), None) => return screen_name(other),
+                (Some(_), Some(given_up)) if !takes(other, given_up) => return later_handle(other, given_up),
+                _ => {}
+            }
+        }
+        later_handle(number, slot)
+    }
+
+    fn display_name(&self, number: u64, versions: &Versions) -> String {
+        let Some(slot) = versions.of(Field::DisplayName) else { return name(number) };
+        let dice = self.draw(DISPLAY_NAME, number, slot);
+        let pick = |from: &[&'static str], shift: u32| from[(dice >> shift) as usize % from.len()];
+        format!("{} {}{}", pick(&SECOND, 8), pick(&FIRST, 16), pick(&ENDS, 24))
+    }
+
+    /// One description of eight is empty.
+    fn description(&self, number: u64, versions: &Versions) -> String {
+        let Some(slot) = versions.of(Field::Description) else { return Text::of(user_id(number)).text };
+        let dice = self.draw(DESCRIPTION, number, slot);
+        if dice.is_multiple_of(8) { String::new() } else { Text::of(dice).text }
+    }
+
+    fn location(&self, number: u64, versions: &Versions) -> String {
+        let Some(slot) = versions.of(Field::Location) else { return "Planet Earth".to_owned() };
+        PLACES[(self.draw(LOCATION, number, slot) % PLACES.len() as u64) as usize].to_owned()
+    }
+
+    fn url(&self, number: u64, versions: &Versions) -> String {
+        let dice = versions.of(Field::Url).map(|slot| self.draw(URL, number, slot));
+        dice.filter(|dice| dice & 3 > 0).map(|dice| format!("https://t.co/{:010x}", dice >> 24)).unwrap_or_default()
+    }
+}
+
+/// The account whose old handles an account may take.
+fn beside(number: u64) -> u64 {
+    number ^ 1
+}
+
+/// When an account was opened, in ms since the epoch: from 2007 to 2010.
+fn opened(number: u64) -> Millis {
+    1_167_609_600_000 + (mix(user_id(number)) % 100_000_000) as Millis * 1_000
+}
+
+const ENDS: [&str; 6] = ["", " 🌍", ", PhD", " 日本", " é", " \"on leave\""];
+const PLACES: [&str; 8] = ["", "Porto, Portugal", "Brasil", "Zürich", "東京", "Lisboa", "here & there", "São Paulo"];
+
+/// The random choices.
+const TAKES: u64 = 141;
+const DISPLAY_NAME: u64 = 142;
+const DESCRIPTION: u64 = 143;
+const LOCATION: u64 = 144;
+const URL: u64 = 145;
+const VERIFIED: u64 = 146;
+const PROTECTED: u64 = 147;
+const FOLLOWING: u64 = 148;
