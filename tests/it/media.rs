@@ -6,3 +6,4 @@ pub mod process;
 mod read;
 mod removal;
 pub mod server;
+pub mod whole;

@@ -4,6 +4,7 @@
 mod crash;
 mod edits;
 mod lost_file;
+mod media;
 mod network;
 mod poison;
 mod redis;

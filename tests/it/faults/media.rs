@@ -1,0 +1,69 @@
+//! The process of media dies at each named point: the right files are there once, and nothing is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+
+use crate::media::process::media_settings;
+use crate::media::server::Server;
+use crate::media::whole::{NS, check, put_in};
+use crate::support::process::{Process, Variables, variables};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The points that a batch of media comes by; the second commit is that of their lives.
+const POINTS: [&str; 8] = [
+    "after_claim",
+    "after_answer",
+    "before_commit",
+    "before_commit:2",
+    "after_commit",
+    "before_settle",
+    "after_settle",
+    "after_settle:3",
+];
+/// Media put in before each death.
+const EACH: u32 = 40;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_dies_at_any_point_loses_no_file() {
+    for on_servers in [false, true] {
+        dies_at_each_point(Backends { redis: on_servers, postgres: on_servers }).await;
+    }
+}
+
+async fn dies_at_each_point(backends: Backends) {
+    let (server, folder) = (Server::start().await, tempfile::tempdir().unwrap());
+    let world = World::new(backends, folder.path(), "http://127.0.0.1:1").await;
+    let queue: Arc<dyn Queue> = match &world.redis {
+        Some(redis) => Arc::new(RedisQueue::new(redis.pool(), NS)),
+        None => Arc::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), NS, PATIENCE).await.unwrap()),
+    };
+    let mut settings: Variables = [world.settings.clone(), media_settings(&server, folder.path())].concat();
+    settings.extend(variables(&[
+        ("media.per_host", "16"),
+        ("media.retry", "50ms"),
+        ("media.longest_retry", "200ms"),
+        ("updater.buffer_ttl", "20ms"),
+        ("updater.lease", "2500ms"),
+    ]));
+    let log = folder.path().join("updater.log");
+    for (at, point) in (0..).zip(POINTS) {
+        put_in(&*world.store, &*queue, &server, at * EACH..(at + 1) * EACH).await;
+        let crashing = [settings.clone(), vec![("TWITTER_UPDATER_CRASH_AT".to_owned(), point.to_owned())]].concat();
+        let mut updater = Process::start(&["updater"], &crashing, &log);
+        assert!(!updater.ended(PATIENCE).await.success(), "{point}");
+    }
+    let all = EACH * POINTS.len() as u32;
+    let updater = Process::start(&["updater"], &settings, &log);
+    until_true("all are settled", PATIENCE, async || {
+        let stats = queue.stats().await.unwrap();
+        (stats.delayed, stats.leased, stats.dead) == (0, 0, 0)
+    })
+    .await;
+    assert!(updater.terminate().success());
+    check(&*world.store, &folder.path().join("media"), 0..all).await;
+    assert_eq!(u64::from(all), world.store.counts(NS).await.unwrap().ended);
+}
