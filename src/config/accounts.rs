@@ -53,7 +53,7 @@ mod tests {
     fn accounts_of_posts_are_named_by_their_part() {
         let with = |words: &str| {
             let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__ACCOUNTS__FROM_POSTS", words)]);
-            settings.and_then(|settings| Ok(settings.accounts.roles()?))
+            settings.and_then(|settings| settings.accounts.roles())
         };
         assert_eq!(with(" author,reposted ").unwrap(), [Role::Author, Role::Reposted]);
         assert_eq!(with("").unwrap(), []);
