@@ -73,7 +73,7 @@ pub struct Named {
 #[async_trait]
 pub trait Receiver: Send + Sync + Debug {
     /// Records the mentions in the store, before the items that name them are saved: what is to be done in the queue
-    /// afterwards. The ids themselves are recorded by [`Starter::record_ids`]. Every call may be repeated. Mentions are in
+    /// afterwards. The starter records the ids themselves. Every call may be repeated. Mentions are in
     /// the order of their ids, and an id may be mentioned several times.
     ///
     /// # Errors
