@@ -96,6 +96,12 @@ async fn the_file_is_durable_and_shared() {
         .await
         .unwrap();
     let ours = [
+        "account_change_row",
+        "account_count_row",
+        "account_post_row",
+        "account_row",
+        "media_row",
+        "media_use_row",
         "schedule_budget",
         "source_gap",
         "source_position",
