@@ -104,10 +104,12 @@ impl PipelineKind for Posts {
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
         let weights = opening.settings.adaptive.weights;
-        let people = registry::people(&opening.id.provider);
-        let people = Some(People { people, roles: opening.settings.accounts.roles()? });
-        let kinds = opening.settings.media.wanted()?;
-        let shown = Some(Shown { media: registry::media(&opening.id.provider), kinds });
+        // What nobody takes is not read out of each post.
+        let (provider, settings) = (&opening.id.provider, &opening.settings);
+        let people = People { people: registry::people(provider), roles: settings.accounts.roles()? };
+        let people = settings.accounts.collect.then_some(people);
+        let shown = Shown { media: registry::media(provider), kinds: settings.media.wanted()? };
+        let shown = settings.media.collect.then_some(shown);
         Ok(opening.refresher(lookup, PostJudge { weights, people, shown }))
     }
 }
