@@ -68,6 +68,11 @@ impl BySilence {
         self.freeze_after > 0 && now.saturating_sub(last) >= self.freeze_after
     }
 
+    /// The lanes of accounts that were looked up before.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        [&self.active, &self.idle, &self.frozen, &self.confirm].into_iter().cloned()
+    }
+
     fn lane(&self, item: &Known<'_>, now: Millis) -> &Lane {
         match item.activity.last {
             Some(last) if self.is_frozen(last, now) => &self.frozen,

@@ -9,8 +9,8 @@ use twitter_updater::base::failpoint::POINTS;
 use twitter_updater::engine::queue::Incoming;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
-use twitter_updater::store::Listing;
 
+use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
@@ -23,7 +23,6 @@ const SIGABRT: i32 = 6;
 
 /// By a schedule, or with the accounts of the posts.
 const ACCOUNTS: &str = "accounts";
-const PROFILES: &str = "profiles:twitter";
 
 async fn survives(backends: Backends, run: &str) {
     for point in POINTS {
@@ -110,7 +109,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
     let status = heir.terminate();
     assert!(status.success(), "{point}: {status}\n{}", logged());
     if run == ACCOUNTS {
-        the_accounts_of_posts_are_there(&world, folder.path(), &ids, point).await;
+        assert_accounts_of(&ids, &world, folder.path(), 201, point).await;
     }
 
     let all = usize::try_from(TWEETS).unwrap();
@@ -124,30 +123,6 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
     );
     assert_answers_are_in_order(&*world.store, &ids).await;
     api.stop().await;
-}
-
-/// Recorded accounts that live.
-async fn accounts(world: &World) -> Vec<String> {
-    let page = world.store.page(PROFILES, Listing::Living, None, 10_000).await.unwrap();
-    page.into_iter().map(|listed| listed.id).collect()
-}
-
-/// Each author of a stored post is an account, which is in the queue once, and has the post among its own.
-async fn the_accounts_of_posts_are_there(world: &World, folder: &std::path::Path, posts: &[String], point: &str) {
-    let accounts = accounts(world).await;
-    let mut authors = 0;
-    for id in posts {
-        let post = world.store.tweet("tweet:update", id).await.unwrap().unwrap();
-        let Some(author) = post.author_id else { continue };
-        authors += 1;
-        assert!(accounts.contains(&author), "{point}: {author} of {id} is no account");
-        assert!(world.store.posts_of(PROFILES, &author, 1_000).await.unwrap().contains(id), "{point}: {id}");
-    }
-    assert!(authors > 200, "{point}: {authors}");
-    let queue = world.queue_of(folder, PROFILES).await;
-    let found = census(&*queue, &*world.store, &accounts).await;
-    assert_eq!(found, Census { delayed: accounts.len(), ..Census::default() }, "{point}");
-    assert_eq!(queue.stats().await.unwrap().delayed, accounts.len() as u64, "{point}: nothing but accounts of posts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 
 mod crash;
 mod edits;
+mod history;
 mod lost_file;
 mod media;
 mod network;

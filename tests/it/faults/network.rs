@@ -14,6 +14,7 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{NewTweet, Way};
 
+use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
@@ -40,9 +41,17 @@ enum Service {
 
 use Service::{Api, Postgres, Redis};
 
+/// The pipelines of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pipelines {
+    Posts,
+    /// And the accounts that follow from them.
+    PostsAndAccounts,
+}
+
 /// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
 /// between them; what they meet is the machine's choice.
-async fn survives(services: &[Service], faults: usize) {
+async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     let seed = std::env::var("NETWORK_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     println!("{services:?}: again with NETWORK_SEED={seed}");
     let mut lots = StdRng::seed_from_u64(seed);
@@ -64,6 +73,16 @@ async fn survives(services: &[Service], faults: usize) {
         ("queue.redis.connect_timeout", "800ms"),
         ("store.postgres.statement_timeout", "800ms"),
     ]));
+    let has_accounts = pipelines == Pipelines::PostsAndAccounts;
+    if has_accounts {
+        world.settings.extend(variables(&[
+            ("accounts.collect", "true"),
+            ("accounts.from_posts", "author, mentioned"),
+            ("accounts.active", "1s"),
+            ("accounts.idle", "1s"),
+            ("accounts.frozen", "1s"),
+        ]));
+    }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -103,7 +122,10 @@ async fn survives(services: &[Service], faults: usize) {
         for process in &mut processes {
             assert!(process.runs(), "{}", logged());
         }
-        world.all_fresh(&ids, quiet).await && in_an_hour(&world, &old).await
+        let of_posts = if has_accounts { accounts(&world).await } else { Vec::new() };
+        world.all_fresh(&ids, quiet).await
+            && in_an_hour(&world, &old).await
+            && world.all_fresh_in(PROFILES, &of_posts, quiet).await
     })
     .await;
     println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
@@ -119,6 +141,9 @@ async fn survives(services: &[Service], faults: usize) {
     }
     assert_answers_are_in_order(&*world.store, &ids).await;
     let ids = [ids, old].concat();
+    if has_accounts {
+        assert_accounts_of(&ids, &world, folder.path(), ids.len(), "the network").await;
+    }
     let all = ids.len();
     let found = census(&*world.queue, &*world.store, &ids).await;
     // What a cut left leased is claimable when its lease has run out.
@@ -186,20 +211,25 @@ async fn line(service: Service, settings: &mut Variables) -> Line {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_redis() {
-    survives(&[Redis], 80).await;
+    survives(&[Redis], 80, Pipelines::Posts).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_postgresql() {
-    survives(&[Postgres], 80).await;
+    survives(&[Postgres], 80, Pipelines::Posts).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_the_api() {
-    survives(&[Api], 80).await;
+    survives(&[Api], 80, Pipelines::Posts).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_everything() {
-    survives(&[Redis, Postgres, Api], 300).await;
+    survives(&[Redis, Postgres, Api], 300, Pipelines::Posts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything_with_the_accounts_of_the_posts() {
+    survives(&[Redis, Postgres, Api], 200, Pipelines::PostsAndAccounts).await;
 }

@@ -10,13 +10,16 @@ use twitter_updater::engine::queue::{
     Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
     Verdict, Workers,
 };
-use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
+use twitter_updater::model::account::{Account, AccountCounts};
+use twitter_updater::model::post::Tweet;
+use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError, Outcome};
 use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
-    Observation, Posts, Recorded, Saved, Standing, StateCounts, Store, StoreError, StoredTweet,
+    self, Accounts, Bearer, Budgets, Change, CountsAt, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing,
+    MetricsAt, NewTweet, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts, Store,
+    StoreError, StoredAccount, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -412,8 +415,32 @@ pub struct LinkedLookup {
     pub killed: Arc<tokio::sync::Notify>,
 }
 
+/// An item as the scripted API has it.
+pub trait Scripted: Clone + Send + 'static {
+    fn of(tweet: Tweet) -> Self;
+}
+
+impl Scripted for Tweet {
+    fn of(tweet: Tweet) -> Self {
+        tweet
+    }
+}
+
+/// Its followers are the moment at which it was read, its posts are what the post's likes are.
+impl Scripted for Account {
+    fn of(tweet: Tweet) -> Self {
+        let Tweet { id, created_at, metrics, raw, .. } = tweet;
+        let counts = AccountCounts {
+            followers: metrics.retweet_count,
+            posts: metrics.favorite_count,
+            ..AccountCounts::default()
+        };
+        Self { id, created_at, counts, raw, handle: Some("somebody".to_owned()), ..Self::default() }
+    }
+}
+
 #[async_trait]
-impl Lookup for LinkedLookup {
+impl<T: Scripted> Lookup<T> for LinkedLookup {
     fn capabilities(&self) -> Capabilities {
         capabilities()
     }
@@ -422,7 +449,22 @@ impl Lookup for LinkedLookup {
         Provider::created_at(id)
     }
 
-    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+    async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError> {
+        self.answer(ids, credential).await.map(|answer| {
+            let outcome = |outcome| match outcome {
+                Outcome::Found(tweet) => Outcome::Found(T::of(tweet)),
+                Outcome::Unavailable => Outcome::Unavailable,
+                Outcome::Absent(why) => Outcome::Absent(why),
+                Outcome::Broken(why) => Outcome::Broken(why),
+            };
+            let Answer { outcomes, quota, unsolicited, stranger } = answer;
+            Answer { outcomes: outcomes.into_iter().map(outcome).collect(), quota, unsolicited, stranger }
+        })
+    }
+}
+
+impl LinkedLookup {
+    async fn answer(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
         let (provider, asked, name) = (self.provider.clone(), ids.to_vec(), credential.name.clone());
         let process = self.way.process;
         provider.note_call(process, ids);
@@ -441,7 +483,54 @@ impl Lookup for LinkedLookup {
     }
 }
 
-crate::support::account_store::hand_on_accounts!(LinkedStore, store);
+#[async_trait]
+impl Accounts for LinkedStore {
+    async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved, StoreError> {
+        let (namespace, answers) = (namespace.to_owned(), answers.to_vec());
+        pass_on!(self.store.save_accounts(namespace, answers))
+    }
+
+    async fn record_sightings(&self, namespace: &str, sightings: &[Sighting]) -> Result<(), StoreError> {
+        let (namespace, sightings) = (namespace.to_owned(), sightings.to_vec());
+        pass_on!(self.store.record_sightings(namespace, sightings))
+    }
+
+    async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>, StoreError> {
+        let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
+        pass_on!(self.store.signs(namespace, ids))
+    }
+
+    async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>, StoreError> {
+        let (store, namespace, id) = (self.store.clone(), namespace.to_owned(), id.to_owned());
+        self.call(async move { store.post_times(&namespace, &id, limit).await }).await
+    }
+
+    // What people look at is not asked for here.
+    async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.store.posts_of(namespace, id, limit).await
+    }
+
+    async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>, StoreError> {
+        self.store.account(namespace, id).await
+    }
+
+    async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>, StoreError> {
+        self.store.bearers(namespace, handle).await
+    }
+
+    async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        self.store.account_changes(namespace, id).await
+    }
+
+    async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>, StoreError> {
+        self.store.account_counts(namespace, id).await
+    }
+
+    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        self.store.account_states(namespace).await
+    }
+}
+
 crate::support::media_store::hand_on_media!(LinkedStore, store);
 
 #[async_trait]

@@ -13,16 +13,18 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
-use twitter_updater::engine::worker::{Handling, Worker};
+use twitter_updater::engine::worker::{Handler, Handling, Worker};
 use twitter_updater::model::post::Weights;
-use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
-use twitter_updater::pipelines::refresh::Suspicions;
+use twitter_updater::pipelines::posts::PostJudge;
+use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::wave::Wave;
+use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
+use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
 use super::network::Way;
-use super::world::{NAMESPACE, World};
+use super::world::{Items, NAMESPACE, Setup, World};
 
 /// How often a process says that it is alive.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -100,6 +102,36 @@ fn life(
     }
 }
 
+/// What the handlers of all items have.
+struct Parts<'a> {
+    setup: &'a Setup,
+    store: Arc<LinkedStore>,
+    credentials: Arc<Credentials>,
+    metrics: Arc<Metrics>,
+    wave: Reloadable<Option<Wave>>,
+}
+
+impl Parts<'_> {
+    fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Arc<dyn Handler> {
+        Arc::new(Refresher {
+            namespace: NAMESPACE.to_owned(),
+            lookup,
+            store: self.store,
+            credentials: self.credentials,
+            schedule: self.setup.schedule(),
+            judge,
+            unavailable: self.setup.unavailable(),
+            max_deliveries: self.setup.max_deliveries,
+            call_timeout: self.setup.lookup_timeout,
+            save_timeout: self.setup.save_timeout,
+            metrics: self.metrics,
+            wave: self.wave,
+            fan_out: Vec::new(),
+            suspicions: Suspicions::default(),
+        })
+    }
+}
+
 fn worker(
     world: &Arc<World>,
     way: &Arc<Way>,
@@ -113,33 +145,32 @@ fn worker(
     let all = (0..setup.credentials).map(credential).collect();
     let credentials = Arc::new(Credentials::new(all, ledger, Pacing::Auto, setup.claims.lease));
     let metrics = Arc::new(Metrics::new());
-    let handler = TweetUpdate {
-        namespace: NAMESPACE.to_owned(),
-        lookup: Arc::new(LinkedLookup {
-            way: way.clone(),
-            provider: world.provider.clone(),
-            timeout: setup.lookup_timeout,
-            killed: killed.clone(),
-        }),
+    let lookup = Arc::new(LinkedLookup {
+        way: way.clone(),
+        provider: world.provider.clone(),
+        timeout: setup.lookup_timeout,
+        killed: killed.clone(),
+    });
+    let parts = Parts {
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
-        schedule: setup.schedule(),
-        // The retweets are the moment of the answer, which says nothing of what happens at a post.
-        judge: PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, people: None, shown: None },
-        unavailable: setup.unavailable.clone(),
-        max_deliveries: setup.max_deliveries,
-        call_timeout: setup.lookup_timeout,
-        save_timeout: setup.save_timeout,
+        setup,
         metrics: metrics.clone(),
         wave,
-        fan_out: Vec::new(),
-        suspicions: Suspicions::default(),
+    };
+    let handler: Arc<dyn Handler> = match setup.items {
+        // The retweets are the moment of the answer, which says nothing of what happens at a post.
+        Items::Posts => parts.refresher(
+            lookup,
+            PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, people: None, shown: None },
+        ),
+        Items::Accounts => parts.refresher(lookup, ProfileJudge { schedule: setup.by_silence() }),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
         queue,
-        handling: Handling::Metered(Arc::new(handler), credentials),
+        handling: Handling::Metered(handler, credentials),
         claims: setup.claims.into(),
         early: setup.learnt().map_or(0.0, |adaptive| adaptive.early()).into(),
         concurrency: setup.slots.into(),

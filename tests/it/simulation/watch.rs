@@ -16,8 +16,8 @@ use twitter_updater::engine::queue::{
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
-    Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Accounts as _, Budgets, Change, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing, MetricsAt,
+    NewTweet, Observation, Posts, Recorded, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -135,6 +135,49 @@ impl WatchedStore {
     async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
         self.inner.tweet(namespace, id).await.unwrap().map(|row| row.state)
     }
+
+    /// What is stored of an item, and the scripted moment at which that was read.
+    async fn known(&self, namespace: &str, id: &str) -> Result<Option<(StoredTweet, Millis)>, StoreError> {
+        let Some(row) = self.inner.tweet(namespace, id).await? else { return Ok(None) };
+        let of_account = self.inner.account(namespace, id).await?.and_then(|account| account.counts.followers);
+        let moment = row.metrics.retweet_count.or(of_account).unwrap_or(0);
+        Ok(Some((row, moment)))
+    }
+
+    /// Makes a save, and compares what is stored before and after it.
+    async fn watched<I>(
+        &self,
+        namespace: &str,
+        observations: &[Observation<I>],
+        save: impl Future<Output = Result<Saved, StoreError>>,
+    ) -> Result<Saved, StoreError> {
+        let now = self.log.clock.now();
+        let mut before = Vec::new();
+        for seen in observations {
+            before.push(self.known(namespace, &seen.id).await?);
+        }
+        let saved = save.await?;
+        let ids = names(observations.iter().map(|seen| &seen.id));
+        self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
+        for (seen, before) in observations.iter().zip(before) {
+            self.told.lock().unwrap().insert(seen.id.clone(), now);
+            let Some((after, moment)) = self.known(namespace, &seen.id).await? else { continue };
+            let StoredTweet { id, state, misses, .. } = after.clone();
+            self.stored.lock().unwrap().push(Stored { at: now, id, state, misses });
+            let Some((before, moment_before)) = before else { continue };
+            if after.checked_at < before.checked_at {
+                self.log.wrong(format_args!("{}: an answer went back in time", seen.id));
+            }
+            let age = moment_before - moment;
+            if age > *self.overlap.lock().unwrap() {
+                self.log.wrong(format_args!("{}: overwritten with what is {age} ms older", seen.id));
+            }
+            if before.state == TweetState::Dead && after.state != TweetState::Dead {
+                self.log.wrong(format_args!("{}: the dead live again", seen.id));
+            }
+        }
+        Ok(saved)
+    }
 }
 
 #[async_trait]
@@ -201,33 +244,7 @@ impl Lifecycle for WatchedStore {
 #[async_trait]
 impl Posts for WatchedStore {
     async fn save(&self, namespace: &str, observations: &[Observation]) -> Result<Saved, StoreError> {
-        let now = self.log.clock.now();
-        let mut before = Vec::new();
-        for seen in observations {
-            before.push(self.inner.tweet(namespace, &seen.id).await?);
-        }
-        let saved = self.inner.save(namespace, observations).await?;
-        let ids = names(observations.iter().map(|seen| &seen.id));
-        self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
-        for (seen, before) in observations.iter().zip(before) {
-            self.told.lock().unwrap().insert(seen.id.clone(), now);
-            if let Some(StoredTweet { id, state, misses, .. }) = self.inner.tweet(namespace, &seen.id).await? {
-                self.stored.lock().unwrap().push(Stored { at: now, id, state, misses });
-            }
-            let (Some(before), Some(after)) = (before, self.inner.tweet(namespace, &seen.id).await?) else { continue };
-            if after.checked_at < before.checked_at {
-                self.log.wrong(format_args!("{}: an answer went back in time", seen.id));
-            }
-            // The scripted count is the moment at which it was read.
-            let age = before.metrics.retweet_count.unwrap_or(0) - after.metrics.retweet_count.unwrap_or(0);
-            if age > *self.overlap.lock().unwrap() {
-                self.log.wrong(format_args!("{}: overwritten with what is {age} ms older", seen.id));
-            }
-            if before.state == TweetState::Dead && after.state != TweetState::Dead {
-                self.log.wrong(format_args!("{}: the dead live again", seen.id));
-            }
-        }
-        Ok(saved)
+        self.watched(namespace, observations, self.inner.save(namespace, observations)).await
     }
 
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>, StoreError> {
@@ -359,8 +376,8 @@ impl WatchedQueue {
         // Nobody left behind is more urgent than anybody taken. Suspects travel apart.
         if batch.jobs.iter().all(|job| job.deliveries == 0) {
             let least = self.inner.with_model(|model| {
-                let least = batch.jobs.iter().map(|job| model.urgency(now, &job.lane, job.due)).min_by(f64::total_cmp);
-                (least, model.most_urgent(now))
+                let taken = batch.jobs.iter().map(|job| model.urgency(now, &job.lane, job.due));
+                (taken.reduce(|one, other| if other < one { other } else { one }), model.most_urgent(now))
             });
             if least.1 > least.0 {
                 log.wrong(format_args!("urgency (taken, left) {least:?}"));
@@ -598,7 +615,11 @@ impl Administration for WatchedQueue {
     }
 }
 
-crate::support::account_store::hand_on_accounts!(WatchedStore, inner);
+crate::support::account_store::hand_on_accounts!(WatchedStore, inner, |store, namespace, answers| store.watched(
+    namespace,
+    answers,
+    store.inner.save_accounts(namespace, answers)
+));
 crate::support::media_store::hand_on_media!(WatchedStore, inner);
 
 #[async_trait]

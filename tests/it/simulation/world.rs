@@ -8,14 +8,15 @@ use twitter_updater::base::random;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
-use twitter_updater::engine::schedule::Schedules;
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
+use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
 
@@ -32,9 +33,18 @@ pub const NAMESPACE: &str = "tweet:update";
 /// When simulated time begins: 2027-01-15T08:00:00Z.
 pub const ORIGIN: Millis = 1_800_000_000_000;
 
+/// What is looked up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Items {
+    #[default]
+    Posts,
+    Accounts,
+}
+
 /// How the processes of a world are set up.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    pub items: Items,
     pub rules: Rules,
     pub ages: AgeTable,
     /// By what posts show, at the cost of those ages, with these bounds.
@@ -55,6 +65,7 @@ impl Default for Setup {
     /// Intervals of minutes, so that a few of them pass.
     fn default() -> Self {
         Self {
+            items: Items::default(),
             rules: Rules::default(),
             ages: "10m: 20s, 1h: 30s, 1d: 60s, 30d: 90s".parse().unwrap(),
             adaptive: None,
@@ -90,11 +101,39 @@ impl Setup {
         self.adaptive.map(|options| Adaptive::new(self.ages.clone(), model, options, Normaliser::default()))
     }
 
-    /// When posts are due.
+    /// When accounts are due: by minutes of silence, and none later than the oldest posts.
+    pub fn by_silence(&self) -> BySilence {
+        let seconds = Duration::from_secs;
+        let (active, idle, frozen) = (seconds(30), seconds(60), seconds(90));
+        let intervals = Intervals { active, idle, frozen, idle_after: seconds(60), freeze_after: seconds(180) };
+        BySilence::new(intervals, self.confirm())
+    }
+
+    /// The lane of accounts that are missing for the first time.
+    fn confirm(&self) -> Lane {
+        Lane::new("confirm", Duration::from_secs(5)).in_tier(1)
+    }
+
+    /// When the items are due.
     pub fn schedule(&self) -> Arc<dyn Schedules> {
-        match self.learnt() {
-            Some(adaptive) => Reloadable::new(adaptive).into(),
-            None => self.ages.clone().into(),
+        match (self.items, self.learnt()) {
+            (Items::Accounts, _) => Reloadable::new(Arc::new(self.by_silence()) as Arc<dyn Schedule>).into(),
+            (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
+            (Items::Posts, None) => self.ages.clone().into(),
+        }
+    }
+
+    /// The rules for items that are not returned. Accounts come back: their lives never end by it.
+    pub fn unavailable(&self) -> UnavailableSettings {
+        let of_posts = self.unavailable.clone();
+        match self.items {
+            Items::Posts => of_posts,
+            Items::Accounts => UnavailableSettings {
+                lane: of_posts.lane.in_tier(1),
+                limit: u32::MAX,
+                confirm: Some(self.confirm()),
+                ..of_posts
+            },
         }
     }
 }
@@ -148,7 +187,7 @@ impl World {
     pub fn refresh(&self, way: &Arc<Way>) -> Refresh {
         let lanes = Lanes {
             schedule: self.setup.schedule(),
-            unavailable: self.setup.unavailable.lane.clone(),
+            unavailable: self.setup.unavailable().lane,
             id_date: Arc::new(Provider::created_at),
         };
         let rebuild = Rebuild {
@@ -186,19 +225,24 @@ impl World {
         ids: &[String],
         delay: &impl Fn(&Lane) -> Millis,
     ) -> Result<(), String> {
-        let now = self.now();
+        let (now, schedule) = (self.now(), self.setup.schedule().in_force());
         let (mut tweets, mut jobs) = (Vec::new(), Vec::new());
         for id in ids {
             let created_at = TweetId::parse(id).unwrap().created_at().unwrap();
-            let Some(lane) = self.setup.ages.lane(created_at, now) else { continue };
-            let delay = delay(lane);
+            let known = Known::new(id, Some(created_at));
+            let lane = match self.setup.items {
+                Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
+                Items::Accounts => schedule.first(&known, now).map(|(lane, _)| lane),
+            };
+            let Some(lane) = lane else { continue };
+            let delay = delay(&lane);
             tweets.push(NewTweet {
                 id: id.clone(),
                 created_at: Some(created_at),
                 next_due: Some(now + delay),
                 content: None,
             });
-            jobs.push(NewJob { id: id.clone(), lane: lane.clone(), due: delay.into() });
+            jobs.push(NewJob { id: id.clone(), lane, due: delay.into() });
         }
         let told = |why: StoreError| why.to_string();
         store.record(NAMESPACE, now, &store::Way::of("enqueue"), &tweets).await.map_err(told)?;

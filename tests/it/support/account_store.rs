@@ -11,9 +11,14 @@ use twitter_updater::store::{
 
 use super::memory_store::{Known, MemoryStore};
 
-/// Hands the calls about accounts on to a field.
+/// Hands the calls about accounts on to a field; saves, if so said, in a way of the store's own.
 macro_rules! hand_on_accounts {
     ($store:ty, $field:ident) => {
+        crate::support::account_store::hand_on_accounts!($store, $field, |store, namespace, answers| store
+            .$field
+            .save_accounts(namespace, answers));
+    };
+    ($store:ty, $field:ident, |$self:ident, $namespace:ident, $answers:ident| $save:expr) => {
         #[async_trait::async_trait]
         impl twitter_updater::store::Accounts for $store {
             async fn save_accounts(
@@ -21,7 +26,8 @@ macro_rules! hand_on_accounts {
                 namespace: &str,
                 answers: &[twitter_updater::store::Observation<twitter_updater::model::account::Account>],
             ) -> Result<twitter_updater::store::Saved, twitter_updater::store::StoreError> {
-                self.$field.save_accounts(namespace, answers).await
+                let ($self, $namespace, $answers) = (self, namespace, answers);
+                $save.await
             }
 
             async fn record_sightings(

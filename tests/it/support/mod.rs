@@ -1,6 +1,7 @@
 //! What tests share: private servers and the places they live in.
 
 pub mod account_store;
+pub mod accounts_of_posts;
 pub mod browser;
 pub mod census;
 pub mod disk;

@@ -14,6 +14,9 @@ use twitter_updater::engine::queue::{
 
 use super::queue_entries::{At, Entries, Entry, Waiting};
 
+/// The tier below zero, then lateness ÷ patience: the greater, the sooner.
+pub type Urgency = (i16, f64);
+
 /// Rules of the contract that can be left out, to see that somebody notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rules {
@@ -485,18 +488,21 @@ impl QueueModel {
         self.lanes.iter().filter_map(first).map(|(due, ..)| due).min()
     }
 
-    /// How late, measured in the lane's own interval.
-    pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> f64 {
-        (now - due) as f64 / self.lane(lane).map_or(60_000, |lane| lane.patience) as f64
+    /// How urgent: by its tier, then by how late it is, measured in the lane's own interval.
+    pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> Urgency {
+        let (tier, patience) = self.lane(lane).map_or((0, 60_000), |lane| (lane.tier, lane.patience));
+        let tier = if self.rules.tiers_are_strict { tier } else { 0 };
+        (-i16::from(tier), (now - due) as f64 / patience as f64)
     }
 
     /// The greatest urgency of those that wait and are no suspects; `None` when nothing is due.
-    pub fn most_urgent(&self, now: Millis) -> Option<f64> {
+    pub fn most_urgent(&self, now: Millis) -> Option<Urgency> {
         let urgency = |entry: &Entry| match &entry.at {
             At::Delayed { lane, due } if *due <= now && entry.deliveries == 0 => Some(self.urgency(now, lane, *due)),
             _ => None,
         };
-        self.jobs.iter().map(|(_, entry)| entry).filter_map(urgency).max_by(f64::total_cmp)
+        let of_all = self.jobs.iter().map(|(_, entry)| entry).filter_map(urgency);
+        of_all.reduce(|one, other| if other > one { other } else { one })
     }
 
     fn lane(&self, name: &str) -> Option<&Lane> {

@@ -1,0 +1,163 @@
+//! The history of accounts is what happened to them, through kill -9, a wiped queue and answers that come too late.
+
+use std::time::Duration;
+
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::simulator::{self, Running, ScriptedChange, SimulatorOptions};
+use twitter_updater::store::Change;
+
+use crate::support::accounts_of_posts::PROFILES;
+use crate::support::process::{Process, run, run_with_input, text, variables};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const ACCOUNTS: u64 = 1_000;
+const WITHIN: Duration = Duration::from_secs(60);
+/// All accounts are looked up at least this often, also where a lease has to run out, or a queue is built again, ms.
+const RESOLUTION: Millis = 12_000;
+/// A call takes no longer, ms.
+const CALL: Millis = 2_000;
+/// Time to be watched, ms.
+const SPAN: Millis = 36_000;
+
+/// The value of a field at a moment, by the changes of that field.
+fn value_at(steps: &[&ScriptedChange], at: Millis) -> String {
+    let before = steps.iter().rev().find(|step| step.at <= at).map(|step| step.change.new.clone());
+    before.unwrap_or_else(|| steps[0].change.old.clone())
+}
+
+/// Whether the field had that value at some moment of that span.
+fn was(steps: &[&ScriptedChange], value: &str, from: Millis, to: Millis) -> bool {
+    let within = steps.iter().filter(|step| (from..=to).contains(&step.at)).map(|step| step.change.new.clone());
+    std::iter::once(value_at(steps, from)).chain(within).any(|known| known == value)
+}
+
+/// Compares what is stored of an account with its script; returns the number of its changes.
+fn compare(number: u64, script: &[ScriptedChange], stored: &[Change], watched: (Millis, Millis)) -> usize {
+    let mut fields: Vec<&str> = stored.iter().map(|change| &*change.field).collect();
+    fields.extend(script.iter().map(|step| step.change.field));
+    fields.sort_unstable();
+    fields.dedup();
+    for field in fields {
+        let steps: Vec<&ScriptedChange> = script.iter().filter(|step| step.change.field == field).collect();
+        let told: Vec<&Change> = stored.iter().filter(|change| change.field == field).collect();
+        assert!(told.is_empty() || !steps.is_empty(), "{number} {field}: nothing happened, and {told:?} is told");
+        for change in &told {
+            let [old, new] = [&change.old, &change.new].map(|value| value.clone().unwrap_or_default());
+            assert!(was(&steps, &new, change.at - CALL, change.at), "{number} {field}: {change:?} of {steps:?}");
+            assert!(was(&steps, &old, change.at - RESOLUTION, change.at), "{number} {field}: {change:?} of {steps:?}");
+        }
+        for pair in told.windows(2) {
+            assert!(pair[0].at < pair[1].at && pair[0].new == pair[1].old, "{number} {field}: {pair:?}");
+        }
+        // What lasted long enough to be seen is told once.
+        for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.at > watched.0) {
+            let until = steps.get(at + 1).map_or(watched.1, |next| next.at);
+            let tells = |change: &&&Change| {
+                change.new.clone().unwrap_or_default() == step.change.new && (step.at..=until).contains(&change.at)
+            };
+            let times = told.iter().filter(tells).count();
+            assert!(times <= 1, "{number} {field}: {step:?} is told {times} times: {told:?}");
+            let before = at.checked_sub(1).map_or(Millis::MIN, |before| steps[before].at);
+            let is_seen = until - step.at > RESOLUTION && step.at - before > RESOLUTION;
+            assert!(times == 1 || !is_seen, "{number} {field}: {step:?} is not told: {told:?}, {steps:?}");
+        }
+    }
+    stored.len()
+}
+
+async fn api() -> Running {
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(20),
+        jitter: Duration::from_millis(20),
+        calls_per_window: 0,
+        accounts: ACCOUNTS,
+        account_changes: Duration::from_secs(10),
+        accounts_gone: 0.3,
+        account_away: Duration::from_secs(24),
+        accounts_deleted: 0.1,
+        accounts_since: wall_ms() - 600_000,
+        missing_share: 0.0,
+        ..SimulatorOptions::default()
+    };
+    simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_thousand_accounts_is_their_script_through_kills_a_wiped_queue_and_late_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = api().await;
+    let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("accounts.collect", "true"),
+        ("accounts.active", "1s"),
+        ("accounts.idle", "1s"),
+        ("accounts.frozen", "1s"),
+        ("accounts.gone", "1s"),
+        ("updater.unavailable_after", "1s"),
+    ]));
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let started = wall_ms();
+    let ids: Vec<String> = (0..ACCOUNTS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
+    let output = run_with_input(&["enqueue", "--accounts", "-"], &world.settings, ids.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let fresh = async |what: &str| {
+        let since = wall_ms();
+        let asked = async || world.all_fresh_in(PROFILES, &ids, since).await;
+        until_true(&format!("{what}: every account is looked up"), WITHIN, asked).await;
+    };
+    let updater = || Process::start(&["updater"], &world.settings, &log);
+    let mut processes = vec![updater(), updater()];
+    fresh("at first").await;
+
+    let since = wall_ms();
+    let (mut kills, mut late) = (0, None);
+    while wall_ms() < since + SPAN || kills < 9 {
+        processes.remove(0).kill();
+        processes.push(updater());
+        fresh("after a kill").await;
+        kills += 1;
+        match kills {
+            // One stops with an answer in its hand, and others have given newer ones when it goes on.
+            3 => {
+                let settings = world.with("TWITTER_UPDATER_STOP_AT", "before_commit:3");
+                let mut stopped = Process::start(&["updater"], &settings, &log);
+                until_true("it is stopped", WITHIN, async || {
+                    assert!(stopped.runs(), "{}", logged());
+                    stopped.is_stopped()
+                })
+                .await;
+                late = Some(stopped);
+            }
+            5 => late.as_ref().unwrap().signal("CONT"),
+            7 => {
+                let mut raw = world.redis.as_ref().unwrap().connection().await;
+                redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();
+                let output = run(&["rebuild"], &world.settings);
+                assert!(output.status.success(), "{}", text(&output.stderr));
+            }
+            _ => {}
+        }
+    }
+    fresh("at last").await;
+    let watched = (since, wall_ms() - CALL);
+    for process in processes.into_iter().chain(late) {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+    }
+
+    let (mut changes, mut away) = (0, 0);
+    for (number, id) in (0..).zip(&ids) {
+        let script = api.people().script_at(&Provider::Twitter, number, started - 600_000, wall_ms());
+        let stored = world.store.account_changes(PROFILES, id).await.unwrap();
+        away += stored.iter().filter(|change| change.field == "state").count();
+        changes += compare(number, &script, &stored, watched);
+    }
+    println!(
+        "{changes} changes, {away} of them of the state, of {ACCOUNTS} accounts in {kills} kills, as they happened"
+    );
+    assert!(changes > 2_000 && away > 200, "{changes} {away}");
+    api.stop().await;
+}
