@@ -16,7 +16,7 @@ const ACCOUNTS: u64 = 1_000;
 const WITHIN: Duration = Duration::from_secs(60);
 /// All accounts are looked up at least this often, also where a lease has to run out, or a queue is built again, ms.
 const RESOLUTION: Millis = 12_000;
-/// A call takes no longer, ms.
+/// A call takes no longer, ms. An answer's moment is that at which its call began.
 const CALL: Millis = 2_000;
 /// Time to be watched, ms.
 const SPAN: Millis = 36_000;
@@ -45,8 +45,11 @@ fn compare(number: u64, script: &[ScriptedChange], stored: &[Change], watched: (
         assert!(told.is_empty() || !steps.is_empty(), "{number} {field}: nothing happened, and {told:?} is told");
         for change in &told {
             let [old, new] = [&change.old, &change.new].map(|value| value.clone().unwrap_or_default());
-            assert!(was(&steps, &new, change.at - CALL, change.at), "{number} {field}: {change:?} of {steps:?}");
-            assert!(was(&steps, &old, change.at - RESOLUTION, change.at), "{number} {field}: {change:?} of {steps:?}");
+            assert!(was(&steps, &new, change.at, change.at + CALL), "{number} {field}: {change:?} of {steps:?}");
+            assert!(
+                was(&steps, &old, change.at - RESOLUTION, change.at + CALL),
+                "{number} {field}: {change:?} of {steps:?}"
+            );
         }
         for pair in told.windows(2) {
             assert!(pair[0].at < pair[1].at && pair[0].new == pair[1].old, "{number} {field}: {pair:?}");
@@ -55,7 +58,8 @@ fn compare(number: u64, script: &[ScriptedChange], stored: &[Change], watched: (
         for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.at > watched.0) {
             let until = steps.get(at + 1).map_or(watched.1, |next| next.at);
             let tells = |change: &&&Change| {
-                change.new.clone().unwrap_or_default() == step.change.new && (step.at..=until).contains(&change.at)
+                change.new.clone().unwrap_or_default() == step.change.new
+                    && (step.at - CALL..=until).contains(&change.at)
             };
             let times = told.iter().filter(tells).count();
             assert!(times <= 1, "{number} {field}: {step:?} is told {times} times: {told:?}");

@@ -1,6 +1,7 @@
 //! Whole systems under load: they want the machine to themselves, so `make test` runs them one at a
 //! time after the others.
 
+mod accounts;
 mod demo;
 mod doors;
 mod enqueue;
