@@ -24,8 +24,8 @@
 //! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`ingest`] — how ids come in: library call, files, HTTP, the `incoming` set; rebuild and refresh
 //! - [`store`] — the current state of each post and the history of its counts; PostgreSQL or SQLite
-//! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`], [`providers::stream`]), and
-//!   all of a network in its folder: Twitter v1.1, X API v2, Mastodon, Bluesky
+//! - [`providers`] — the seams to the networks ([`providers::lookup`], [`providers::timeline`], [`providers::relations`],
+//!   [`providers::stream`]), and all of a network in its folder: Twitter v1.1, X API v2, Mastodon, Bluesky
 //! - [`engine`] — the delayed queue with leases ([`engine::queue`]), the loop ([`engine::worker`]: permit → claim → handle →
 //!   settle), schedules ([`engine::schedule`]), metrics, health, functions for redis-cli
 //! - [`quota`] — credentials, rate windows, permits, budgets of reads, in one ledger for all processes

@@ -6,3 +6,4 @@ pub mod media;
 pub mod pipeline_id;
 pub mod post;
 pub mod provider;
+pub mod relation;

@@ -11,6 +11,7 @@ pub mod mastodon;
 pub mod metered;
 pub mod named;
 pub mod registry;
+pub mod relations;
 pub mod scalar;
 pub mod since;
 pub mod source;

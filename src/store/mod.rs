@@ -16,6 +16,7 @@
 
 mod accounts;
 mod budget;
+mod edges;
 mod error;
 pub mod export;
 mod media;
@@ -28,6 +29,10 @@ use async_trait::async_trait;
 
 pub use self::accounts::{Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
+pub use self::edges::{
+    CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
+    ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
+};
 pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
