@@ -38,7 +38,7 @@ use crate::base::humanize::grouped;
 use crate::base::random;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
-use crate::engine::queue::{Adopted, Job, Lane, Queue, Scheduled, Verdict, check_id};
+use crate::engine::queue::{Adopted, Due, Job, Lane, Queue, Scheduled, Verdict, check_id};
 use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Store};
@@ -79,13 +79,17 @@ impl Lanes {
 
     /// The lane of a row in that state at `now`: if the schedule does not go by age alone, the lane that its worker chose.
     fn of_row(&self, row: &Listed, state: TweetState, now: Millis) -> Lane {
-        let interval = row.next_due.map(|due| due.saturating_sub(row.checked_at.unwrap_or(now)));
-        let chosen = || interval.and_then(|interval| self.schedule.in_force().lane_of(interval));
-        match state {
-            TweetState::Live if !row.once => chosen(),
+        let schedule = self.schedule.in_force();
+        let chosen = match (state, row.next_due, row.checked_at) {
+            (TweetState::Live, Some(due), Some(checked)) if !row.once => schedule.lane_of(due.saturating_sub(checked)),
+            // It was never looked up: those of a schedule that chooses lanes have one of their own.
+            (TweetState::Live, Some(due), None) if !row.once && schedule.lane_of(due.saturating_sub(now)).is_some() => {
+                let known = Known::new(&row.id, self.created_at(&row.id, row.created_at));
+                schedule.first(&known, now).map(|(lane, _)| lane)
+            }
             _ => None,
-        }
-        .unwrap_or_else(|| self.of(&row.id, state, row.created_at, row.once, now))
+        };
+        chosen.unwrap_or_else(|| self.of(&row.id, state, row.created_at, row.once, now))
     }
 
     /// Returns true if a tweet's life is over by its age.
@@ -278,7 +282,7 @@ impl Rebuild {
         for (row, state) in ours.iter().zip(states) {
             let lane = self.lanes.of_row(row, state.unwrap_or(row.state), adopted.now);
             let verdict = if state.is_some() {
-                Verdict::Reschedule { lane: lane.clone(), due: self.delay(row, &lane, adopted.now).into() }
+                Verdict::Reschedule { lane: lane.clone(), due: self.due(row, &lane, adopted.now) }
             } else {
                 out.push(*row);
                 Verdict::Finish
@@ -301,8 +305,15 @@ impl Rebuild {
         Ok(out)
     }
 
-    /// How long until it is due: when the store says. What is overdue comes due a little later than now:
-    /// at the most as late again as it is, an interval, and [`SPREAD_MS`].
+    /// When it is due: when the store says. What is overdue comes due a little later than now: at the most as late again as
+    /// it is, an interval, and [`SPREAD_MS`]. In a lane whose order is that of old due times, it keeps its own.
+    fn due(&self, row: &Listed, lane: &Lane, now: Millis) -> Due {
+        match row.next_due {
+            Some(due) if !lane.order.is_timed() => Due::At(due),
+            _ => self.delay(row, lane, now).into(),
+        }
+    }
+
     fn delay(&self, row: &Listed, lane: &Lane, now: Millis) -> Millis {
         let delay = row.next_due.unwrap_or(now) - now;
         if delay > 0 && (row.once || !self.lanes.is_over(&row.id, row.created_at, now)) {

@@ -63,7 +63,7 @@ fn compare(number: u64, script: &[ScriptedChange], stored: &[Change], watched: (
             };
             let times = told.iter().filter(tells).count();
             assert!(times <= 1, "{number} {field}: {step:?} is told {times} times: {told:?}");
-            let before = at.checked_sub(1).map_or(Millis::MIN, |before| steps[before].at);
+            let before = at.checked_sub(1).map_or(0, |before| steps[before].at);
             let is_seen = until - step.at > RESOLUTION && step.at - before > RESOLUTION;
             assert!(times == 1 || !is_seen, "{number} {field}: {step:?} is not told: {told:?}, {steps:?}");
         }

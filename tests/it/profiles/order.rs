@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, span};
 use twitter_updater::base::random;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::{Jobs, Place};
 
 use super::world::{DAY, Event, HOUR, MINUTE, ORIGIN, WINDOW, World, settings, simulated};
 
@@ -128,5 +130,30 @@ fn accounts_are_looked_up_the_less_often_the_longer_they_are_silent_and_frozen_o
             }
             assert!(frozen.windows(2).all(|of| (29 * DAY - MINUTE..=30 * DAY + MINUTE).contains(&(of[1] - of[0]))));
         }
+    });
+}
+
+#[test]
+fn a_queue_that_is_built_again_has_the_never_seen_first_and_the_others_as_they_were() {
+    simulated(async {
+        let _replayed = random::replayed(7);
+        let world = World::new(settings(&[]), 1, 300);
+        let ids = ["11", "12", "13"].map(str::to_owned);
+        world.add("11", [(-HOUR, Event::Post)]);
+        world.add("12", [(-8 * DAY, Event::Post)]);
+        world.put_in(&ids[..2]).await;
+        let working = world.start(1);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        world.end(working).await;
+        world.put_in(&ids[2..]).await;
+        let place = |id: &str| world.queue.with_model(|model| model.place(id)).unwrap();
+        let before = ids.each_ref().map(|id| place(id));
+        let put_in_at = world.now();
+        world.queue.forget(&ids).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        let done = world.rebuild().run(&Stop::new(), |_| {}).await.unwrap();
+        assert_eq!(done.put_back, 3);
+        assert_eq!(ids.each_ref().map(|id| place(id)), before);
+        assert_eq!(before[2], Place::Delayed { lane: "first".into(), due: put_in_at });
     });
 }

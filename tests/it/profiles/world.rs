@@ -8,12 +8,13 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::reload::Reloadable;
+use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::schedule::{Schedule, Schedules};
 use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
-use twitter_updater::ingest::{Queued, Starter};
+use twitter_updater::ingest::{Lanes, Queued, Rebuild, Starter};
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::Ingested;
@@ -217,6 +218,20 @@ impl World {
             Err("ids only".to_owned())
         })
         .by(Way::of("fan_out"))
+    }
+
+    /// Puts back what the queue has lost.
+    pub fn rebuild(&self) -> Rebuild {
+        let date_of = |id: &str| Profiles.date_of(&PipelineId::items(&Provider::Twitter, "profiles"), id);
+        let unavailable = Profiles.unavailable(&self.settings).lane;
+        Rebuild {
+            queue: self.queue.clone(),
+            store: self.store.clone(),
+            lanes: Lanes { schedule: self.schedules(), unavailable, id_date: Arc::new(date_of) },
+            lease: self.settings.updater.lease,
+            rate: 1_000_000,
+            retry: RetryPolicy::default(),
+        }
     }
 
     pub fn receiver(&self) -> Arc<dyn Receiver> {
