@@ -15,10 +15,13 @@ use crate::quota::Pacing;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 16] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 19] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
+    ("relations.known_tail", |of| of.relations.known_tail.into(), 0, 5_000),
+    ("relations.longest", |of| of.relations.longest, 0, i64::MAX as u64),
+    ("relations.page", |of| of.relations.page.into(), 0, 5_000),
     ("media.max_bytes", |of| of.media.max_bytes, 1, i64::MAX as u64),
     ("media.max_disk_bytes", |of| of.media.max_disk_bytes, 0, i64::MAX as u64),
     ("media.per_host", |of| whole(of.media.per_host), 1, 64),
@@ -37,8 +40,9 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 16] = [
 ];
 
 /// Shares: the least and the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64, f64); 8] = [
+const SHARES: [(&str, Of<f64>, f64, f64); 9] = [
     ("adaptive.earliest", |of| of.adaptive.earliest, 0.1, 1.0),
+    ("relations.shrink", |of| of.relations.shrink, 0.0, 1.0),
     ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
     ("x.same_day", |of| of.x.same_day, 0.0, 0.5),
     ("poll.fill", |of| of.poll.fill, 0.01, 1.0),
@@ -61,13 +65,15 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 34] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 36] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
     ("accounts.idle_after", |of| of.accounts.idle_after, SECOND, YEARS),
     ("accounts.freeze_after", |of| of.accounts.freeze_after, Duration::ZERO, YEARS),
     ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
+    ("relations.revisit", |of| of.relations.revisit, SECOND, YEARS),
+    ("relations.complete_every", |of| of.relations.complete_every, Duration::ZERO, YEARS),
     ("media.stall", |of| of.media.stall, MOMENT, HOUR),
     ("media.retry", |of| of.media.retry, MOMENT, DAY),
     ("media.longest_retry", |of| of.media.longest_retry, MOMENT, MONTH),

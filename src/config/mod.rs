@@ -13,6 +13,7 @@ mod findings;
 mod loading;
 mod masking;
 mod media;
+mod relations;
 mod poll;
 mod providers;
 mod variables;
@@ -38,6 +39,7 @@ pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
 pub use self::media::MediaSettings;
+pub use self::relations::{RelationSettings, VisitOrder};
 pub use self::poll::{PollSettings, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
@@ -66,6 +68,7 @@ pub struct Settings {
     pub adaptive: AdaptiveSettings,
     pub accounts: AccountSettings,
     pub media: MediaSettings,
+    pub relations: RelationSettings,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,

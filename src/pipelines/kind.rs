@@ -71,8 +71,8 @@ pub trait PipelineKind: Send + Sync + Debug {
 
     /// Kinds that its judge [names ids of](Judge::fan_out), by the words of [`PipelineId::items`]: they go into the
     /// pipelines of the same provider. Where the settings have no such pipeline, nothing is fanned out to it.
-    fn fans_out_to(&self, _settings: &Settings) -> &'static [&'static str] {
-        &[]
+    fn fans_out_to(&self, _settings: &Settings) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// Receives what came along with ids that other pipelines name; `None`: the ids alone are taken.

@@ -22,6 +22,7 @@ pub use crate::model::pipeline_id::NAMESPACE;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
+use crate::model::relation::Side;
 use crate::pipelines::media::MEDIA;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
@@ -74,14 +75,11 @@ impl PipelineKind for Posts {
         registry::date_of(&of.provider)(id)
     }
 
-    fn fans_out_to(&self, settings: &Settings) -> &'static [&'static str] {
-        let from_posts = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
-        match (from_posts, settings.media.collect) {
-            (true, true) => &[PROFILES, MEDIA],
-            (true, false) => &[PROFILES],
-            (false, true) => &[MEDIA],
-            (false, false) => &[],
-        }
+    fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
+        let people = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
+        let kinds = [(PROFILES, people), (MEDIA, settings.media.collect)];
+        let kinds = kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind);
+        kinds.chain(owners(settings)).collect()
     }
 
     fn parse(&self, of: &PipelineId) -> Parse {
@@ -110,8 +108,15 @@ impl PipelineKind for Posts {
         let people = settings.accounts.collect.then_some(people);
         let shown = Shown { media: registry::media(provider), kinds: settings.media.wanted()? };
         let shown = settings.media.collect.then_some(shown);
-        Ok(opening.refresher(lookup, PostJudge { weights, people, shown }))
+        let owners = owners(settings);
+        Ok(opening.refresher(lookup, PostJudge { weights, people, shown, owners }))
     }
+}
+
+/// The kinds of lists that are read of the authors of posts.
+fn owners(settings: &Settings) -> Vec<&'static str> {
+    let sides = settings.relations.sides().unwrap_or_default().into_iter().map(Side::as_str);
+    sides.filter(|_| settings.relations.from_posts).collect()
 }
 
 /// The posts of that provider.
@@ -148,6 +153,8 @@ pub struct PostJudge {
     pub people: Option<People>,
     /// The media of posts that are fetched; `None`: none.
     pub shown: Option<Shown>,
+    /// The kinds of lists that are read of the authors of posts.
+    pub owners: Vec<&'static str>,
 }
 
 /// The accounts of posts that are looked up.
@@ -218,6 +225,12 @@ impl Judge for PostJudge {
         let is_first = !before.is_some_and(Standing::was_found);
         if let (Some(shown), true) = (&self.shown, is_first) {
             shown.name(tweet, named);
+        }
+        if let (Some(author), true) = (&tweet.author_id, is_first) {
+            for kind in &self.owners {
+                let (id, from, acted_at) = (author.clone(), tweet.id.clone(), tweet.created_at);
+                named.mention(Mention { kind, id, from, is_first, acted_at, ..Mention::default() });
+            }
         }
         let Some(People { people, roles }) = &self.people else { return };
         for Person { id, role, object } in people(&tweet.raw).into_iter().filter(|person| roles.contains(&person.role))

@@ -6,7 +6,9 @@ use super::kind::{PipelineKind, Registered};
 use super::media::Media;
 use super::posts::Posts;
 use super::profiles::Profiles;
+use super::relations::Lists;
 use crate::config::{BadConfig, Settings};
+use crate::model::relation::Side;
 
 /// The kinds of pipelines that there are.
 #[derive(Debug, Clone)]
@@ -14,7 +16,7 @@ pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Vec::new()).with(Posts).with(Profiles).with(Media)
+        Self(Vec::new()).with(Posts).with(Profiles).with(Media).with(Lists(Side::Followers)).with(Lists(Side::Friends))
     }
 }
 

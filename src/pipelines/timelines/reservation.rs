@@ -27,16 +27,21 @@ impl Reservation {
     /// Each post took a place, and the rest are free. What may have been returned, and never arrived, stays counted.
     #[must_use]
     pub fn settled(self, answer: &Result<Page, LookupError>) -> ChargedReads {
-        match answer {
-            Ok(page) => {
-                let mut reservation = self.0.into_iter();
-                // As an edited post: what is charged is the id that came.
-                let edited = reservation.by_ref().zip(page.posts.iter().map(|post| post.id.to_string())).collect();
-                ChargedReads { edited, unread: reservation.collect() }
-            }
-            Err(error) if error.is_refusal() => ChargedReads { unread: self.0, edited: Vec::new() },
-            Err(_) => ChargedReads::default(),
-        }
+        self.charged(match answer {
+            Ok(page) => Some(page.posts.iter().map(|post| post.id.to_string()).collect()),
+            Err(error) if error.is_refusal() => Some(Vec::new()),
+            Err(_) => None,
+        })
+    }
+
+    /// Each of the ids that came took a place; `None`: nobody knows what was returned, so that all of it stays counted.
+    #[must_use]
+    pub fn charged(self, came: Option<Vec<String>>) -> ChargedReads {
+        let Some(came) = came else { return ChargedReads::default() };
+        let mut reservation = self.0.into_iter();
+        // As an edited post: what is charged is the id that came.
+        let edited = reservation.by_ref().zip(came).collect();
+        ChargedReads { edited, unread: reservation.collect() }
     }
 }
 

@@ -162,7 +162,7 @@ fn worker(
         // The retweets are the moment of the answer, which says nothing of what happens at a post.
         Items::Posts => parts.refresher(
             lookup,
-            PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, people: None, shown: None },
+            PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, ..PostJudge::default() },
         ),
         Items::Accounts => parts.refresher(lookup, ProfileJudge { schedule: setup.by_silence() }),
     };

@@ -1,0 +1,416 @@
+//! A list: one page a claim.
+//!
+//! ```text
+//!   claim ─▶ crawl ─▶ page ─▶ save its edges and the next cursor ─┬─▶ due again at once
+//!            (store)                 (one transaction)            └─▶ the crawl ended: save its life ─▶ due at the next visit
+//! ```
+//!
+//! What is read of a list is in the store alone. A process that dies before the save leaves the list where it was; after it,
+//! the next claim goes on with the next page. A page that comes late, or twice, changes nothing: the store knows the cursor
+//! that it waits for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::counters::Reads;
+use super::schedule::Visits;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
+use crate::engine::worker::{Handled, Handler, Outlook};
+use crate::model::account::Absence;
+use crate::model::post::{Tweet, TweetState};
+use crate::model::relation::{Partial, Side};
+use crate::pipelines::refresh::UnavailableSettings;
+use crate::pipelines::timelines::reservation::Reservation;
+use crate::providers::lookup::LookupError;
+use crate::providers::metered::{Told, metered};
+use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
+use crate::quota::{Credential, Credentials, Permit};
+use crate::store::{
+    CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen, Store,
+    StoreError, WaveGuard, Way,
+};
+
+/// A list that the API refuses is asked for again after so long, ms.
+const REFUSED_PAUSE_MS: Millis = 60_000;
+/// Crawls by which it is decided what the next one is, and when.
+const REMEMBERED: u32 = 32;
+/// Members that a crawl may miss in any case: of short lists a few are a large share.
+const FEW: u64 = 20;
+
+/// The bounds of crawls.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Known members in a row at which a prefix crawl ends.
+    pub known_tail: u32,
+    /// Time after a complete crawl until the next one, ms; between them are prefix crawls.
+    pub complete_every: Millis,
+    /// Members after which a crawl is cut; 0: never.
+    pub longest: u64,
+    /// Share of a list that a complete crawl may remove by itself, 0 to 1.
+    pub shrink: f64,
+    /// Ids of a page; 0: as many as the API gives.
+    pub page: u32,
+}
+
+/// The handler of the lists of a provider and a side.
+pub struct ListReader {
+    /// The pipeline's name in queue and store.
+    pub namespace: String,
+    /// The pipeline of the same provider's accounts, which know how many members a list has.
+    pub accounts: String,
+    /// The lists.
+    pub side: Side,
+    /// Reads them.
+    pub relations: Arc<dyn Relations>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Grants reads where they are charged.
+    pub credentials: Arc<Credentials>,
+    /// When lists are visited.
+    pub visits: Visits,
+    /// The bounds of crawls.
+    pub bounds: Bounds,
+    /// The rules for owners that are missing.
+    pub unavailable: UnavailableSettings,
+    /// The time limit for a call.
+    pub call_timeout: Duration,
+    /// The time limit of the store.
+    pub save_timeout: Duration,
+    /// Failures after which a list is dead.
+    pub max_deliveries: u32,
+    /// The counters.
+    pub counters: Arc<Reads>,
+}
+
+/// What becomes of a list after a call.
+enum After {
+    /// It is due again at once, with its next page or from the top.
+    NextPage,
+    /// The crawl ended in this way.
+    Visited(CrawlEnd),
+    /// The owner is not there.
+    Absent(Option<Absence>),
+    /// The API refuses this list, for this reason.
+    Refused(String),
+}
+
+#[async_trait]
+impl Handler for ListReader {
+    fn endpoint(&self) -> &'static str {
+        self.relations.capabilities(self.side).endpoint
+    }
+
+    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+        // A claim takes one list.
+        let [job] = &batch.jobs[..] else { return Handled::released(batch, Outlook::Unchanged) };
+        if job.failures >= self.max_deliveries {
+            self.credentials.give_back(permit).await;
+            let why = format!("its process ended {} times while it was alone in it", job.failures);
+            return match self.bury(job, batch.now.now(), why).await {
+                Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
+                Err(outlook) => Handled::released(batch, outlook),
+            };
+        }
+        failpoint::poison(std::slice::from_ref(&job.id));
+        let read = match self.read(job, batch, permit).await {
+            Ok(after) => self.settle(job, batch, after).await,
+            Err(outlook) => Err(outlook),
+        };
+        match read {
+            Ok((verdict, outlook)) => {
+                Handled { verdicts: vec![(job.clone(), verdict)], outlook, ..Handled::default() }
+            }
+            Err(outlook) => Handled::released(batch, outlook),
+        }
+    }
+}
+
+impl ListReader {
+    /// Waits for a store that may not answer.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        let answer = tokio::time::timeout(self.save_timeout, work).await;
+        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
+        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
+            StoreError::Gone(why) => Outlook::Stop(why),
+            failure => Outlook::Outage(failure.to_string()),
+        })
+    }
+
+    /// The crawl that is under way, or a new one.
+    async fn crawl(&self, owner: &str, now: Millis) -> Result<CrawlUnderWay, StoreError> {
+        if let Some(crawl) = self.store.crawl(&self.namespace, owner).await? {
+            return Ok(crawl);
+        }
+        let crawls = self.store.crawls(&self.namespace, owner, REMEMBERED).await?;
+        let whole = crawls.iter().find(|crawl| crawl.ended.as_deref() == Some("complete"));
+        let is_recent = |started: Millis| now.saturating_sub(started) < self.bounds.complete_every;
+        let kind = match whole {
+            Some(whole) if is_recent(whole.started_at) && self.bounds.known_tail > 0 => {
+                CrawlKind::Prefix { known_tail: self.bounds.known_tail }
+            }
+            _ => CrawlKind::Complete,
+        };
+        let profile = self.store.account(&self.accounts, owner).await?;
+        let told = profile.and_then(|profile| match self.side {
+            Side::Followers => profile.counts.followers,
+            Side::Friends => profile.counts.following,
+        });
+        let new = NewCrawl { kind, at: now, told };
+        match self.store.begin_crawl(&self.namespace, owner, &new).await? {
+            Some(crawl) => Ok(crawl),
+            // The queue has a list that the store does not know.
+            None => {
+                let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
+                self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
+                let begun = self.store.begin_crawl(&self.namespace, owner, &new).await?;
+                begun.ok_or_else(|| StoreError::Unavailable(format!("the list of {owner} cannot be recorded")))
+            }
+        }
+    }
+
+    /// One call for the next page, and what it brought, saved.
+    async fn read(&self, job: &Job, batch: &Batch, permit: Permit) -> Result<After, Outlook> {
+        let asked_at = batch.now.now();
+        let crawl = match self.in_time(self.crawl(&job.id, asked_at)).await {
+            Ok(crawl) => crawl,
+            Err(outlook) => {
+                self.credentials.give_back(permit).await;
+                return Err(outlook);
+            }
+        };
+        let answer = match self.call(&job.id, &crawl, permit).await? {
+            Ok(answer) => answer,
+            Err(error) => return self.failed(error),
+        };
+        failpoint::point("after_answer");
+        let answered_at = batch.now.now();
+        let of_crawl = (crawl.number, crawl.cursor.as_deref());
+        let end = async |end| {
+            let ended = self.store.end_crawl(&self.namespace, &job.id, of_crawl, answered_at, end);
+            self.in_time(ended).await
+        };
+        match answer.listing {
+            Listing::Members(members) => self.save(&job.id, &crawl, members, (asked_at, answered_at)).await,
+            Listing::OwnerAbsent(reason) => {
+                end(End::Aborted).await?;
+                Ok(After::Absent(reason))
+            }
+            Listing::Refused => {
+                end(End::Hidden).await?;
+                Ok(After::Visited(CrawlEnd::Hidden))
+            }
+            Listing::StaleCursor if crawl.cursor.is_none() => {
+                Ok(After::Refused("the API refuses the first page as one with a stale cursor".to_owned()))
+            }
+            Listing::StaleCursor => {
+                end(End::Stale).await?;
+                self.counters.lists_restarted.add(1);
+                Ok(After::NextPage)
+            }
+        }
+    }
+
+    /// Reserves the reads of a page, and asks for it; `Err`: nobody may ask now.
+    async fn call(
+        &self,
+        owner: &str,
+        crawl: &CrawlUnderWay,
+        permit: Permit,
+    ) -> Result<Result<RelationPage, LookupError>, Outlook> {
+        let most = self.relations.capabilities(self.side).page_limit;
+        let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
+        let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
+        let reservation = Reservation::of(reads);
+        match self.credentials.reserve_all(&permit, reservation.names()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.credentials.give_back(permit).await;
+                return Err(Outlook::Unchanged);
+            }
+            Err(error) => {
+                self.credentials.give_back(permit).await;
+                return Err(Outlook::Outage(error.to_string()));
+            }
+        }
+        let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
+        let call = async |credential: &Credential| {
+            let answer = tokio::time::timeout(self.call_timeout, self.relations.page(request, credential)).await;
+            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
+            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+        };
+        let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
+            let park = answer.as_ref().err().and_then(LookupError::park);
+            let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
+            Told { quota, park, charged: reservation.charged(self.read_by(answer)) }
+        };
+        Ok(metered(&self.credentials, permit, call, told).await)
+    }
+
+    /// The reads that an answer is charged with; `None` where it may have been charged and was lost.
+    fn read_by(&self, answer: &Result<RelationPage, LookupError>) -> Option<Vec<String>> {
+        match answer {
+            Ok(RelationPage { listing: Listing::Members(members), .. }) => {
+                let ids = members.members.iter();
+                Some(ids.flat_map(|member| self.relations.reads(&member.id)).collect())
+            }
+            Ok(_) => Some(Vec::new()),
+            Err(error) if error.is_refusal() => Some(Vec::new()),
+            Err(_) => None,
+        }
+    }
+
+    /// What a call that gave no answer means.
+    fn failed(&self, error: LookupError) -> Result<After, Outlook> {
+        match error {
+            LookupError::Outage(_) | LookupError::BadAnswer(_) => Err(Outlook::Outage(error.to_string())),
+            LookupError::Stop(why) => Err(Outlook::Stop(why)),
+            LookupError::Throttled { .. }
+            | LookupError::Credential(_)
+            | LookupError::Unready(_)
+            | LookupError::Clock(_) => Err(Outlook::Unchanged),
+            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ok(After::Refused(error.to_string())),
+        }
+    }
+
+    /// Saves a page; the step after it.
+    async fn save(
+        &self,
+        owner: &str,
+        crawl: &CrawlUnderWay,
+        page: Members,
+        (asked_at, answered_at): (Millis, Millis),
+    ) -> Result<After, Outlook> {
+        if let Some(why) = &page.unreadable.first {
+            let (count, list) = (page.unreadable.count, &self.namespace);
+            tracing::warn!(list, owner, count, why, "ids of a page cannot be read: the crawl is not complete");
+        }
+        let found = crawl.found.unsigned_abs() + page.members.len() as u64;
+        let next = match page.next {
+            _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => Next::End(End::Capped),
+            Some(cursor) => Next::Page(cursor),
+            // An empty list of an account that is said to have members is hidden; if none is said, nobody knows.
+            None if page.partial == Some(Partial::Hidden) && crawl.told != Some(0) => Next::End(End::Hidden),
+            None if page.partial == Some(Partial::Remote) || page.unreadable.count > 0 => Next::End(End::Partial),
+            None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
+        };
+        let member = |Member { id, followed_at }| MemberSeen { id, followed_at };
+        let page = EdgePage {
+            crawl: crawl.number,
+            cursor: crawl.cursor.clone(),
+            members: page.members.into_iter().map(member).collect(),
+            next,
+            asked_at,
+            answered_at,
+        };
+        failpoint::point("before_commit");
+        let saved = self.in_time(self.store.save_edges(&self.namespace, owner, &page)).await?;
+        failpoint::point("after_commit");
+        // A late page: whoever has saved this one goes on.
+        let Some(saved) = saved else { return Ok(After::NextPage) };
+        self.counters.list_pages.add(1);
+        self.counters.edges_appeared.add(saved.new);
+        let Some(ended) = saved.ended else { return Ok(After::NextPage) };
+        self.counters.edges_vanished.add(ended.vanished);
+        self.counters.lists_complete.add(u64::from(ended.end == CrawlEnd::Complete));
+        self.counters.lists_withheld.add(u64::from(ended.end == CrawlEnd::Withheld));
+        match ended.end {
+            CrawlEnd::Withheld => tracing::warn!(
+                list = self.namespace,
+                owner,
+                missing = ended.withheld,
+                "far more members are missing than usual: none is removed until the next complete crawl agrees"
+            ),
+            CrawlEnd::Looped => {
+                tracing::warn!(list = self.namespace, owner, "the API's cursors go round in circles: the crawl is given up");
+            }
+            _ => {}
+        }
+        Ok(After::Visited(ended.end))
+    }
+
+    /// The verdict on a list, once the store has its life.
+    async fn settle(&self, job: &Job, batch: &Batch, after: After) -> Result<(Verdict, Outlook), Outlook> {
+        let at = batch.now.now();
+        let (seen, state, (lane, delay)) = match after {
+            After::NextPage => {
+                // Its place among the others stays what it was.
+                let lane = self.lane_of(job);
+                return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
+            }
+            After::Refused(why) => return self.blame(job, at, why).await,
+            After::Visited(end) => {
+                let crawls = self.in_time(self.store.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
+                let next = match end {
+                    // The second crawl that has to agree is due soon.
+                    CrawlEnd::Withheld => (self.visits.next_visit(&crawls).0, REFUSED_PAUSE_MS),
+                    _ => self.visits.next_visit(&crawls),
+                };
+                let summary = crawls.first().map(serde_json::to_string).and_then(Result::ok).unwrap_or_default();
+                let item = Tweet { id: job.id.clone(), raw: summary, ..Tweet::default() };
+                (Seen::Found(item), TweetState::Live, next)
+            }
+            After::Absent(reason) => self.absent(job, at, reason).await?,
+        };
+        let next_due = at.saturating_add(delay);
+        let observation = Observation {
+            id: job.id.clone(),
+            answered_at: at,
+            seen,
+            state,
+            next_due: Some(next_due),
+            follow: None,
+            forget: false,
+            recent: None,
+        };
+        self.in_time(self.store.save(&self.namespace, &[observation])).await?;
+        failpoint::point("before_settle");
+        Ok((Verdict::Reschedule { lane, due: Due::At(next_due) }, Outlook::Fine))
+    }
+
+    /// The lane that a job came from.
+    fn lane_of(&self, job: &Job) -> Lane {
+        match *job.lane == *self.unavailable.lane.name {
+            true => self.unavailable.lane.clone(),
+            false => self.visits.named(&job.lane),
+        }
+    }
+
+    /// An owner that is not there: believed by time, then looked at seldom.
+    async fn absent(
+        &self,
+        job: &Job,
+        at: Millis,
+        reason: Option<Absence>,
+    ) -> Result<(Seen, TweetState, (Lane, Millis)), Outlook> {
+        let known = self.in_time(self.store.standing(&self.namespace, std::slice::from_ref(&job.id))).await?;
+        let before = known.into_iter().flatten().next();
+        let (misses, since) = before.map_or((1, at), |known| (known.misses + 1, known.missing_since.unwrap_or(at)));
+        let seen = Seen::Missing { misses, since, reason };
+        let is_believed = at.saturating_sub(since) >= self.unavailable.believed_after;
+        Ok(match is_believed {
+            true => (seen, TweetState::Unavailable, (self.unavailable.lane.clone(), self.unavailable.lane.patience)),
+            false => (seen, TweetState::Live, (self.lane_of(job), self.unavailable.believed_after)),
+        })
+    }
+
+    /// The API refuses a list: later again, and after some failures it is dead.
+    async fn blame(&self, job: &Job, at: Millis, why: String) -> Result<(Verdict, Outlook), Outlook> {
+        if job.failures + 1 < self.max_deliveries {
+            let (list, owner) = (&self.namespace, &job.id);
+            tracing::warn!(list, owner, why, "the API refuses a list");
+            return Ok((Verdict::Retry { after: REFUSED_PAUSE_MS, counted: true }, Outlook::Unchanged));
+        }
+        Ok((self.bury(job, at, why).await?, Outlook::Unchanged))
+    }
+
+    /// The store hears of it before the queue does.
+    async fn bury(&self, job: &Job, at: Millis, reason: String) -> Result<Verdict, Outlook> {
+        self.in_time(self.store.bury(&self.namespace, at, &[(job.id.clone(), reason.clone())])).await?;
+        tracing::error!(list = self.namespace, owner = job.id, reason, "buried");
+        Ok(Verdict::Bury { reason })
+    }
+}

@@ -1,0 +1,120 @@
+//! Who follows whom, and since when: the lists of followers and of friends are read page by page, again and again.
+//!
+//! ```text
+//!   posts ─ authors ([`arrivals`]) ─▶ new ─▶ visit: page by page ([`handler`]) ─▶ visited ─▶ after a long while
+//!                                      └─ a second post ─▶ repeat ◀─ a post since ─┘       ([`schedule`])
+//! ```
+//!
+//! The two lists of an account are two items of two pipelines, each with its own endpoint and quota. The edges, and since when
+//! they are, is the matter of the store ([`Edges`](crate::store::Edges)).
+
+pub mod arrivals;
+pub mod counters;
+pub mod handler;
+pub mod schedule;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use self::arrivals::Owners;
+use self::counters::Reads;
+use self::handler::{Bounds, ListReader};
+use self::schedule::Visits;
+use super::apis::open_relations;
+use super::kind::{Opened, Opening, PipelineKind, Work};
+use super::profiles::PROFILES;
+use crate::base::clock::{self, Millis};
+use crate::config::{BadConfig, RelationSettings, Settings};
+use crate::engine::lane::Lane;
+use crate::engine::schedule::{Schedule, Schedules};
+use crate::model::pipeline_id::PipelineId;
+use crate::model::relation::Side;
+use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::providers::lookup::Capabilities;
+use crate::providers::registry;
+use crate::store::Store;
+use crate::store::export::{self, Table};
+
+/// The tier of owners that are missing: after all others.
+const GONE_TIER: u8 = 3;
+
+/// The pipelines of one of the two lists: one for each provider that the settings name, where `relations.collect` has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Lists(pub Side);
+
+#[async_trait]
+impl PipelineKind for Lists {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.relations.sides()?.contains(&self.0) {
+            return Ok(Vec::new());
+        }
+        Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, self.0.as_str())).collect())
+    }
+
+    fn capabilities(&self, of: &PipelineId) -> Capabilities {
+        let list = registry::relations(&of.provider)(self.0);
+        Capabilities { batch_limit: 1, charge: list.charge, endpoint: list.endpoint }
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(visits(&settings.relations))
+    }
+
+    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(GONE_TIER),
+            believed_after: clock::millis(settings.updater.unavailable_after),
+            limit: u32::MAX,
+            after: Millis::MAX,
+            confirm: None,
+            forget: false,
+        }
+    }
+
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        (registry::accounts(&of.provider).date_of)(id)
+    }
+
+    fn receiver(&self, of: &PipelineId, schedule: Arc<dyn Schedules>, store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(Owners { namespace: of.to_string(), schedule, store }))
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        export::EDGES
+    }
+
+    fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        open_relations(settings, &of.provider).map(drop)
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let Opening { id, settings, store, credentials, metrics, unavailable, .. } = opening;
+        let relations = open_relations(&settings, &id.provider)?;
+        let (namespace, counters) = (id.to_string(), Arc::<Reads>::default());
+        metrics.also_show(&namespace, counters.clone());
+        let RelationSettings { known_tail, longest, shrink, page, complete_every, .. } = settings.relations;
+        let capabilities = self.capabilities(&id);
+        let handler = ListReader {
+            namespace,
+            accounts: PipelineId::items(&id.provider, PROFILES).to_string(),
+            side: self.0,
+            relations,
+            store,
+            credentials,
+            visits: visits(&settings.relations),
+            bounds: Bounds { known_tail, complete_every: clock::millis(complete_every), longest, shrink, page },
+            unavailable,
+            call_timeout: settings.lookup.timeout,
+            save_timeout: settings.updater.save_timeout,
+            max_deliveries: settings.updater.max_deliveries,
+            counters,
+        };
+        Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None })
+    }
+}
+
+fn visits(settings: &RelationSettings) -> Visits {
+    Visits { order: settings.order, revisit: settings.revisit }
+}

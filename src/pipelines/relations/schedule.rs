@@ -1,0 +1,184 @@
+//! When lists are visited. Pure.
+//!
+//! *Tiers* (paper 000): the lists of owners that posted since their last visit come first, least recently visited first; one
+//! that was never visited counts as the oldest. Then come the new owners, the newest first: a storm of accounts that post
+//! once leaves the repeat posters alone, and what it sheds is meant to wait. A further post of a waiting owner moves it up.
+//! What was visited and has not posted since is visited again after a long while.
+//!
+//! *Classes* (paper 004): a list has a priority of 1 to 100. A visit that finds a change raises it, one that finds none lowers
+//! it; each of three classes has an interval of its own.
+
+use std::time::Duration;
+
+use crate::base::clock::{self, Millis};
+use crate::config::VisitOrder;
+use crate::engine::lane::{Lane, Order};
+use crate::engine::schedule::{Known, Next, Schedule};
+use crate::store::CrawlRecord;
+
+/// Patience of lanes in which no list is late.
+const UNTIMED: Duration = Duration::from_secs(3_600);
+/// Priority of a list that was never visited.
+const FIRST_PRIORITY: i32 = 60;
+/// The priority that a change adds, and that a visit without one takes.
+const STEP: i32 = 20;
+/// Least priority of the upper and of the middle class.
+const CLASSES: (i32, i32) = (61, 21);
+/// The upper class is visited so many times as often as the middle one, and that so many times as often as the lower one.
+const FACTOR: u32 = 4;
+
+/// When lists are visited.
+#[derive(Debug, Clone, Copy)]
+pub struct Visits {
+    /// The order.
+    pub order: VisitOrder,
+    /// Interval of lists whose owners have not posted since (tiers), and of the middle class.
+    pub revisit: Duration,
+}
+
+impl Visits {
+    /// The lane of owners that have posted since their last visit. Due times in it are those of the last visits.
+    #[must_use]
+    pub fn repeat() -> Lane {
+        Lane::new("repeat", UNTIMED).ordered(Order::OldestFirst)
+    }
+
+    fn new_owners() -> Lane {
+        Lane::new("new", UNTIMED).ordered(Order::NewestFirst).in_tier(1)
+    }
+
+    fn visited(self) -> Lane {
+        Lane::new("visited", self.revisit).in_tier(2)
+    }
+
+    /// The class of a list with that priority.
+    fn class(self, priority: i32) -> Lane {
+        let (name, interval) = match priority {
+            of if of >= CLASSES.0 => ("often", self.revisit / FACTOR),
+            of if of >= CLASSES.1 => ("usual", self.revisit),
+            _ => ("seldom", self.revisit.saturating_mul(FACTOR)),
+        };
+        Lane::new(name, interval)
+    }
+
+    /// The lane of that name; that of visited lists if it is none of the names.
+    #[must_use]
+    pub fn named(self, name: &str) -> Lane {
+        let classes = [100, FIRST_PRIORITY, 1].map(|priority| self.class(priority));
+        let all = [Self::repeat(), Self::new_owners(), Lane::first(), self.visited()].into_iter().chain(classes);
+        all.into_iter().find(|lane| *lane.name == *name).unwrap_or_else(|| self.next_visit(&[]).0)
+    }
+
+    /// The lane of a list that was visited, and how long until its next visit, ms. `crawls` are its last ones, newest first.
+    #[must_use]
+    pub fn next_visit(self, crawls: &[CrawlRecord]) -> Next {
+        let lane = match self.order {
+            VisitOrder::Tiers => self.visited(),
+            VisitOrder::Classes => self.class(priority(crawls)),
+        };
+        let delay = lane.patience;
+        (lane, delay)
+    }
+}
+
+/// The priority of a list, 1 to 100, by its crawls, newest first. What its first visit found is no change.
+fn priority(crawls: &[CrawlRecord]) -> i32 {
+    let oldest_first = crawls.iter().rev().filter(|crawl| crawl.ended_at.is_some());
+    let changed = |crawl: &CrawlRecord| crawl.appeared + crawl.vanished > 0;
+    oldest_first.skip(1).fold(FIRST_PRIORITY, |priority, crawl| {
+        let step = if changed(crawl) { STEP } else { -STEP };
+        (priority + step).clamp(1, 100)
+    })
+}
+
+impl Schedule for Visits {
+    fn next(&self, _: &Known<'_>, _: Millis) -> Option<Next> {
+        Some(self.next_visit(&[]))
+    }
+
+    fn first(&self, _: &Known<'_>, _: Millis) -> Option<Next> {
+        let lane = match self.order {
+            VisitOrder::Tiers => Self::new_owners(),
+            VisitOrder::Classes => Lane::first(),
+        };
+        Some((lane, 0))
+    }
+
+    fn lane_of(&self, interval: Millis) -> Option<Lane> {
+        Some(match self.order {
+            // The store has the time of its last visit as the next due time of an owner that posted since.
+            VisitOrder::Tiers if interval <= 0 => Self::repeat(),
+            VisitOrder::Tiers => self.visited(),
+            VisitOrder::Classes => {
+                let apart = |lane: &Lane| (lane.patience - interval).abs();
+                let classes = [100, FIRST_PRIORITY, 1].map(|priority| self.class(priority));
+                classes.into_iter().min_by_key(apart)?
+            }
+        })
+    }
+
+    fn longest(&self, _: &Known<'_>, _: Millis) -> Option<Millis> {
+        Some(match self.order {
+            VisitOrder::Tiers => clock::millis(self.revisit),
+            VisitOrder::Classes => self.class(1).patience,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Millis = 86_400_000;
+
+    fn visits(order: VisitOrder) -> Visits {
+        Visits { order, revisit: Duration::from_secs(8 * 86_400) }
+    }
+
+    fn crawl(changes: i64) -> CrawlRecord {
+        CrawlRecord {
+            number: 1,
+            kind: "complete".to_owned(),
+            started_at: 0,
+            ended_at: Some(1),
+            ended: Some("complete".to_owned()),
+            pages: 1,
+            found: 10,
+            told: None,
+            appeared: changes,
+            vanished: 0,
+            withheld: 0,
+        }
+    }
+
+    #[test]
+    fn repeat_posters_go_before_new_owners_and_those_before_all_that_were_visited() {
+        let tiers = visits(VisitOrder::Tiers);
+        let (new, delay) = tiers.first(&Known::new("1", None), 0).unwrap();
+        let (visited, until) = tiers.next_visit(&[]);
+        assert_eq!((delay, until), (0, 8 * DAY));
+        assert!(Visits::repeat().tier < new.tier && new.tier < visited.tier);
+        assert_eq!((Visits::repeat().order, new.order), (Order::OldestFirst, Order::NewestFirst));
+        // As the store has them.
+        assert_eq!(tiers.lane_of(0), Some(Visits::repeat()));
+        assert_eq!(tiers.lane_of(8 * DAY), Some(visited));
+    }
+
+    #[test]
+    fn a_list_rises_with_each_change_and_sinks_without_one() {
+        let classes = visits(VisitOrder::Classes);
+        let days = |changes: &[i64]| {
+            let newest_first: Vec<CrawlRecord> = changes.iter().rev().map(|changes| crawl(*changes)).collect();
+            classes.next_visit(&newest_first).1 / DAY
+        };
+        assert_eq!(days(&[]), 8);
+        assert_eq!(days(&[500]), 8, "what the first visit finds is no change");
+        assert_eq!(days(&[500, 3]), 2);
+        assert_eq!(days(&[500, 0]), 8);
+        assert_eq!(days(&[500, 0, 0]), 32);
+        assert_eq!(days(&[500, 0, 0, 0, 0, 0, 1, 1]), 8, "it sinks no deeper than to the least priority");
+        for days in [2, 8, 32] {
+            assert_eq!(classes.lane_of(days * DAY).map(|lane| lane.patience), Some(days * DAY));
+        }
+    }
+}
