@@ -61,11 +61,13 @@ pub enum Partial {
     Remote,
     /// The list is empty, and the answer is the same if the owner hides it (Mastodon).
     Hidden,
+    /// A full page came without a link to the next one, or a word that there is none (software that follows Mastodon's API).
+    Unlinked,
 }
 
 impl Partial {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Remote, Self::Hidden];
+    pub const ALL: [Self; 3] = [Self::Remote, Self::Hidden, Self::Unlinked];
 
     /// The word in the database, in `status` and on the page.
     #[must_use]
@@ -73,6 +75,7 @@ impl Partial {
         match self {
             Self::Remote => "remote",
             Self::Hidden => "hidden",
+            Self::Unlinked => "unlinked",
         }
     }
 }
@@ -82,7 +85,7 @@ impl FromStr for Partial {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|reason| reason.as_str() == word);
-        named.ok_or_else(|| format!("{word:?} is not a reason for a partial list: write remote or hidden"))
+        named.ok_or_else(|| format!("{word:?} is not a reason for a partial list: write remote, hidden or unlinked"))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::providers::handles::Handles;
 use crate::providers::http::{HttpClient, HttpOptions};
 use crate::providers::lookup::{Api, Lookup, LookupError};
 use crate::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
+use crate::providers::relations::Relations;
 use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{self, XV2, XV2Options};
 
@@ -89,6 +90,19 @@ pub fn open_handles(settings: &Settings, provider: &Provider) -> Result<Arc<dyn 
         Client::X(x) => Arc::new(x_v2::account::Accounts(x)),
         Client::Mastodon(instance) => Arc::new(mastodon::account::Accounts(instance)),
         Client::Bluesky(bluesky) => Arc::new(bluesky::account::Accounts(bluesky)),
+    })
+}
+
+/// The lists of followers and friends at that provider.
+///
+/// # Errors
+/// As [`open_lookup`].
+pub fn open_relations(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Relations>> {
+    Ok(match open(settings, provider)? {
+        Client::Twitter(twitter) => Arc::new(twitter_v1::relations::Follows(twitter)),
+        Client::X(x) => Arc::new(x_v2::relations::Follows(x)),
+        Client::Mastodon(instance) => Arc::new(mastodon::relations::Follows(instance)),
+        Client::Bluesky(bluesky) => Arc::new(bluesky::relations::Follows::new(bluesky)),
     })
 }
 

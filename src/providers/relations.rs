@@ -57,10 +57,29 @@ pub enum Listing {
     /// The owner is not there, and the reason, where the answer states it. Without a reason, a wrong address of the API would
     /// be answered in the same way.
     OwnerAbsent(Option<Absence>),
-    /// The owner is there, and lets this credential not see the list: the account is protected, or blocks the caller.
+    /// This credential may not see the list: the account is protected, or blocks the caller. Twitter says the same of suspended
+    /// accounts.
     Refused,
     /// The cursor is no longer valid: read the list from its first page. What was read before stays true.
     StaleCursor,
+}
+
+impl RelationPage {
+    /// A page with these members.
+    #[must_use]
+    pub fn of(members: Members, quota: Option<Quota>) -> Self {
+        Self { listing: Listing::Members(members), quota }
+    }
+}
+
+impl From<Absence> for Listing {
+    /// The reason for which an answer does not return the owner.
+    fn from(reason: Absence) -> Self {
+        match reason {
+            Absence::Protected => Self::Refused,
+            Absence::NotFound | Absence::Suspended => Self::OwnerAbsent(Some(reason)),
+        }
+    }
 }
 
 /// A page of a list.

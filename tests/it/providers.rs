@@ -9,6 +9,7 @@ mod handles;
 mod mastodon;
 mod pipelines;
 pub mod recorded;
+mod relations;
 mod x_v2;
 
 use std::time::Duration;

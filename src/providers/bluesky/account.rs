@@ -151,8 +151,8 @@ struct Verification<'a> {
     trusted_verifier_status: Option<Cow<'a, str>>,
 }
 
-/// Its DID, if that can be read, and the account.
-fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+/// Reads one profile view. Answers its DID, if that can be read, and the account.
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |profile: &Profile<'_>| Ok(present(profile.did).and_then(scalar::string).ok_or("no did")?);
     with_id(raw, "a profile view", id, |profile, id| profile.account(id, raw))
 }

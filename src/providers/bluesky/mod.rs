@@ -5,7 +5,7 @@
 //! deleted, blocked or unknown is left out in silence.
 //!
 //! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a
-//! decision; `account` is the same for accounts. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
+//! decision; `account` is the same for accounts, `relations` for lists of followers and friends. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
 //! docs.bsky.app (rate limits), recorded posts.
 
 pub mod account;
@@ -14,6 +14,7 @@ pub mod media;
 pub mod named;
 pub mod people;
 pub mod post;
+pub mod relations;
 pub mod timeline;
 pub mod uri;
 
@@ -46,6 +47,9 @@ const OTHER_SERVER: &str =
 
 const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
 const ACCOUNTS_PATH: &str = "xrpc/app.bsky.actor.getProfiles";
+const FOLLOWERS_PATH: &str = "xrpc/app.bsky.graph.getFollowers";
+const FOLLOWS_PATH: &str = "xrpc/app.bsky.graph.getFollows";
+const RECORDS_PATH: &str = "xrpc/com.atproto.repo.listRecords";
 const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
 const HEALTH_PATH: &str = "xrpc/_health";
 
@@ -71,6 +75,9 @@ pub struct Bluesky {
     http: HttpClient,
     endpoint: Url,
     accounts: Url,
+    followers: Url,
+    follows: Url,
+    records: Url,
     session: Url,
     health: Url,
 }
@@ -83,7 +90,9 @@ impl Bluesky {
         let http = HttpClient::new(&options.http)?;
         let (endpoint, accounts) = (below(&base, LOOKUP_PATH)?, below(&base, ACCOUNTS_PATH)?);
         let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
-        Ok(Self { http, endpoint, accounts, session, health })
+        let (followers, follows) = (below(&base, FOLLOWERS_PATH)?, below(&base, FOLLOWS_PATH)?);
+        let records = below(&base, RECORDS_PATH)?;
+        Ok(Self { http, endpoint, accounts, followers, follows, records, session, health })
     }
 }
 

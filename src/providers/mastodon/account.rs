@@ -177,8 +177,8 @@ struct Moved<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// Its id, if that can be read, and the account.
-fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+/// Reads one account. Answers its id, if that can be read, and the account.
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| Ok(present(user.id).and_then(text_or_number).ok_or("no id")?);
     with_id(raw, "an account", id, |user, id| user.account(id, raw))
 }

@@ -6,7 +6,8 @@
 //! The stored text is the API's: HTML, as it came.
 //!
 //! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision; `account` is
-//! the same for accounts.
+//! the same for accounts,
+//! `relations` for lists of followers and friends.
 //! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
 //! (mastodon/mastodon#27871), recorded answers of two instances.
 
@@ -15,6 +16,7 @@ pub mod errors;
 pub mod media;
 pub mod named;
 pub mod people;
+pub mod relations;
 pub mod status;
 pub mod timeline;
 

@@ -153,8 +153,8 @@ struct Newest<'a> {
     created_at: Option<&'a RawValue>,
 }
 
-/// Its id, if that can be read, and the account.
-fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
+/// Reads one account. Answers its id, if that can be read, and the account.
+pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| known_id(user.id_str, user.id).map(|id| id.to_string());
     with_id(raw, "an account", id, |user, id| user.account(id, raw))
 }

@@ -2,7 +2,8 @@
 //! minutes.
 //!
 //! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a time;
-//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision. `account` is the same for accounts.
+//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision. `account` is the same for accounts,
+//! `relations` for lists of followers and friends.
 
 pub mod account;
 pub mod answer;
@@ -12,6 +13,7 @@ pub mod media;
 pub mod named;
 pub mod object;
 pub mod people;
+pub mod relations;
 pub mod stream;
 pub mod timeline;
 
@@ -37,6 +39,8 @@ pub const CAPABILITIES: Capabilities =
 
 const LOOKUP_PATH: &str = "1.1/statuses/lookup.json";
 const ACCOUNTS_PATH: &str = "1.1/users/lookup.json";
+const FOLLOWERS_PATH: &str = "1.1/followers/ids.json";
+const FRIENDS_PATH: &str = "1.1/friends/ids.json";
 const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
 
 /// The place of the parameters. Twitter accepts both.
@@ -77,6 +81,8 @@ pub struct TwitterV1 {
     http: HttpClient,
     endpoint: Url,
     accounts: Url,
+    followers: Url,
+    friends: Url,
     limits_endpoint: Url,
     method: Method,
     auth: Auth,
@@ -91,13 +97,14 @@ impl TwitterV1 {
         let base = base(&options.base_url)?;
         let (endpoint, accounts, limits_endpoint) =
             (below(&base, LOOKUP_PATH)?, below(&base, ACCOUNTS_PATH)?, below(&base, LIMITS_PATH)?);
+        let (followers, friends) = (below(&base, FOLLOWERS_PATH)?, below(&base, FRIENDS_PATH)?);
         let http = HttpClient::new(&options.http)?;
         let method = match options.method {
             LookupMethod::Get => Method::GET,
             LookupMethod::Post => Method::POST,
         };
         let auth = Auth::new(http.clone(), &base, errors::means_bad_token)?;
-        Ok(Self { http, endpoint, accounts, limits_endpoint, method, auth })
+        Ok(Self { http, endpoint, accounts, followers, friends, limits_endpoint, method, auth })
     }
 
     /// A lookup with these parameters.

@@ -49,9 +49,8 @@ impl Lookup<Account> for Accounts {
         TweetId::date_of(id)
     }
 
-    /// An account costs as much as two posts, and may have the id of one.
     fn reads(&self, id: &str) -> Vec<String> {
-        vec![format!("user:{id}"), format!("user:{id}:2")]
+        reads(id)
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
@@ -66,7 +65,7 @@ impl Handles for Accounts {
     }
 
     fn reads(&self, id: &str) -> Vec<String> {
-        Lookup::reads(self, id)
+        reads(id)
     }
 
     async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
@@ -98,6 +97,12 @@ impl Accounts {
     }
 }
 
+/// The keys under which an account is counted: it costs as much as two posts, and may have the id of one.
+#[must_use]
+pub fn reads(id: &str) -> Vec<String> {
+    vec![format!("user:{id}"), format!("user:{id}:2")]
+}
+
 /// Reads a body. Answers the outcomes in the order of `ids`, and how many accounts nobody asked for.
 ///
 /// # Errors
@@ -119,7 +124,7 @@ pub fn parse_account(raw: &str) -> Result<Account, String> {
 }
 
 /// Why an account is in `errors`. One that is suspended has the type of one that is not found, and another title.
-fn reason(problem: &Problem<'_>) -> Absence {
+pub fn reason(problem: &Problem<'_>) -> Absence {
     let says = |start: &str| problem.detail.as_deref().is_some_and(|detail| detail.starts_with(start));
     if problem.title.as_deref() == Some("Forbidden") || says("User has been suspended") {
         Absence::Suspended
@@ -165,9 +170,9 @@ struct User<'a> {
     most_recent_post_id: Option<&'a RawValue>,
 }
 
-/// Its id, if that can be read, and the account. One that was asked for with all of its fields is whole: X leaves out those
-/// that are empty.
-fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
+/// Reads one account. Answers its id, if that can be read, and the account. One that was asked for with all of its fields is
+/// whole: X leaves out those that are empty.
+pub fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| {
         let id = present(user.id).and_then(|id| scalar::id(id).ok());
         Ok(id.ok_or("no id")?.to_string())

@@ -155,7 +155,8 @@ fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
 }
 
 impl Problem<'_> {
-    fn is_about(&self, by: &str) -> bool {
+    /// Returns true if it is about what was asked for by that parameter.
+    pub fn is_about(&self, by: &str) -> bool {
         self.parameter.as_deref() == Some(by)
     }
 
@@ -164,7 +165,8 @@ impl Problem<'_> {
         self.kind.as_deref().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default()
     }
 
-    fn outcome<T>(&self, missing: impl Fn(&Self) -> Outcome<T>) -> Outcome<T> {
+    /// The outcome of what it is about; `missing` is that of what is not there.
+    pub fn outcome<T>(&self, missing: impl Fn(&Self) -> Outcome<T>) -> Outcome<T> {
         let (kind, title) = (self.kind(), self.title.as_deref().unwrap_or_default());
         if NOT_THERE.contains(&kind) || NOT_THERE_BY_TITLE.contains(&title) {
             return missing(self);

@@ -8,7 +8,8 @@
 //! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
 //!
 //! Reading order: this file makes the call; `fields` says what it asks for; `answer` turns a body into outcomes, one `post` at a time; `errors`
-//! turns a refusal into a decision; `account` is the same for accounts. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
+//! turns a refusal into a decision; `account` is the same for accounts,
+//! `relations` for lists of followers and friends. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
 //! documents 2.166 and 2.167, recorded answers of 2021.
 
 pub mod account;
@@ -18,6 +19,7 @@ pub mod fields;
 pub mod media;
 pub mod people;
 pub mod post;
+pub mod relations;
 pub mod stream;
 pub mod timeline;
 

@@ -11,6 +11,7 @@ use twitter_updater::providers::http::HttpOptions;
 use twitter_updater::providers::lookup::Api;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
+use twitter_updater::providers::relations::Relations;
 use twitter_updater::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use twitter_updater::providers::x_v2::{self, XV2, XV2Options};
 use twitter_updater::simulator::{bluesky_uri, mastodon_id};
@@ -80,6 +81,16 @@ impl Provider {
             Built::XV2(x) => Box::new(x_v2::account::Accounts(x)),
             Built::Mastodon(instance) => Box::new(mastodon::account::Accounts(instance)),
             Built::Bluesky(bluesky) => Box::new(bluesky::account::Accounts(bluesky)),
+        }
+    }
+
+    /// The lists of followers and friends.
+    pub fn relations_at(self, base_url: &str, bounds: Bounds) -> Box<dyn Relations> {
+        match self.build(base_url, bounds) {
+            Built::TwitterV1(twitter) => Box::new(twitter_v1::relations::Follows(twitter)),
+            Built::XV2(x) => Box::new(x_v2::relations::Follows(x)),
+            Built::Mastodon(instance) => Box::new(mastodon::relations::Follows(instance)),
+            Built::Bluesky(bluesky) => Box::new(bluesky::relations::Follows::new(bluesky)),
         }
     }
 
