@@ -11,5 +11,6 @@ pub mod posts;
 pub mod profiles;
 pub mod refresh;
 pub mod registry;
+pub mod relations;
 pub mod streams;
 pub mod timelines;

@@ -21,8 +21,10 @@ use crate::model::media::Medium;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
+use crate::model::relation::Side;
 use crate::providers::http::HttpClient;
 use crate::providers::lookup::Capabilities;
+use crate::providers::relations::ListCapabilities;
 
 /// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
 /// clause) where it is none of the provider's.
@@ -79,6 +81,17 @@ pub fn accounts(of: &Provider) -> Accounts {
         }
     };
     Accounts { capabilities, date_of, parse }
+}
+
+/// A page of a list of the provider's accounts, as far as it needs no call.
+#[must_use]
+pub fn relations(of: &Provider, side: Side) -> ListCapabilities {
+    match of {
+        Provider::Twitter => twitter_v1::relations::capabilities(side),
+        Provider::X => x_v2::relations::capabilities(side),
+        Provider::Mastodon(_) => mastodon::relations::capabilities(side),
+        Provider::Bluesky => bluesky::relations::capabilities(side),
+    }
 }
 
 /// The accounts in a post of the provider, as its raw object has them, the author first.

@@ -154,8 +154,7 @@ impl ListReader {
             }
             _ => CrawlKind::Complete,
         };
-        let profile = self.store.account(&self.accounts, owner).await?;
-        let told = profile.and_then(|profile| match self.side {
+        let told = self.store.account(&self.accounts, owner).await?.and_then(|profile| match self.side {
             Side::Followers => profile.counts.followers,
             Side::Friends => profile.counts.following,
         });
@@ -288,13 +287,21 @@ impl ListReader {
             let (count, list) = (page.unreadable.count, &self.namespace);
             tracing::warn!(list, owner, count, why, "ids of a page cannot be read: the crawl is not complete");
         }
+        let partial = match (page.partial, &page.next) {
+            // Whether the owner is on another server is told by the handle.
+            (None, None) => {
+                let profile = self.in_time(self.store.account(&self.accounts, owner)).await?;
+                profile.and_then(|profile| self.relations.why_partial(&profile.handle?))
+            }
+            (partial, _) => partial,
+        };
         let found = crawl.found.unsigned_abs() + page.members.len() as u64;
         let next = match page.next {
             _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => Next::End(End::Capped),
             Some(cursor) => Next::Page(cursor),
             // An empty list of an account that is said to have members is hidden; if none is said, nobody knows.
-            None if page.partial == Some(Partial::Hidden) && crawl.told != Some(0) => Next::End(End::Hidden),
-            None if page.partial == Some(Partial::Remote) || page.unreadable.count > 0 => Next::End(End::Partial),
+            None if partial == Some(Partial::Hidden) && crawl.told != Some(0) => Next::End(End::Hidden),
+            None if partial == Some(Partial::Remote) || page.unreadable.count > 0 => Next::End(End::Partial),
             None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
         };
         let member = |Member { id, followed_at }| MemberSeen { id, followed_at };

@@ -54,7 +54,7 @@ impl PipelineKind for Lists {
     }
 
     fn capabilities(&self, of: &PipelineId) -> Capabilities {
-        let list = registry::relations(&of.provider)(self.0);
+        let list = registry::relations(&of.provider, self.0);
         Capabilities { batch_limit: 1, charge: list.charge, endpoint: list.endpoint }
     }
 

@@ -141,14 +141,20 @@ fn views_instead() -> Members {
     Members { next: Some(OF_VIEWS.to_owned()), ..Members::default() }
 }
 
+/// What a page of that list takes, whatever the settings.
+#[must_use]
+pub fn capabilities(side: Side) -> ListCapabilities {
+    let endpoint = match side {
+        Side::Followers => "getFollowers",
+        Side::Friends => "getFollows",
+    };
+    ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+}
+
 #[async_trait]
 impl Relations for Follows {
     fn capabilities(&self, side: Side) -> ListCapabilities {
-        let endpoint = match side {
-            Side::Followers => "getFollowers",
-            Side::Friends => "getFollows",
-        };
-        ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+        capabilities(side)
     }
 
     async fn page(&self, request: PageRequest<'_>, credential: &Credential) -> Result<RelationPage, LookupError> {

@@ -29,14 +29,20 @@ pub const PAGE_LIMIT: u32 = 80;
 #[derive(Debug, Clone)]
 pub struct Follows(pub Mastodon);
 
+/// What a page of that list takes, whatever the settings.
+#[must_use]
+pub fn capabilities(side: Side) -> ListCapabilities {
+    let endpoint = match side {
+        Side::Followers => "accounts/followers",
+        Side::Friends => "accounts/following",
+    };
+    ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+}
+
 #[async_trait]
 impl Relations for Follows {
     fn capabilities(&self, side: Side) -> ListCapabilities {
-        let endpoint = match side {
-            Side::Followers => "accounts/followers",
-            Side::Friends => "accounts/following",
-        };
-        ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+        capabilities(side)
     }
 
     fn why_partial(&self, handle: &str) -> Option<Partial> {

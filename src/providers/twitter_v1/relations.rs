@@ -31,14 +31,20 @@ const LAST: &str = "0";
 #[derive(Debug, Clone)]
 pub struct Follows(pub TwitterV1);
 
+/// What a page of that list takes, whatever the settings.
+#[must_use]
+pub fn capabilities(side: Side) -> ListCapabilities {
+    let endpoint = match side {
+        Side::Followers => "followers/ids",
+        Side::Friends => "friends/ids",
+    };
+    ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+}
+
 #[async_trait]
 impl Relations for Follows {
     fn capabilities(&self, side: Side) -> ListCapabilities {
-        let endpoint = match side {
-            Side::Followers => "followers/ids",
-            Side::Friends => "friends/ids",
-        };
-        ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerCall, endpoint }
+        capabilities(side)
     }
 
     async fn page(&self, request: PageRequest<'_>, credential: &Credential) -> Result<RelationPage, LookupError> {

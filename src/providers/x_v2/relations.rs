@@ -34,14 +34,20 @@ const OWNER: &str = "id";
 #[derive(Debug, Clone)]
 pub struct Follows(pub XV2);
 
+/// What a page of that list takes, whatever the settings.
+#[must_use]
+pub fn capabilities(side: Side) -> ListCapabilities {
+    let endpoint = match side {
+        Side::Followers => "users/followers",
+        Side::Friends => "users/following",
+    };
+    ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint }
+}
+
 #[async_trait]
 impl Relations for Follows {
     fn capabilities(&self, side: Side) -> ListCapabilities {
-        let endpoint = match side {
-            Side::Followers => "users/followers",
-            Side::Friends => "users/following",
-        };
-        ListCapabilities { page_limit: PAGE_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint }
+        capabilities(side)
     }
 
     fn reads(&self, id: &str) -> Vec<String> {
