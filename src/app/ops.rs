@@ -91,8 +91,8 @@ impl OneStore {
     async fn open(&self) -> Result<Arc<dyn Store>, String> {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
-            self.positions.set(opened.as_ref().map(|(_, positions)| positions.clone()).map_err(Clone::clone));
-            opened.map(|(store, _)| store)
+            self.positions.set(opened.as_ref().map(|opened| opened.positions.clone()).map_err(Clone::clone));
+            opened.map(|opened| opened.store)
         };
         self.opened.get_or_try_init(open).await.cloned()
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
-use super::{InForce, open_store};
+use super::{Database, InForce, open_store};
 use crate::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
@@ -16,7 +16,7 @@ use crate::engine::redis_functions;
 use crate::model::provider::Provider;
 use crate::pipelines::kind::Registered;
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
-use crate::store::{Positions, Store};
+use crate::store::{Edges, Positions, Store};
 
 /// The interval at which a long-running process checks the functions for redis-cli.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -150,6 +150,8 @@ pub struct Shared {
     pub store: Arc<dyn Store>,
     /// The positions of the polled sources.
     pub positions: Arc<dyn Positions>,
+    /// Who follows whom.
+    pub edges: Arc<dyn Edges>,
 }
 
 impl Shared {
@@ -164,8 +166,8 @@ impl Shared {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
         // The queue first: where it is missing, no file of an embedded store is made.
-        let (store, positions) = open_store(settings).await?;
+        let Database { store, positions, edges } = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
-        Ok((Self { in_force, service, store, positions }, queues))
+        Ok((Self { in_force, service, store, positions, edges }, queues))
     }
 }

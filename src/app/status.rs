@@ -35,7 +35,7 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> 
     }
     queue_is_there(settings)?;
     let service = Service::new(settings)?;
-    let store = store_as_it_is(settings).await.map(|(store, _)| store).map_err(|error| format!("{error:#}"));
+    let store = store_as_it_is(settings).await.map(|opened| opened.store).map_err(|error| format!("{error:#}"));
     let store = StoreAtHand::new(store);
     let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &store));
     let (mut read, sources) = tokio::join!(join_all(reading), sources(settings, &service));
@@ -103,7 +103,7 @@ pub async fn ids_per_second_left(
 async fn sources(settings: &Settings, service: &Service) -> Sources {
     let patience = if settings.poll.sources.is_empty() { GLANCE } else { PATIENCE };
     let positions = match tokio::time::timeout(patience, store_as_it_is(settings)).await {
-        Ok(opened) => opened.map(|(_, positions)| positions).map_err(|error| format!("{error:#}")),
+        Ok(opened) => opened.map(|opened| opened.positions).map_err(|error| format!("{error:#}")),
         Err(_) => Err(format!("the store did not answer within {} ms", patience.as_millis())),
     };
     let book = source_book(settings, service, PositionsAtHand::new(positions));

@@ -10,41 +10,50 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{Edges, Positions, PostgresStore, SqliteStore, Store, StoreError};
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Tables {}
+trait Whole: Store + Positions + Edges + Tables {}
 
-impl<T: Store + Positions + Tables> Whole for T {}
+impl<T: Store + Positions + Edges + Tables> Whole for T {}
 
-/// The store and the positions of the polled sources, which lie in the same database.
-pub type StoreAndPositions = (Arc<dyn Store>, Arc<dyn Positions>);
+/// An open database, by what lies in it.
+#[derive(Debug, Clone)]
+pub struct Database {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The positions of the polled sources.
+    pub positions: Arc<dyn Positions>,
+    /// Who follows whom.
+    pub edges: Arc<dyn Edges>,
+}
 
 /// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
 /// `twitter-updater migrate`.
 ///
 /// # Errors
 /// The store is down, or its tables are not those that this version needs.
-pub async fn open_store(settings: &Settings) -> Result<StoreAndPositions> {
-    let (store, positions) = connect_store(settings).await?;
+pub async fn open_store(settings: &Settings) -> Result<Database> {
+    let database = connect_store(settings).await?;
+    let store = &database.store;
     let ready = async {
         if settings.store.backend == StoreBackend::Sqlite {
             store.migrate().await?;
-            fill_details(&*store).await?;
+            fill_details(&**store).await?;
         }
         store.check().await
     };
     ready.await.with_context(|| unusable_store(settings))?;
-    Ok((store, positions))
+    Ok(database)
 }
 
 /// Connects to the store without a look at its tables.
 ///
 /// # Errors
 /// The store is down.
-pub async fn connect_store(settings: &Settings) -> Result<StoreAndPositions> {
+pub async fn connect_store(settings: &Settings) -> Result<Database> {
     let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
-    Ok((whole.clone(), whole))
+    Ok(Database { store: whole.clone(), positions: whole.clone(), edges: whole })
 }
 
 /// The store opened for exports, which may take long. Creates no file and no table.
@@ -79,7 +88,7 @@ async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc
 ///
 /// # Errors
 /// It is down, or there is no such file.
-pub async fn store_as_it_is(settings: &Settings) -> Result<StoreAndPositions> {
+pub async fn store_as_it_is(settings: &Settings) -> Result<Database> {
     store_is_there(settings).with_context(|| unusable_store(settings))?;
     connect_store(settings).await
 }

@@ -84,7 +84,7 @@ pub async fn open_updater(
     pipeline: &Monitored,
     all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, store, .. } = shared;
+    let Shared { in_force, service, store, edges, .. } = shared;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.kind.is_metered() {
@@ -101,6 +101,7 @@ pub async fn open_updater(
         id: items.id.clone(),
         settings: settings.clone(),
         store: store.clone(),
+        edges: edges.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),

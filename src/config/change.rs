@@ -23,7 +23,6 @@ pub const LIVE: [&str; 20] = [
     "accounts.idle",
     "accounts.frozen",
     "accounts.idle_after",
-    "relations.revisit",
     "log.level",
     "x.reads",
     "x.reads_per",
@@ -103,7 +102,6 @@ impl Settings {
             idle_after: new.accounts.idle_after,
             ..self.accounts.clone()
         };
-        tuned.relations.revisit = new.relations.revisit;
         tuned.log.level.clone_from(&new.log.level);
         tuned.x.reads = new.x.reads;
         tuned.x.reads_per = new.x.reads_per;

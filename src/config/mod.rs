@@ -13,9 +13,9 @@ mod findings;
 mod loading;
 mod masking;
 mod media;
-mod relations;
 mod poll;
 mod providers;
+mod relations;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -39,11 +39,11 @@ pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
 pub use self::media::MediaSettings;
-pub use self::relations::{RelationSettings, VisitOrder};
 pub use self::poll::{PollSettings, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
 };
+pub use self::relations::{RelationSettings, VisitOrder};
 use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
 use crate::simulator::SimulatorOptions;

@@ -25,8 +25,8 @@ use crate::pipelines::refresh::{
 use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
-use crate::store::Store;
 use crate::store::export::{self, Table};
+use crate::store::{Edges, Store};
 
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
 /// [opens](PipelineKind::open).
@@ -141,6 +141,8 @@ pub struct Opening {
     pub settings: Settings,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// Who follows whom, in the same database.
+    pub edges: Arc<dyn Edges>,
     /// The pipelines that its judge may name ids of.
     pub fan_out: Vec<Target>,
     /// The credentials of its provider; none where it is not metered.

@@ -67,7 +67,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         let service = Service::new(settings)?;
         let queue = service.queue(&profiles.namespace()).await?;
         let credentials = app::open_credentials(settings, &service, &provider).await?;
-        let store = app::open_store(settings).await?.0;
+        let store = app::open_store(settings).await?.store;
         // Answers are dated by the queue's clock.
         let ahead = queue.stats().await?.now_ms - clock::wall_ms();
         Ok::<_, anyhow::Error>((input, queue, credentials, store, ahead))

@@ -113,5 +113,5 @@ async fn open(settings: &Settings, pipeline: &Registered, only_looks: bool) -> R
     if only_looks {
         app::store_is_there(settings)?;
     }
-    Ok(app::dead_of(settings, pipeline, queue, app::open_store(settings).await?.0))
+    Ok(app::dead_of(settings, pipeline, queue, app::open_store(settings).await?.store))
 }

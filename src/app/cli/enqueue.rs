@@ -74,7 +74,7 @@ impl Arguments {
             let input = Input::open(&self.file).await?;
             let service = Service::new(settings)?;
             let queue = service.queue(&pipeline.namespace()).await?;
-            let store = if self.no_store { None } else { Some(app::open_store(settings).await?.0) };
+            let store = if self.no_store { None } else { Some(app::open_store(settings).await?.store) };
             let first = self.first(settings, &service, pipeline, &*queue).await?;
             Ok::<_, anyhow::Error>((input, queue, store, first))
         };

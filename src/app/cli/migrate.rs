@@ -29,7 +29,7 @@ impl Arguments {
 }
 
 async fn migrate(settings: &Settings) -> Result<()> {
-    let (store, _) = app::connect_store(settings).await?;
+    let store = app::connect_store(settings).await?.store;
     store.migrate().await.context("the store's tables cannot be created")?;
     app::fill_details(&*store).await.context("columns of stored rows cannot be filled; run it again")
 }

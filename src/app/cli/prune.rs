@@ -32,7 +32,7 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let namespace = start.pipeline()?.namespace();
-        let (store, _) = app::store_as_it_is(&start.settings).await?;
+        let store = app::store_as_it_is(&start.settings).await?.store;
         let display = ProgressDisplay::rows("prune");
         let show = |done: &Pruned| display.show_rows(done.ended, &format!("{} removed", grouped(done.removed)));
         let done = prune(&*store, &namespace, &expired(self.older_than, self.deleted), &start.stop, show).await?;

@@ -30,8 +30,8 @@ use crate::providers::metered::{Told, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
 use crate::quota::{Credential, Credentials, Permit};
 use crate::store::{
-    CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen, Store,
-    StoreError, WaveGuard, Way,
+    CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen,
+    Store, StoreError, WaveGuard, Way,
 };
 
 /// A list that the API refuses is asked for again after so long, ms.
@@ -66,8 +66,10 @@ pub struct ListReader {
     pub side: Side,
     /// Reads them.
     pub relations: Arc<dyn Relations>,
-    /// The store.
+    /// The lives of lists.
     pub store: Arc<dyn Store>,
+    /// The lists, in the same database.
+    pub edges: Arc<dyn Edges>,
     /// Grants reads where they are charged.
     pub credentials: Arc<Credentials>,
     /// When lists are visited.
@@ -121,9 +123,7 @@ impl Handler for ListReader {
             Err(outlook) => Err(outlook),
         };
         match read {
-            Ok((verdict, outlook)) => {
-                Handled { verdicts: vec![(job.clone(), verdict)], outlook, ..Handled::default() }
-            }
+            Ok((verdict, outlook)) => Handled { verdicts: vec![(job.clone(), verdict)], outlook, ..Handled::default() },
             Err(outlook) => Handled::released(batch, outlook),
         }
     }
@@ -142,10 +142,10 @@ impl ListReader {
 
     /// The crawl that is under way, or a new one.
     async fn crawl(&self, owner: &str, now: Millis) -> Result<CrawlUnderWay, StoreError> {
-        if let Some(crawl) = self.store.crawl(&self.namespace, owner).await? {
+        if let Some(crawl) = self.edges.crawl(&self.namespace, owner).await? {
             return Ok(crawl);
         }
-        let crawls = self.store.crawls(&self.namespace, owner, REMEMBERED).await?;
+        let crawls = self.edges.crawls(&self.namespace, owner, REMEMBERED).await?;
         let whole = crawls.iter().find(|crawl| crawl.ended.as_deref() == Some("complete"));
         let is_recent = |started: Millis| now.saturating_sub(started) < self.bounds.complete_every;
         let kind = match whole {
@@ -159,13 +159,13 @@ impl ListReader {
             Side::Friends => profile.counts.following,
         });
         let new = NewCrawl { kind, at: now, told };
-        match self.store.begin_crawl(&self.namespace, owner, &new).await? {
+        match self.edges.begin_crawl(&self.namespace, owner, &new).await? {
             Some(crawl) => Ok(crawl),
             // The queue has a list that the store does not know.
             None => {
                 let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
                 self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
-                let begun = self.store.begin_crawl(&self.namespace, owner, &new).await?;
+                let begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
                 begun.ok_or_else(|| StoreError::Unavailable(format!("the list of {owner} cannot be recorded")))
             }
         }
@@ -189,7 +189,7 @@ impl ListReader {
         let answered_at = batch.now.now();
         let of_crawl = (crawl.number, crawl.cursor.as_deref());
         let end = async |end| {
-            let ended = self.store.end_crawl(&self.namespace, &job.id, of_crawl, answered_at, end);
+            let ended = self.edges.end_crawl(&self.namespace, &job.id, of_crawl, answered_at, end);
             self.in_time(ended).await
         };
         match answer.listing {
@@ -297,7 +297,9 @@ impl ListReader {
         };
         let found = crawl.found.unsigned_abs() + page.members.len() as u64;
         let next = match page.next {
-            _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => Next::End(End::Capped),
+            _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => {
+                Next::End(End::Capped)
+            }
             Some(cursor) => Next::Page(cursor),
             // An empty list of an account that is said to have members is hidden; if none is said, nobody knows.
             None if partial == Some(Partial::Hidden) && crawl.told != Some(0) => Next::End(End::Hidden),
@@ -314,16 +316,16 @@ impl ListReader {
             answered_at,
         };
         failpoint::point("before_commit");
-        let saved = self.in_time(self.store.save_edges(&self.namespace, owner, &page)).await?;
+        let saved = self.in_time(self.edges.save_edges(&self.namespace, owner, &page)).await?;
         failpoint::point("after_commit");
         // A late page: whoever has saved this one goes on.
         let Some(saved) = saved else { return Ok(After::NextPage) };
         self.counters.list_pages.add(1);
-        self.counters.edges_appeared.add(saved.new);
+        self.counters.edges_appeared.add(saved.new as usize);
         let Some(ended) = saved.ended else { return Ok(After::NextPage) };
-        self.counters.edges_vanished.add(ended.vanished);
-        self.counters.lists_complete.add(u64::from(ended.end == CrawlEnd::Complete));
-        self.counters.lists_withheld.add(u64::from(ended.end == CrawlEnd::Withheld));
+        self.counters.edges_vanished.add(ended.vanished as usize);
+        self.counters.lists_complete.add(usize::from(ended.end == CrawlEnd::Complete));
+        self.counters.lists_withheld.add(usize::from(ended.end == CrawlEnd::Withheld));
         match ended.end {
             CrawlEnd::Withheld => tracing::warn!(
                 list = self.namespace,
@@ -332,7 +334,11 @@ impl ListReader {
                 "far more members are missing than usual: none is removed until the next complete crawl agrees"
             ),
             CrawlEnd::Looped => {
-                tracing::warn!(list = self.namespace, owner, "the API's cursors go round in circles: the crawl is given up");
+                tracing::warn!(
+                    list = self.namespace,
+                    owner,
+                    "the API's cursors go round in circles: the crawl is given up"
+                );
             }
             _ => {}
         }
@@ -350,13 +356,13 @@ impl ListReader {
             }
             After::Refused(why) => return self.blame(job, at, why).await,
             After::Visited(end) => {
-                let crawls = self.in_time(self.store.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
+                let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
                 let next = match end {
                     // The second crawl that has to agree is due soon.
                     CrawlEnd::Withheld => (self.visits.next_visit(&crawls).0, REFUSED_PAUSE_MS),
                     _ => self.visits.next_visit(&crawls),
                 };
-                let summary = crawls.first().map(serde_json::to_string).and_then(Result::ok).unwrap_or_default();
+                let summary = crawls.first().and_then(|crawl| serde_json::to_string(crawl).ok()).unwrap_or_default();
                 let item = Tweet { id: job.id.clone(), raw: summary, ..Tweet::default() };
                 (Seen::Found(item), TweetState::Live, next)
             }

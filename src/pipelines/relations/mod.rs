@@ -77,7 +77,12 @@ impl PipelineKind for Lists {
         (registry::accounts(&of.provider).date_of)(id)
     }
 
-    fn receiver(&self, of: &PipelineId, schedule: Arc<dyn Schedules>, store: Arc<dyn Store>) -> Option<Arc<dyn Receiver>> {
+    fn receiver(
+        &self,
+        of: &PipelineId,
+        schedule: Arc<dyn Schedules>,
+        store: Arc<dyn Store>,
+    ) -> Option<Arc<dyn Receiver>> {
         Some(Arc::new(Owners { namespace: of.to_string(), schedule, store }))
     }
 
@@ -90,7 +95,7 @@ impl PipelineKind for Lists {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, credentials, metrics, unavailable, .. } = opening;
+        let Opening { id, settings, store, edges, credentials, metrics, unavailable, .. } = opening;
         let relations = open_relations(&settings, &id.provider)?;
         let (namespace, counters) = (id.to_string(), Arc::<Reads>::default());
         metrics.also_show(&namespace, counters.clone());
@@ -102,6 +107,7 @@ impl PipelineKind for Lists {
             side: self.0,
             relations,
             store,
+            edges,
             credentials,
             visits: visits(&settings.relations),
             bounds: Bounds { known_tail, complete_every: clock::millis(complete_every), longest, shrink, page },
