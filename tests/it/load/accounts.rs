@@ -112,7 +112,7 @@ async fn run(with_accounts: bool) -> Came {
         }
     }
     let known = posts(0, POSTS);
-    enqueue(&["--first", "now"], &world.settings, &known);
+    enqueue(&["--first", "interval"], &world.settings, &known);
     let accounts: Vec<String> = (0..ACCOUNTS).map(|n| api.people().id(&Provider::Twitter, n)).collect();
     if with_accounts {
         enqueue(&["--accounts"], &world.settings, &accounts);
@@ -141,7 +141,7 @@ async fn run(with_accounts: bool) -> Came {
     until_true("enough windows are closed", WINDOW * (4 * WINDOWS as u32), async || {
         let windows = closed(&api, "statuses/lookup", since).len();
         if came <= windows && windows < 2 * WINDOWS {
-            enqueue(&["--first", "now"], &world.settings, &posts(POSTS + came as u32 * STORM, STORM));
+            enqueue(&["--first", "interval"], &world.settings, &posts(POSTS + came as u32 * STORM, STORM));
             came += 1;
         }
         let lookups = api.lookups();
