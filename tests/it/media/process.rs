@@ -113,12 +113,12 @@ async fn media_of_posts_are_fetched_once_and_shown() {
         (stats.delayed, stats.leased, stats.dead) == (0, 0, 0)
     })
     .await;
-    shown(&updater, &settings, &world.store).await;
+    shown(&updater, &settings, &world.store, &folder.path().join("ops.log")).await;
     assert_eq!(updater.stopped().await, Some(0));
 }
 
 /// Metrics, export, and the state of the whole.
-async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
+async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>, log: &Path) {
     let metrics = updater.get("/metrics").await.1;
     let of = |name: &str| value(&metrics, &format!("twitter_updater_{name}_total{{namespace=\"{NS}\"}}"));
     assert_eq!(
@@ -146,6 +146,14 @@ async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
         all.iter().any(|one| one["namespace"] == NS) && all.iter().any(|one| one["namespace"] == NAMESPACE),
         "{status}"
     );
+    // Of a pipeline that needs no quota nobody is told that it has none.
+    let people = text(&run(&["status"], settings).stdout);
+    let (_, quota) = people.split_once(&format!("{NS}\n")).unwrap().1.split_once("\nquota\n").unwrap();
+    assert!(quota.starts_with("none is needed"), "{people}");
+    let ops = Role::start("ops", settings, log).await;
+    let page = ops.get(&format!("/n/{NS}/")).await.1;
+    assert!(page.contains("none is needed: this pipeline uses no quota"), "{page}");
+    assert_eq!(ops.stopped().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
