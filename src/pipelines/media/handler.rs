@@ -159,6 +159,7 @@ impl MediaHandler {
             Some(Fetched::Partly) => results.retry_in(job, CONTINUE_MS),
             Some(Fetched::Later(rest)) => results.retry_in(job, millis(rest).max(1)),
             Some(Fetched::Disk(why)) => {
+                counters.media_no_room.add(1);
                 results.disk = Some(why);
                 results.handled.release.push(job.clone());
             }

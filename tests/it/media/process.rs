@@ -131,7 +131,7 @@ async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>, log
         include_str!("../../../docs/metrics.md").split_once("## Media\n").unwrap().1.split_once("\n## ").unwrap().0;
     let shown = metrics.lines().filter_map(|line| line.strip_prefix("# HELP twitter_updater_media_"));
     let shown: Vec<&str> = shown.filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!((shown.len(), documented.matches("| `media_").count()), (9, 9), "{shown:?}");
+    assert_eq!((shown.len(), documented.matches("| `media_").count()), (10, 10), "{shown:?}");
     assert!(shown.iter().all(|name| documented.contains(&format!("`media_{name}_total`"))), "{shown:?}");
     let exported = run(&["export", "media", "--pipeline", NS, "--format", "ndjson"], settings);
     let rows: Vec<Value> = text(&exported.stdout).lines().map(|row| serde_json::from_str(row).unwrap()).collect();
@@ -175,6 +175,9 @@ async fn a_full_folder_is_told_and_fetching_goes_on_by_itself() {
     .await;
     let used = world.store.media_bytes().await.unwrap();
     assert!(used <= 700_000, "{used}");
+    let metrics = updater.get("/metrics").await.1;
+    let no_room = value(&metrics, &format!("twitter_updater_media_no_room_total{{namespace=\"{NS}\"}}"));
+    assert!(no_room > Some(0.0), "{metrics}");
     assert_eq!(updater.stopped().await, Some(0));
     // More room: what waited is fetched.
     settings.extend(variables(&[("media.max_disk_bytes", "0")]));
