@@ -38,13 +38,7 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
 
-    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
-    /// needed.
-    fn is_metered(&self) -> bool {
-        true
-    }
-
-    /// The number of ids in a call, and the endpoint whose quota it uses.
+    /// The number of ids in a call, and the endpoint whose quota it uses. One that charges nothing opens [`Work::Free`].
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
 
     /// When its items are due, by these settings.
@@ -213,6 +207,13 @@ impl Registered {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.kind.capabilities(&self.id)
+    }
+
+    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
+    /// needed.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.capabilities().is_metered()
     }
 
     /// When its items are due, by these settings.

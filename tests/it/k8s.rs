@@ -3,6 +3,7 @@
 
 mod docs;
 mod image;
+mod media;
 mod metrics;
 mod reach;
 mod redis;
@@ -126,7 +127,7 @@ fn overlays() -> [(&'static str, Kustomization); 2] {
 fn everything() -> Kustomization {
     let mut all = Kustomization::of("overlays/dev"); // with the Redis
     all.objects.extend(documents(&path("k8s/overlays/prod/hpa.yaml")));
-    for component in ["components/keda", "components/monitoring", "components/poll"] {
+    for component in ["components/keda", "components/media", "components/monitoring", "components/poll"] {
         let component = Kustomization::of(component);
         all.objects.extend(component.objects);
         all.settings.extend(component.settings);

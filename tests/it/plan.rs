@@ -33,7 +33,7 @@ fn ages(text: &str) -> AgeTable {
 
 /// Requests with so much lookahead and such a buffer.
 fn with(lookahead: f64, buffer_ttl: Duration) -> Fill {
-    Fill { limit: 100, buffer_ttl, lookahead }
+    Fill { limit: 100, buffer_ttl, lookahead, is_metered: true }
 }
 
 fn plan(ages: &AgeTable, tweets_per_day: f64) -> Plan {

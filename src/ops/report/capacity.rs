@@ -40,6 +40,8 @@ pub struct Overload {
     pub unknown: usize,
     /// and so many have none.
     pub unmetered: usize,
+    /// False if no quota is needed: then no credential is, either.
+    pub is_metered: bool,
     /// The remedy, if the demand is above the quota.
     pub remedy: Option<Remedy>,
 }
@@ -104,6 +106,7 @@ impl Overload {
             usable: usable.len(),
             unknown,
             unmetered,
+            is_metered: fill.is_metered,
             remedy,
         }
     }
@@ -162,6 +165,9 @@ impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = |calls: f64| figure(if calls < 100.0 { calls } else { calls.round() });
         let demand = calls(self.demand_calls_per_15_min);
+        if !self.is_metered {
+            return f.write_str("none is needed: this pipeline uses no quota and no credential");
+        }
         if self.usable == 0 {
             return write!(f, "no quota: no credential is usable; the demand is {demand} calls per 15 min");
         }
@@ -285,6 +291,14 @@ mod tests {
         assert!(says(30_000, &[told(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
         assert!(says(30_000, &[told(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(30_000, &[parked(true)]).starts_with("no quota: no credential is usable"));
+    }
+
+    #[test]
+    fn a_pipeline_without_a_quota_misses_none() {
+        let free = Capabilities { charge: Charge::Nothing, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[], fill(free));
+        assert_eq!(overload.to_string(), "none is needed: this pipeline uses no quota and no credential");
+        assert_eq!((overload.remedy, overload.left_for_others(16)), (None, None));
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub struct BracketPlan {
 /// # use std::time::Duration;
 /// # use twitter_updater::ops::report::plan::{Fill, Plan};
 /// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
-/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1, is_metered: true };
 /// let plan = Plan::new(&ages, 100_000.0, fill)?;
 /// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
 /// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices

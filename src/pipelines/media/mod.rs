@@ -47,7 +47,7 @@ use crate::store::export::{self, Table};
 /// The word for the kind.
 pub const MEDIA: &str = "media";
 /// Files of a batch, which are fetched at the same time.
-const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::PerCall, endpoint: MEDIA };
+const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::Nothing, endpoint: MEDIA };
 
 /// The pipelines of media: one for each provider that the settings name, where `media.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,10 +62,6 @@ impl PipelineKind for Media {
         settings.media.wanted()?;
         private_hosts(&settings.media)?;
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
-    }
-
-    fn is_metered(&self) -> bool {
-        false
     }
 
     fn capabilities(&self, _: &PipelineId) -> Capabilities {

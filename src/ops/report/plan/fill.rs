@@ -46,6 +46,8 @@ pub struct Fill {
     pub buffer_ttl: Duration,
     /// How early an id may be included, as a share of its interval (`updater.lookahead`).
     pub lookahead: f64,
+    /// False if the requests need no quota.
+    pub is_metered: bool,
 }
 
 /// The updates of a lane.
@@ -66,10 +68,10 @@ impl Fill {
     pub fn of(capabilities: Capabilities, buffer_ttl: Duration, lookahead: f64) -> Self {
         let (limit, lookahead) = match capabilities.charge {
             Charge::PerCall => (capabilities.batch_limit, lookahead),
-            Charge::PerIdPerUtcDay => (capabilities.batch_limit, 0.0),
+            Charge::PerIdPerUtcDay | Charge::Nothing => (capabilities.batch_limit, 0.0),
             Charge::PerId => (1, 0.0),
         };
-        Self { limit, buffer_ttl, lookahead }
+        Self { limit, buffer_ttl, lookahead, is_metered: capabilities.is_metered() }
     }
 
     /// Ids in a request, on average.
