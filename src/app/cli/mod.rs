@@ -20,6 +20,7 @@ mod poll;
 mod prune;
 mod rebuild;
 mod refresh;
+mod refusals;
 mod schedule;
 mod simulator;
 mod start;
