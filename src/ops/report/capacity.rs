@@ -82,18 +82,14 @@ impl Overload {
         // What is looked up in a lane once does not come again.
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));
         let flows: Vec<Flow> = lasting.map(flow).collect();
-        // From a nought of its own: an empty sum is -0.
-        let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * plan::WINDOW_S);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
         let supply = known.iter().sum::<f64>();
-        let (full, as_filled) = (updates / fill.limit.max(1) as f64, fill.requests_per_second(&flows) * plan::WINDOW_S);
-        // Requests wait for a permit when calls are scarce, and are fuller then.
         let bounded = unmetered == 0 && supply > 0.0;
-        let demand = if bounded { as_filled.min(supply).max(full) } else { as_filled };
+        let demand = fill.calls_per_window(&flows, bounded.then_some(supply));
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
         let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
             // Windows are told in whole seconds: what is over by less than can be seen is not over.

@@ -1,5 +1,6 @@
-//! Reports for people: status, credentials, capacity, the plan, the stored accounts, the polled sources.
+//! Reports for people: status, credentials, capacity, the plans, the stored accounts, the polled sources.
 
+pub mod accounts_plan;
 pub mod capacity;
 pub mod credentials;
 pub mod known_accounts;
