@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use self::arrivals::Arrivals;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
-use super::kind::{Opened, Opening, PipelineKind, Words};
+use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
 use crate::base::clock::{self, Millis};
 use crate::config::{AccountSettings, BadConfig, OnDeleted, Settings};
 use crate::engine::lane::Lane;
@@ -29,6 +29,7 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
 use crate::model::activity::Activity;
 use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
@@ -109,6 +110,12 @@ impl PipelineKind for Profiles {
         let schedule = schedule_of(&opening.settings);
         Ok(opening.refresher(lookup, ProfileJudge { schedule }))
     }
+}
+
+/// The pipeline of a provider's accounts.
+#[must_use]
+pub fn profiles_of(provider: &Provider) -> Registered {
+    Registered { id: PipelineId::items(provider, PROFILES), kind: Arc::new(Profiles) }
 }
 
 /// Returns true if a namespace holds accounts.
