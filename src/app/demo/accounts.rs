@@ -36,7 +36,7 @@ pub struct AccountsSummary {
     pub changes: u64,
     /// Changes in the simulator's script, of each account between its first and its newest answer.
     pub scripted: u64,
-    /// Stored returns of accounts that were away, told by their posts alone: the simulator's posts stay, with the whole
+    /// Stored changes of accounts that were away, told by their posts alone: the simulator's posts stay, with the whole
     /// profile.
     pub told_by_posts: u64,
     /// Other stored changes that the script does not have.
@@ -117,7 +117,8 @@ impl Truth<'_> {
         let (old, new) = (change.old.clone().unwrap_or_default(), change.new.clone().unwrap_or_default());
         let after_ms = self.after(change);
         let step = Step { at: change.at, field: change.field.clone(), old, new, after_ms, by_post: false };
-        Step { by_post: after_ms.is_none() && step.is_return() && self.posts_tell(), ..step }
+        let is_away = self.told("handle", change.at).is_empty();
+        Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_tell(), ..step }
     }
 
     /// How long before an answer the change happened that it showed, ms.
