@@ -103,6 +103,7 @@ impl OneStore {
 pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
     let updater = &settings.updater;
     Terms {
+        words: pipeline.kind.words(),
         schedule: pipeline.schedule(settings),
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,

@@ -28,6 +28,28 @@ use crate::quota::Credentials;
 use crate::store::Store;
 use crate::store::export::{self, Table};
 
+/// The words for the items of a kind, where people read of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words {
+    /// One item: `post`.
+    pub one: &'static str,
+    /// Several: `posts`.
+    pub many: &'static str,
+    /// The settings that say how often each is looked up: `tweet_age`.
+    pub intervals: &'static str,
+}
+
+impl Words {
+    /// Those of posts.
+    pub const POSTS: Self = Self { one: "post", many: "posts", intervals: "tweet_age" };
+    /// Those of accounts.
+    pub const ACCOUNTS: Self = Self { one: "account", many: "accounts", intervals: "accounts.active, idle and frozen" };
+    /// Those of media.
+    pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
+    /// Those of items whose kind names none.
+    pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
+}
+
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
 /// [opens](PipelineKind::open).
 #[async_trait]
@@ -37,6 +59,11 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// # Errors
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
+
+    /// The words for its items, where people read of them.
+    fn words(&self) -> Words {
+        Words::ITEMS
+    }
 
     /// The number of ids in a call, and the endpoint whose quota it uses. One that charges nothing opens [`Work::Free`].
     fn capabilities(&self, of: &PipelineId) -> Capabilities;

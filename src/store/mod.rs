@@ -26,7 +26,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
-pub use self::accounts::{Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
+pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
 pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};

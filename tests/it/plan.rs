@@ -1,5 +1,6 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
+mod accounts;
 pub mod fill;
 mod spend;
 

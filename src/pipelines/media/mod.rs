@@ -34,7 +34,7 @@ use self::handler::{MediaHandler, Retrying};
 use self::hosts::{Hosts, Politeness};
 use self::removal::Removal;
 use self::schedule::FreshFirst;
-use super::kind::{Opened, Opening, PipelineKind, Work};
+use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use crate::base::clock::Millis;
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::engine::schedule::{Schedule, Schedules};
@@ -62,6 +62,10 @@ impl PipelineKind for Media {
         settings.media.wanted()?;
         private_hosts(&settings.media)?;
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
+    }
+
+    fn words(&self) -> Words {
+        Words::MEDIA
     }
 
     fn capabilities(&self, _: &PipelineId) -> Capabilities {
