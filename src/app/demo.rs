@@ -2,6 +2,8 @@
 //! serves, and a view in the terminal. What is shown is what an updater does anywhere; only the intervals are
 //! short (`config/demo.toml`).
 
+mod accounts;
+
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,9 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use self::accounts::AccountsSummary;
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::cut;
@@ -29,7 +33,8 @@ use crate::model::provider::Provider;
 use crate::ops::{Server, Site};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
-use crate::simulator;
+use crate::pipelines::profiles::profiles_of;
+use crate::simulator::{self, SimulatorOptions};
 use crate::store::{StateCounts, Store, Way};
 
 /// Tweets handed over at once.
@@ -42,6 +47,13 @@ const SHOWN: usize = 4;
 const COLUMNS: usize = 80;
 /// In this time as many tweets come in as there were at first.
 const COME_IN: Duration = Duration::from_secs(1_000);
+
+/// With accounts: the mean time between two changes of a simulated account,
+const ACCOUNT_CHANGES: Duration = Duration::from_secs(15);
+/// the share of them that is suspended or deactivated at a time,
+const ACCOUNTS_GONE: f64 = 0.04;
+/// and the mean time for which one is.
+const ACCOUNT_AWAY: Duration = Duration::from_secs(12);
 
 /// The remedy for an address in use.
 const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
@@ -57,6 +69,8 @@ pub struct DemoOptions {
     pub dir: Option<PathBuf>,
     /// The address of the page; port 0 takes a free port.
     pub ops: Option<SocketAddr>,
+    /// True: it also collects the accounts of the posts, which change, vanish and come back.
+    pub accounts: bool,
 }
 
 /// The result. `lost` counts the ids put in that are not delayed, leased, dead or ended.
@@ -80,6 +94,17 @@ pub struct Summary {
     pub doubled: u64,
     /// 99 of 100 tweets were claimed at most this late, ms.
     pub late_p99_ms: Millis,
+    /// The accounts, if they were collected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accounts: Option<AccountsSummary>,
+}
+
+impl Summary {
+    /// Returns true if each id that was put in is in exactly one place.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.lost == 0 && self.doubled == 0 && self.accounts.as_ref().is_none_or(|accounts| accounts.lost == 0)
+    }
 }
 
 impl fmt::Display for Summary {
@@ -90,7 +115,11 @@ impl fmt::Display for Summary {
         writeln!(f, "unavailable      {:>9}", self.unavailable)?;
         writeln!(f, "ended            {:>9}", self.ended)?;
         writeln!(f, "late, p99        {:>6} ms", self.late_p99_ms)?;
-        write!(f, "lost             {:>9}", self.lost)
+        write!(f, "lost             {:>9}", self.lost)?;
+        match &self.accounts {
+            Some(accounts) => write!(f, "\n\n{accounts}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -117,56 +146,86 @@ pub async fn run(
     settings.queue.embedded.path.clone_from(&file);
     settings.store.sqlite.path = file;
 
+    if options.accounts {
+        settings.accounts.collect = true;
+        settings.simulator = SimulatorOptions {
+            account_changes: ACCOUNT_CHANGES,
+            accounts_gone: ACCOUNTS_GONE,
+            account_away: ACCOUNT_AWAY,
+            accounts_since: clock::wall_ms(),
+            ..settings.simulator
+        };
+    }
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let api = simulator::start(anywhere, settings.simulator.clone()).await?;
     settings.ask_everything_at(&api.base_url());
     let provider = settings.provider()?;
 
     let posts = posts_of(&provider);
-    let (shared, mut queues) = Shared::open(&settings, [&posts]).await?;
-    let queue = queues.swap_remove(0); // of the one pipeline
-    let (namespace, lease) = (posts.namespace(), settings.updater.lease);
-    let pipeline = Monitored::new(&settings, posts.clone(), namespace, lease, stop.clone());
-    let opening = app::open_updater(&shared, queue.clone(), &pipeline, Vec::new());
+    let mut kinds = vec![posts.clone()];
+    kinds.extend(options.accounts.then(|| profiles_of(&provider)));
+    let (shared, queues) = Shared::open(&settings, &kinds).await?;
+    let lease = settings.updater.lease;
+    let monitored = |kind: &Registered| Monitored::new(&settings, kind.clone(), kind.namespace(), lease, stop.clone());
+    let pipelines: Vec<Monitored> = kinds.iter().map(monitored).collect();
+    let each = queues.iter().zip(&pipelines);
+    let opening =
+        try_join_all(each.map(|(queue, one)| app::open_updater(&shared, queue.clone(), one, pipelines.clone())));
     let opened = stop.token().run_until_cancelled(opening).await;
-    let updater = opened.context("it was stopped before it began")??;
+    let updaters = opened.context("it was stopped before it began")??;
+    // The first is that of the posts.
+    let (queue, pipeline) = (queues[0].clone(), pipelines[0].clone());
+    let accounts = queues.get(1).cloned();
     let serving = match server {
         Some(server) => {
-            let site = site(&settings, &shared, &posts, queue.clone(), &stop).await?;
+            let shown: Vec<_> = kinds.iter().zip(&queues).collect();
+            let site = site(&settings, &shared, &shown, &stop).await?;
             announce(&format!("the page is at http://{}/", server.addr()))?;
             Some(tokio::spawn(server.run(site.router(), std::future::pending())))
         }
         None => None,
     };
-    let updating = tokio::spawn(updater.run());
+    let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
     let starter = app::starter(&posts, queue.clone(), Some(shared.store.clone()), pipeline.schedule);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets, queue, shared.store, pipeline.metrics);
+    view.accounts = accounts;
     let starter = starter.by(Way::of("demo"));
     let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;
     stop.drain();
-    updating.await.context("the updater failed")??;
+    for updating in updating {
+        updating.await.context("the updater failed")??;
+    }
     view.text.finish();
+    let collected = match &view.accounts {
+        Some(queue) => Some(accounts::summary(&**queue, &*view.store, api.people(), &provider).await?),
+        None => None,
+    };
     if let Some(serving) = serving {
         serving.abort();
     }
     api.stop().await;
-    summary(&ids, scheduled, &view).await
+    let summary = summary(&ids, scheduled, &view).await?;
+    Ok(Summary { accounts: collected, ..summary })
 }
 
 /// The page that `ops` serves.
 async fn site(
     settings: &Settings,
     shared: &Shared,
-    pipeline: &Registered,
-    queue: Arc<dyn Queue>,
+    pipelines: &[(&Registered, &Arc<dyn Queue>)],
     stop: &Stop,
 ) -> Result<Arc<Site>> {
-    // A health of its own: what the page reads must not tell the workers that all is well.
-    let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
-    let terms = Reloadable::new(app::terms(settings, pipeline));
-    let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
-    app::open_site(settings, &shared.service, &[(pipeline.clone(), Arc::new(whole))]).await
+    let mut shown = Vec::new();
+    for (pipeline, queue) in pipelines {
+        // A health of its own: what the page reads must not tell the workers that all is well.
+        let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
+        let terms = Reloadable::new(app::terms(settings, pipeline));
+        let queue = Arc::clone(queue);
+        let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
+        shown.push(((*pipeline).clone(), Arc::new(whole)));
+    }
+    app::open_site(settings, &shared.service, &shown).await
 }
 
 /// Puts the tweets into the queue, then new ones as they are made, and draws the view, until the time is up or it is
@@ -270,12 +329,15 @@ async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .
         lost,
         doubled,
         late_p99_ms: metrics.lateness(99.0),
+        accounts: None,
     })
 }
 
 /// The view in the terminal; nothing where standard error is none.
 struct View {
     queue: Arc<dyn Queue>,
+    /// That of the accounts, if they are collected.
+    accounts: Option<Arc<dyn Queue>>,
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
     watch: Stopwatch,
@@ -296,7 +358,8 @@ impl View {
         // A few, spread over all.
         let step = (tweets.len() / SHOWN).max(1);
         let shown = tweets.iter().step_by(step).take(SHOWN).map(|tweet| tweet.id.clone()).collect();
-        Self { queue, store, metrics, watch: Stopwatch::start(), lines, text, shown, drawn: Duration::ZERO }
+        let (accounts, watch, drawn) = (None, Stopwatch::start(), Duration::ZERO);
+        Self { queue, accounts, store, metrics, watch, lines, text, shown, drawn }
     }
 
     /// Draws unless it was drawn a moment ago.
@@ -337,6 +400,11 @@ impl View {
             metrics.lateness(50.0),
             metrics.lateness(99.0),
         );
+        if let Some(accounts) = &self.accounts {
+            let totals = store.account_states(accounts.namespace()).await?;
+            let totals = totals.iter().map(|total| format!("{} {}", total.accounts, total.state));
+            text += &format!("accounts: {}\n\n", totals.collect::<Vec<_>>().join(", "));
+        }
         for id in &self.shown {
             let history = store.history(queue.namespace(), id).await?;
             let last = &history[history.len().saturating_sub(8)..];

@@ -37,13 +37,13 @@ pub async fn whole_queue(
         queue,
         provider: provider.ledger(),
         ledger: service.ledger(provider).await?,
-        names: match pipeline.kind.is_metered() {
+        names: match pipeline.is_metered() {
             true => callers(settings, provider)?.into_iter().map(|(name, _)| name).collect(),
             false => Vec::new(),
         },
         capabilities: pipeline.capabilities(),
         terms,
-        budget: if pipeline.kind.is_metered() { live_budget(settings, provider) } else { None },
+        budget: if pipeline.is_metered() { live_budget(settings, provider) } else { None },
         health,
     })
 }
@@ -103,6 +103,7 @@ impl OneStore {
 pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
     let updater = &settings.updater;
     Terms {
+        words: pipeline.kind.words(),
         schedule: pipeline.schedule(settings),
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,

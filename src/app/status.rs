@@ -70,7 +70,8 @@ async fn status_of(
         // The services tell in their own words why they do not answer; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
-            Status::new(stats, accounts, fill(settings, whole.capabilities)).with_reads(whole.reads().await?)
+            let (fill, words) = (fill(settings, whole.capabilities), pipeline.kind.words());
+            Status::new(stats, accounts, fill, words).with_reads(whole.reads().await?)
         }
     };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })

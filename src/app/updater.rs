@@ -64,7 +64,7 @@ pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     settings.adaptive.model()?;
     let updater = |pipeline: Registered| {
         pipeline.kind.check(&pipeline.id, settings)?;
-        if pipeline.kind.is_metered() {
+        if pipeline.is_metered() {
             credentials(settings, &pipeline.id.provider)?;
         }
         let (namespace, stop) = (pipeline.namespace(), role.stop.child());
@@ -87,7 +87,7 @@ pub async fn open_updater(
     let Shared { in_force, service, store, edges, .. } = shared;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
-    let credentials = match items.kind.is_metered() {
+    let credentials = match items.is_metered() {
         true => open_credentials(settings, service, &items.id.provider).await?,
         false => no_credentials(settings, service, &items.id.provider).await?,
     };

@@ -6,21 +6,29 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::named::NamedLines;
 use super::tweets::{Read, Tweets, read};
 use crate::model::post::Ingested;
+use crate::providers::named::{AccountOf, Named};
 use crate::providers::registry::Parse;
 
 const UTF8_BOM: &str = "\u{feff}";
 
-/// A body, to be read tweet by tweet.
+/// Why a handle is refused: only a call can tell the id, and a request waits for no call.
+const HANDLE: &str =
+    "a handle takes a call to be resolved: send the account's id, or use `twitter-updater enqueue --accounts`";
+
+/// A body, to be read item by item.
 pub(super) enum Body<'a> {
-    /// The posts of an array's elements.
+    /// The items of an array's elements.
     Array(Box<dyn Iterator<Item = Item> + Send + 'a>),
-    /// The content of a file.
+    /// Tweets, the content of a file.
     Lines(Box<Tweets<&'a [u8]>>),
+    /// Accounts, one a line.
+    Accounts(Box<NamedLines<&'a [u8]>>),
 }
 
-/// One tweet of a body, or why it is none.
+/// One tweet or account of a body, or why it is none.
 pub(super) struct Item {
     /// Its place from 0: the element, or the line where it begins, with blank ones counted.
     pub index: u64,
@@ -54,7 +62,24 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The next tweet.
+    /// The same of accounts: an array of ids or addresses, or one a line; `read` is the network's reader.
+    pub fn of_accounts(bytes: &'a [u8], read: AccountOf) -> Result<Self, Unreadable> {
+        let text = std::str::from_utf8(bytes).map(|text| text.trim_start_matches(UTF8_BOM).trim());
+        match text {
+            Ok("") => Err(Unreadable { index: 0, reason: "the body is empty".to_owned() }),
+            Ok(text) if text.starts_with('[') => {
+                let elements = (0..).zip(elements(text)?);
+                let accounts = elements.map(move |(index, element)| {
+                    let text = element.get();
+                    Item { index, bytes: text.len(), tweet: account_in(text, read) }
+                });
+                Ok(Self::Array(Box::new(accounts)))
+            }
+            _ => Ok(Self::Accounts(Box::new(NamedLines::new(bytes, read)))),
+        }
+    }
+
+    /// The next tweet or account.
     pub async fn next(&mut self) -> Option<Item> {
         match self {
             Self::Array(posts) => posts.next(),
@@ -62,6 +87,12 @@ impl<'a> Body<'a> {
                 // Memory cannot fail to be read.
                 let item = tweets.next().await.ok().flatten()?;
                 Some(Item { index: item.line - 1, bytes: item.bytes, tweet: item.tweet })
+            }
+            Self::Accounts(lines) => {
+                let before = lines.bytes();
+                let line = lines.next().await.ok().flatten()?;
+                let bytes = usize::try_from(lines.bytes() - before).unwrap_or(usize::MAX);
+                Some(Item { index: line.line - 1, bytes, tweet: line.named.and_then(by_id) })
             }
         }
     }
@@ -81,6 +112,27 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
         _ => Err(not_a_tweet()),
     };
     vec![item(tweet)]
+}
+
+/// The account of an array's element: an id as text or number, or an address, as text.
+fn account_in(text: &str, read: AccountOf) -> Result<Ingested, String> {
+    let no_account = || "neither an id nor an address of an account".to_owned();
+    match text.as_bytes().first() {
+        Some(b'"') => {
+            let text: String = serde_json::from_str(text).map_err(|_| no_account())?;
+            read(&text).and_then(by_id)
+        }
+        // As it was written: a number of 19 digits fits no double.
+        Some(b'0'..=b'9') => read(text).and_then(by_id),
+        _ => Err(no_account()),
+    }
+}
+
+fn by_id(named: Named) -> Result<Ingested, String> {
+    match named {
+        Named::Id(id) => Ok(Ingested::bare(id)),
+        Named::Handle(_) => Err(HANDLE.to_owned()),
+    }
 }
 
 fn not_a_tweet() -> String {
@@ -175,6 +227,37 @@ mod tests {
             assert_eq!(all(bytes.as_bytes()).await, expected, "{bytes:?}");
         }
         assert_eq!(all(b"20\n\xff\n22").await[1], no(1, "the line is not UTF-8 text"));
+    }
+
+    #[tokio::test]
+    async fn accounts_are_taken_by_id_and_no_request_waits_for_a_handle() {
+        use crate::model::provider::Provider;
+        use crate::providers::registry::account_of;
+
+        let of = async |provider: &Provider, bytes: &[u8]| {
+            let mut body = Body::of_accounts(bytes, account_of(provider)).unwrap();
+            let mut read = Vec::new();
+            while let Some(item) = body.next().await {
+                read.push((item.index, item.tweet.map(|account| account.id)));
+            }
+            read
+        };
+        let ok = |index, id: &str| (index, Ok(id.to_owned()));
+        let handle = |index| (index, Err(HANDLE.to_owned()));
+        let x = Provider::X;
+        assert_eq!(of(&x, b"[12, \"13\", \"@ann\"]").await, [ok(0, "12"), ok(1, "13"), handle(2)]);
+        assert_eq!(
+            of(&x, b"# friends\n12\n\n@ann\nhttps://x.com/i/user/13\n").await,
+            [ok(1, "12"), handle(3), ok(4, "13")]
+        );
+        let did = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
+        let bluesky = format!("https://bsky.app/profile/{did}\nann.example.org\n");
+        assert_eq!(of(&Provider::Bluesky, bluesky.as_bytes()).await, [ok(0, did), handle(1)]);
+        for (index, reason) in of(&x, b"[null, {\"id\": 12}, -3]").await {
+            assert_eq!(reason, Err("neither an id nor an address of an account".to_owned()), "{index}");
+        }
+        assert!(Body::of_accounts(b" \n", account_of(&x)).is_err());
+        assert!(Body::of_accounts(b"[12, ", account_of(&x)).is_err());
     }
 
     #[test]

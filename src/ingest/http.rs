@@ -1,4 +1,4 @@
-//! The hook beside an existing ingest: `POST /tweets`, answered when the store and the queue have them.
+//! The hook beside an existing ingest: `POST /tweets` and `POST /accounts`, answered when the store and the queue have them.
 //!
 //! Whatever is answered other than 202 may be sent again as a whole: what is in the queue already is only
 //! counted. `openapi.json` describes it, and a test holds it to the answers.
@@ -32,6 +32,7 @@ use super::{Admitted, Queued, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
+use crate::providers::named::AccountOf;
 
 /// The description of the API, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -61,6 +62,7 @@ const FULL_S: &str = "15";
 #[derive(Debug, Clone)]
 struct HookMetrics {
     tweets: Family<[(&'static str, String); 2], Counter>,
+    accounts: Family<[(&'static str, String); 2], Counter>,
     requests: Family<[(&'static str, u16); 1], Counter>,
     seconds: Histogram,
 }
@@ -68,15 +70,40 @@ struct HookMetrics {
 impl Default for HookMetrics {
     fn default() -> Self {
         let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-        Self { tweets: Family::default(), requests: Family::default(), seconds: Histogram::new(seconds) }
+        Self {
+            tweets: Family::default(),
+            accounts: Family::default(),
+            requests: Family::default(),
+            seconds: Histogram::new(seconds),
+        }
     }
 }
 
-/// Takes tweets over HTTP.
+/// A way in for the accounts of a provider.
+#[derive(Debug, Clone)]
+pub struct AccountDoor {
+    /// The provider's name.
+    pub provider: String,
+    /// Puts them into the pipeline of accounts.
+    pub starter: Starter,
+    /// Reads an account as people write it down.
+    pub read: AccountOf,
+}
+
+/// What a request brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Tweets,
+    Accounts,
+}
+
+/// Takes tweets and accounts over HTTP.
 #[derive(Debug)]
 pub struct Hook {
     /// By their providers' names.
     starters: Vec<(String, Starter)>,
+    /// None where accounts are not collected.
+    accounts: Vec<AccountDoor>,
     token: Option<SecretString>,
     max_body_bytes: usize,
     room: Arc<Semaphore>,
@@ -98,33 +125,48 @@ impl Hook {
     ) -> Self {
         let of_largest = |count| max_body_bytes.max(LEAST_BYTES).saturating_mul(count).min(Semaphore::MAX_PERMITS);
         let [room, work] = [LARGEST_AT_ONCE, LARGEST_IN_WORK].map(|count| Arc::new(Semaphore::new(of_largest(count))));
-        Self { starters, token, max_body_bytes, room, work, health, metrics: HookMetrics::default() }
+        let (accounts, metrics) = (Vec::new(), HookMetrics::default());
+        Self { starters, accounts, token, max_body_bytes, room, work, health, metrics }
+    }
+
+    /// The same, which also takes accounts: the first one's, unless `?provider=` says otherwise.
+    #[must_use]
+    pub fn with_accounts(self, accounts: Vec<AccountDoor>) -> Self {
+        Self { accounts, ..self }
     }
 
     /// Shows what it counts.
     pub fn register(&self, registry: &mut Registry) {
-        let HookMetrics { tweets, requests, seconds } = &self.metrics;
+        let HookMetrics { tweets, accounts, requests, seconds } = &self.metrics;
         registry.register(
             "starter_tweets",
             "Tweets that came by HTTP, by provider and what became of them",
             tweets.clone(),
         );
-        registry.register("starter_requests", "Answers to POST /tweets, by status", requests.clone());
+        if !self.accounts.is_empty() {
+            let what = "Accounts that came by HTTP, by provider and what became of them";
+            registry.register("starter_accounts", what, accounts.clone());
+        }
+        let what = "Answers to POST /tweets and POST /accounts, by status";
+        registry.register("starter_requests", what, requests.clone());
         registry.register("starter_request_seconds", "From a request's head to its answer", seconds.clone());
     }
 
     /// Its routes.
     pub fn router(self: &Arc<Self>) -> Router {
-        let tweets = async |State(hook): State<Arc<Self>>, request: Request| hook.answer(request).await;
+        let tweets = async |State(hook): State<Arc<Self>>, request: Request| hook.answer(Kind::Tweets, request).await;
+        let accounts =
+            async |State(hook): State<Arc<Self>>, request: Request| hook.answer(Kind::Accounts, request).await;
         let openapi = async || ([(CONTENT_TYPE, "application/json")], OPENAPI);
-        Router::new().route("/tweets", post(tweets)).route("/openapi.json", get(openapi)).with_state(self.clone())
+        let router = Router::new().route("/tweets", post(tweets)).route("/accounts", post(accounts));
+        router.route("/openapi.json", get(openapi)).with_state(self.clone())
     }
 
-    async fn answer(&self, request: Request) -> Response {
+    async fn answer(&self, kind: Kind, request: Request) -> Response {
         let watch = Stopwatch::start();
         let (head, body) = request.into_parts();
         let mut body = body.into_data_stream();
-        let response = match self.take(&head.uri, &head.headers, &mut body).await {
+        let response = match self.take(kind, &head.uri, &head.headers, &mut body).await {
             Ok(receipt) => (StatusCode::ACCEPTED, Json(receipt)).into_response(),
             Err(refusal) => {
                 self.pass_over(&mut body).await;
@@ -134,13 +176,32 @@ impl Hook {
         let status = response.status().as_u16();
         self.metrics.requests.get_or_create(&[("status", status)]).inc();
         self.metrics.seconds.observe(watch.elapsed().as_secs_f64());
-        tracing::debug!(status, took_ms = watch.elapsed_ms(), "tweets by HTTP");
+        tracing::debug!(status, ?kind, took_ms = watch.elapsed_ms(), "answered over HTTP");
         response
     }
 
-    async fn take(&self, uri: &Uri, headers: &HeaderMap, body: &mut BodyDataStream) -> Result<Receipt, Refusal> {
+    async fn take(
+        &self,
+        kind: Kind,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &mut BodyDataStream,
+    ) -> Result<Receipt, Refusal> {
         self.let_in(headers)?;
-        let (provider, starter) = self.starter(uri)?;
+        let (provider, starter, read) = match kind {
+            Kind::Tweets => {
+                let (provider, starter) = asked_for(uri, &self.starters, |(provider, _)| provider)?;
+                (provider, starter, None)
+            }
+            Kind::Accounts if self.accounts.is_empty() => {
+                let reason = "accounts are not collected: set accounts.collect = true, also for the updater";
+                return Err(Refusal::new(StatusCode::NOT_FOUND, reason));
+            }
+            Kind::Accounts => {
+                let AccountDoor { provider, starter, read } = asked_for(uri, &self.accounts, |door| &door.provider)?;
+                (provider, starter, Some(*read))
+            }
+        };
         check_type(headers, self.token.is_some())?;
         let declared = declared(headers);
         let _room = self.room_for(declared)?;
@@ -152,24 +213,22 @@ impl Hook {
         })??;
         let share = u32::try_from(bytes.len().max(LEAST_BYTES)).unwrap_or(u32::MAX);
         let _work = self.work.acquire_many(share).await;
-        self.hand_over(provider, starter, &bytes).await
-    }
-
-    /// The provider of the posts.
-    fn starter(&self, uri: &Uri) -> Result<(&str, &Starter), Refusal> {
-        let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .ok()
-            .and_then(|Query(pairs)| pairs.into_iter().find(|(name, _)| name == "provider"))
-            .map(|(_, provider)| provider);
-        let mut starters = self.starters.iter();
-        let found = match &asked {
-            None => starters.next(),
-            Some(asked) => starters.find(|(provider, _)| provider == asked),
+        let body = match read {
+            None => Body::new(&bytes, starter.parse),
+            Some(read) => Body::of_accounts(&bytes, read),
         };
-        found.map(|(provider, starter)| (provider.as_str(), starter)).ok_or_else(|| {
-            let names: Vec<&str> = self.starters.iter().map(|(provider, _)| provider.as_str()).collect();
-            Refusal::new(StatusCode::BAD_REQUEST, format!("no such provider here: there is {}", names.join(", ")))
-        })
+        let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
+        let counter = if kind == Kind::Accounts { &self.metrics.accounts } else { &self.metrics.tweets };
+        let receipt = self.hand_over(starter, body.map_err(unreadable)?).await?;
+        count(counter, provider, &receipt);
+        match receipt.refused.first() {
+            // Nothing was done: the sender should check the request.
+            Some(first) if receipt.accepted() == 0 => {
+                let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
+                Err(refusal.naming(receipt.refused))
+            }
+            _ => Ok(receipt),
+        }
     }
 
     /// The token, compared in a time that does not tell how much of it was right.
@@ -226,14 +285,12 @@ impl Hook {
     }
 
     fn too_large(&self) -> Refusal {
-        let reason = format!("the body has more than {} bytes: send the tweets in parts", self.max_body_bytes);
+        let reason = format!("the body has more than {} bytes: send it in parts", self.max_body_bytes);
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
     }
 
-    /// Hands the tweets of a body over, a batch after the other.
-    async fn hand_over(&self, provider: &str, starter: &Starter, bytes: &[u8]) -> Result<Receipt, Refusal> {
-        let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
-        let mut body = Body::new(bytes, starter.parse).map_err(unreadable)?;
+    /// Hands the items of a body over, a batch after the other.
+    async fn hand_over(&self, starter: &Starter, mut body: Body<'_>) -> Result<Receipt, Refusal> {
         let mut receipt = Receipt::default();
         loop {
             let (mut admitted, mut places, mut size) = (Admitted::default(), Vec::new(), 0);
@@ -257,32 +314,7 @@ impl Hook {
                 tracing::info!("store and queue work again");
             }
         }
-        self.counted(provider, &receipt);
-        match receipt.refused.first() {
-            // Nothing was done: the sender should check the request.
-            Some(first) if receipt.accepted() == 0 => {
-                let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
-                Err(refusal.naming(receipt.refused))
-            }
-            _ => Ok(receipt),
-        }
-    }
-
-    fn counted(&self, provider: &str, receipt: &Receipt) {
-        let Receipt { scheduled, known, leased, dead, too_old, .. } = receipt;
-        for (outcome, count) in [
-            ("scheduled", *scheduled),
-            ("known", *known),
-            ("leased", *leased),
-            ("dead", *dead),
-            ("too_old", *too_old),
-            ("refused", receipt.refused()),
-        ] {
-            self.metrics
-                .tweets
-                .get_or_create(&[("provider", provider.to_owned()), ("outcome", outcome.to_owned())])
-                .inc_by(count);
-        }
+        Ok(receipt)
     }
 
     /// The answer to the sender while a service is down. The service's own error goes to the log.
@@ -295,6 +327,37 @@ impl Hook {
             StarterError::Queue(_) => Refusal::later("the queue is out: send the whole body again", OUT_S),
             StarterError::Store(_) => Refusal::later("the store is out: send the whole body again", OUT_S),
         }
+    }
+}
+
+/// Those of the provider that the request asks for; the first where it asks for none.
+fn asked_for<'a, T>(uri: &Uri, all: &'a [T], name: impl Fn(&T) -> &String) -> Result<&'a T, Refusal> {
+    let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
+        .ok()
+        .and_then(|Query(pairs)| pairs.into_iter().find(|(name, _)| name == "provider"))
+        .map(|(_, provider)| provider);
+    let found = match &asked {
+        None => all.first(),
+        Some(asked) => all.iter().find(|one| name(one) == asked),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| name(one).as_str()).collect();
+        Refusal::new(StatusCode::BAD_REQUEST, format!("no such provider here: there is {}", names.join(", ")))
+    })
+}
+
+fn count(counter: &Family<[(&'static str, String); 2], Counter>, provider: &str, receipt: &Receipt) {
+    let Receipt { scheduled, known, leased, dead, too_old, .. } = receipt;
+    for (outcome, count) in [
+        ("scheduled", *scheduled),
+        ("known", *known),
+        ("leased", *leased),
+        ("dead", *dead),
+        ("too_old", *too_old),
+        ("refused", receipt.refused()),
+    ] {
+        let labels = [("provider", provider.to_owned()), ("outcome", outcome.to_owned())];
+        counter.get_or_create(&labels).inc_by(count);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   an ingest ── queue_tweet ─────┐
-//!   an ingest ── POST /tweets ────┤
+//!   an ingest ── POST /tweets ────┤   (and /accounts)
 //!   a file or a pipe ── enqueue ──┼─▶ admit ─▶ store.record ─▶ queue.schedule ─▶ Queued
 //!   `incoming` ── Drain ──────────┘   (id, date, age)
 //!
@@ -37,7 +37,7 @@ use std::time::Duration;
 pub use self::cut::LONGEST_LINE;
 pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::first::{First, Pace};
-pub use self::http::{Hook, OPENAPI};
+pub use self::http::{AccountDoor, Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::named::{NamedLine, NamedLines};
 pub use self::progress::ProgressDisplay;

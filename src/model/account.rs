@@ -164,7 +164,7 @@ impl Account {
 }
 
 /// The state of an account, as far as the networks tell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccountState {
     /// The provider returns it, and everybody may read it.

@@ -7,6 +7,7 @@ use crate::engine::queue::{Stats, WorkerStats};
 pub use crate::ops::report::status::{Answer, State};
 use crate::ops::report::status::{Known, Status};
 use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
+use crate::pipelines::kind::Words;
 use crate::quota::Reads;
 
 /// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
@@ -182,7 +183,8 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
     // A lane that came into being since then; what was drawn of the others says nothing of it.
     let unmeasured: u64 = snapshot.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
     if unmeasured > few(all.ids) {
-        return Some(format!("the answers of {} of {} posts were not read yet", grouped(unmeasured), grouped(all.ids)));
+        let [unmeasured, ids, many] = [&*grouped(unmeasured), &*grouped(all.ids), snapshot.words.many];
+        return Some(format!("the answers of {unmeasured} of {ids} {many} were not read yet"));
     }
     let drawn = |of: fn(&Measured) -> u64| snapshot.measured.of.iter().flatten().map(of).sum::<u64>();
     (drawn(|of| of.ahead) * 10 > drawn(|of| of.sampled)).then(|| {
@@ -198,10 +200,11 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     let missing = all.missing.unwrap_or(0);
     (missing > FEW_MISSING.max(all.ids / MISSING_SHARE)).then(|| {
         format!(
-            "Late: {} of {} posts are missing from the latest answers: the API leaves them out, or they were deleted; \
+            "Late: {} of {} {} are missing from the latest answers: the API leaves them out, or they were deleted; \
              it is believed when it lasts",
             grouped(missing),
-            grouped(all.ids)
+            grouped(all.ids),
+            snapshot.words.many
         )
     })
 }
@@ -219,7 +222,8 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     let oldest = snapshot.oldest_answer_ms().max(all.oldest_lateness_ms);
     let (late, ids) = (grouped(late.max(expired).max(1)), grouped(all.ids));
     let why = quota_falls_short(snapshot).unwrap_or_else(|| slow(snapshot));
-    Some(format!("Late: {late} of {ids} posts are not up to date, the oldest is overdue by {}: {why}", span(oldest)))
+    let (many, oldest) = (snapshot.words.many, span(oldest));
+    Some(format!("Late: {late} of {ids} {many} are not up to date, the oldest is overdue by {oldest}: {why}"))
 }
 
 /// The number of posts, of this total, that may be late without need for action.
@@ -230,11 +234,12 @@ fn few(ids: u64) -> u64 {
 fn fresh(snapshot: &Snapshot) -> String {
     let all = snapshot.freshness_of_all();
     let (late, waiting) = (all.late.unwrap_or(0) + all.missing.unwrap_or(0), all.waiting.unwrap_or(0));
+    let Words { one, many, .. } = snapshot.words;
     let mut said = match (all.ids, late) {
-        (0, _) => "No posts are scheduled".to_owned(),
-        (1, 0) => "The only post is up to date".to_owned(),
-        (ids, 0) => format!("All {} posts are up to date", grouped(ids)),
-        (ids, late) => format!("{} of {} posts are up to date", grouped(ids.saturating_sub(late)), grouped(ids)),
+        (0, _) => format!("No {many} are scheduled"),
+        (1, 0) => format!("The only {one} is up to date"),
+        (ids, 0) => format!("All {} {many} are up to date", grouped(ids)),
+        (ids, late) => format!("{} of {} {many} are up to date", grouped(ids.saturating_sub(late)), grouped(ids)),
     };
     if waiting > 0 {
         said += &format!(", {} of them wait for their first lookup", grouped(waiting));
@@ -363,6 +368,7 @@ mod tests {
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
             measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
             lately: None,
+            known_accounts: None,
         }
     }
 
@@ -445,6 +451,27 @@ mod tests {
         let soon_late = answers(demand);
         assert_eq!(soon_late.0, State::Fresh);
         assert!(soon_late.1.contains(", but that will not last: the demand is 2.00 × the quota"), "{}", soon_late.1);
+    }
+
+    #[test]
+    fn items_are_called_by_the_word_of_their_kind() {
+        let of = |change: fn(&mut Reading)| {
+            let mut reading = reading();
+            change(&mut reading);
+            let snapshot = Snapshot::new(reading, None, &Terms { words: Words::ACCOUNTS, ..terms() }, CAPABILITIES);
+            Answer::of(&seen(snapshot)).sentence
+        };
+        assert_eq!(of(|_| {}), "All 100,000 accounts are up to date");
+        let nothing = of(|reading| (reading.stats.lanes, reading.due) = (vec![], vec![]));
+        assert_eq!(nothing, "No accounts are scheduled");
+        let missing = of(|reading| hourly(reading).missing = 500);
+        assert!(
+            missing.starts_with("Late: 48,000 of 100,000 accounts are missing from the latest answers"),
+            "{missing}"
+        );
+        // Its quota is a hundredth of what it needs: the remedy names the settings of accounts.
+        let scarce = of(|reading| reading.accounts[0].limit = Some(9));
+        assert!(scarce.ends_with("times as long (accounts.active, idle and frozen)"), "{scarce}");
     }
 
     #[test]

@@ -12,7 +12,9 @@ use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::{Minute, QueueError, joined};
+use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
+use crate::pipelines::profiles::holds_accounts;
 use crate::store::Store;
 
 /// The interval between readings while somebody watches,
@@ -25,6 +27,8 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_AGAIN: Duration = Duration::from_secs(2);
 /// and how long that may take, and each look whether the store answers: a store that hangs shows within 15 s.
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
+/// How often accounts are counted, unless that takes more than such a part of the time: all of them are.
+const COUNT_EVERY: Duration = Duration::from_secs(15);
 /// The interval of checks in between whether the store answers.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -54,6 +58,10 @@ struct Known {
     measured: Sampled,
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
+    /// The stored accounts, where the items are accounts,
+    accounts: Option<KnownAccounts>,
+    /// counted so long ago, which will do for this time.
+    accounts_at: Option<(Stopwatch, Duration)>,
     /// The queue's counters of the last seconds.
     counted: History,
 }
@@ -154,8 +162,10 @@ impl Reader {
         match reading {
             Ok(reading) => {
                 self.measure(known, &terms, reading.stats.now_ms).await;
+                self.count_accounts(known).await;
                 let lately = known.counted.add(&reading.stats.counters);
-                let reading = Reading { measured: known.measured.clone(), lately, ..reading };
+                let (measured, known_accounts) = (known.measured.clone(), known.accounts.clone());
+                let reading = Reading { measured, lately, known_accounts, ..reading };
                 let snapshot = Snapshot::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
                 asking
@@ -209,6 +219,34 @@ impl Reader {
         let every =
             if known.measured.error.is_some() { MEASURE_EVERY } else { every.max(watch.elapsed() * SHARE_OF_THE_TIME) };
         known.measured_at = Some((Stopwatch::start(), every));
+    }
+
+    /// Counts the stored accounts, where the items are accounts and the last count is too old.
+    async fn count_accounts(&self, known: &mut Known) {
+        if !holds_accounts(self.whole.queue.namespace()) {
+            return;
+        }
+        if let Some(Outage { why, .. }) = &known.store_out {
+            // As soon as it answers.
+            (known.accounts, known.accounts_at) = (Some(KnownAccounts::of(Err(why.clone()))), None);
+            return;
+        }
+        if known.accounts_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
+            return;
+        }
+        let watch = Stopwatch::start();
+        let store = self.store.load();
+        let counted = match store.as_ref() {
+            Ok(store) => {
+                match tokio::time::timeout(STORE_PATIENCE, store.account_states(self.whole.queue.namespace())).await {
+                    Ok(counted) => counted.map_err(|error| error.to_string()),
+                    Err(_) => Err(format!("the store did not count them within {} s", STORE_PATIENCE.as_secs())),
+                }
+            }
+            Err(why) => Err(why.clone()),
+        };
+        known.accounts = Some(KnownAccounts::of(counted));
+        known.accounts_at = Some((Stopwatch::start(), COUNT_EVERY.max(watch.elapsed() * SHARE_OF_THE_TIME)));
     }
 
     /// All that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.

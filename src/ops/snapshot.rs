@@ -12,8 +12,10 @@ use crate::base::clock::{self, Millis};
 use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::engine::schedule::age::AgeTable;
 use crate::ops::report::capacity::Overload;
+use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
+use crate::pipelines::kind::Words;
 use crate::pipelines::refresh::wave::{Wave, last_wave};
 use crate::providers::lookup::Capabilities;
 use crate::quota::{CredentialStatus, Reads};
@@ -38,6 +40,8 @@ pub struct Reading {
     pub measured: Sampled,
     /// The counts of the last seconds; `None` if it has not been watched for that long.
     pub lately: Option<Lately>,
+    /// The stored accounts, where the items are accounts.
+    pub known_accounts: Option<KnownAccounts>,
 }
 
 /// The last measured freshness of the stored answers.
@@ -54,6 +58,9 @@ pub struct Sampled {
 /// Everything the page shows of a moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
+    /// The words for the items.
+    #[serde(skip)]
+    pub words: Words,
     /// The output of `twitter-updater status`.
     #[serde(flatten)]
     pub status: Status,
@@ -168,7 +175,7 @@ impl Snapshot {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, reads, due, minutes, measured, lately } = reading;
+        let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
@@ -200,13 +207,16 @@ impl Snapshot {
         let (freshness, coming) =
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
-        let status = Status::new(stats, accounts.clone(), fill).with_reads(reads);
+        let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
+        let status =
+            Status::new(stats, accounts.clone(), fill, terms.words).with_reads(reads).with_accounts(known_accounts);
         let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
         let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
         let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
         Self {
+            words: terms.words,
             status,
             accounts,
             freshness,

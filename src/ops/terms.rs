@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use crate::engine::schedule::Schedule;
 use crate::ops::report::plan::Fill;
+use crate::pipelines::kind::Words;
 use crate::providers::lookup::Capabilities;
 
 /// The settings from which the figures are calculated.
 #[derive(Debug, Clone)]
 pub struct Terms {
+    /// The words for the items.
+    pub words: Words,
     /// When items are due.
     pub schedule: Arc<dyn Schedule>,
     /// How long an id may wait for its request to fill before it is overdue.
@@ -38,6 +41,7 @@ impl Terms {
     /// Those of tests.
     pub(crate) fn usual() -> Self {
         Self {
+            words: Words::POSTS,
             schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,

@@ -17,6 +17,7 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
+use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::sources::Sources;
 use crate::pipelines::refresh::wave::Wave;
 use crate::providers::lookup::Capabilities;
@@ -103,6 +104,11 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
         snapshot.iter().filter_map(|(whole, of)| Some((*whole, of.status.budget.as_ref()?))).collect();
     if !budgets.is_empty() {
         show_budgets(&mut registry, &budgets);
+    }
+    let accounts: Vec<_> =
+        snapshot.iter().filter_map(|(whole, of)| Some((*whole, of.status.known_accounts.as_ref()?))).collect();
+    if !accounts.is_empty() {
+        show_accounts(&mut registry, &accounts);
     }
     polled::show_sources(&mut registry, sources, now);
     exposition::text(&registry)
@@ -212,6 +218,25 @@ fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, &Reads)]) {
     ] {
         show(registry, name, what, values);
     }
+}
+
+fn show_accounts(registry: &mut Registry, all: &[(&WholeQueue, &KnownAccounts)]) {
+    let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
+    // What the store does not tell is not shown: it is not nought.
+    let by_state = all.iter().flat_map(|(whole, known)| {
+        let states = known.states.iter().flatten();
+        states.map(move |(state, accounts)| {
+            ([of(whole), vec![("state", state.as_str().to_owned())]].concat(), *accounts as f64)
+        })
+    });
+    show(registry, "accounts", "Stored accounts by state", by_state);
+    let oldest = all.iter().filter_map(|(whole, known)| Some((of(whole), seconds(known.oldest_data_ms?))));
+    show(
+        registry,
+        "accounts_oldest_data_seconds",
+        "Age of the oldest data of an account that is still looked up",
+        oldest,
+    );
 }
 
 fn flag(is: bool) -> f64 {

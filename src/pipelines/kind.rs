@@ -28,6 +28,28 @@ use crate::quota::Credentials;
 use crate::store::export::{self, Table};
 use crate::store::{Edges, Store};
 
+/// The words for the items of a kind, where people read of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words {
+    /// One item: `post`.
+    pub one: &'static str,
+    /// Several: `posts`.
+    pub many: &'static str,
+    /// The settings that say how often each is looked up: `tweet_age`.
+    pub intervals: &'static str,
+}
+
+impl Words {
+    /// Those of posts.
+    pub const POSTS: Self = Self { one: "post", many: "posts", intervals: "tweet_age" };
+    /// Those of accounts.
+    pub const ACCOUNTS: Self = Self { one: "account", many: "accounts", intervals: "accounts.active, idle and frozen" };
+    /// Those of media.
+    pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
+    /// Those of items whose kind names none.
+    pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
+}
+
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
 /// [opens](PipelineKind::open).
 #[async_trait]
@@ -38,13 +60,12 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
 
-    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
-    /// needed.
-    fn is_metered(&self) -> bool {
-        true
+    /// The words for its items, where people read of them.
+    fn words(&self) -> Words {
+        Words::ITEMS
     }
 
-    /// The number of ids in a call, and the endpoint whose quota it uses.
+    /// The number of ids in a call, and the endpoint whose quota it uses. One that charges nothing opens [`Work::Free`].
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
 
     /// When its items are due, by these settings.
@@ -215,6 +236,13 @@ impl Registered {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.kind.capabilities(&self.id)
+    }
+
+    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
+    /// needed.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.capabilities().is_metered()
     }
 
     /// When its items are due, by these settings.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use super::apis::{learn_lookup, open_lookup};
-use super::kind::{Histories, Opened, Opening, PipelineKind, Registered};
+use super::kind::{Histories, Opened, Opening, PipelineKind, Registered, Words};
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, ScheduleKind, Settings};
 use crate::engine::queue::Job;
@@ -44,6 +44,10 @@ pub struct Posts;
 impl PipelineKind for Posts {
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
         Ok(settings.providers()?.iter().map(PipelineId::posts).collect())
+    }
+
+    fn words(&self) -> Words {
+        Words::POSTS
     }
 
     fn capabilities(&self, of: &PipelineId) -> Capabilities {

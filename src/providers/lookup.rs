@@ -53,6 +53,14 @@ pub struct Capabilities {
     pub endpoint: &'static str,
 }
 
+impl Capabilities {
+    /// Returns true if its calls use a quota, and so need a credential.
+    #[must_use]
+    pub const fn is_metered(&self) -> bool {
+        !matches!(self.charge, Charge::Nothing)
+    }
+}
+
 /// The unit of a provider's quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
@@ -63,6 +71,8 @@ pub enum Charge {
     /// The quota counts calls, and money the ids, each once in a UTC day however often it is asked for: fill a
     /// call with what is due and nothing else.
     PerIdPerUtcDay,
+    /// Nothing: the pipeline has no quota, and needs no credential.
+    Nothing,
 }
 
 /// The outcome of one requested id.

@@ -117,6 +117,18 @@ pub struct Bearer {
     pub until: Option<Millis>,
 }
 
+/// The accounts in a state.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct AccountTotal {
+    /// The state.
+    pub state: String,
+    /// The number of accounts.
+    pub accounts: i64,
+    /// When the newest answer about the account whose data is oldest was given, ms since the epoch; of those that are still
+    /// looked up.
+    pub oldest_answer_at: Option<Millis>,
+}
+
 /// The records of accounts. Errors are those of [`Lifecycle`](super::Lifecycle).
 #[async_trait]
 pub trait Accounts: Send + Sync + std::fmt::Debug {
@@ -148,8 +160,8 @@ pub trait Accounts: Send + Sync + std::fmt::Debug {
     /// An account's counts over time, oldest first.
     async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>>;
 
-    /// The number of accounts by state, in the network's words; those without an answer count as `unknown`.
-    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>>;
+    /// Accounts by state, in the network's words; those without an answer count as `unknown`.
+    async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>>;
 }
 
 /// The values written for an account. Texts are clean.
@@ -271,6 +283,19 @@ macro_rules! account {
     };
 }
 
+/// The statement of [`Accounts::account_states`], by how `account` is joined to `tweet`; `$1` is the namespace.
+macro_rules! account_states {
+    ($join:literal) => {
+        concat!(
+            "SELECT COALESCE(account.state, 'unknown') AS state, count(*) AS accounts, \
+             MIN(tweet.checked_at) FILTER (WHERE tweet.state IN ('live', 'unavailable')) AS oldest_answer_at \
+             FROM tweet LEFT JOIN ",
+            $join,
+            " WHERE tweet.namespace = $1 GROUP BY 1 ORDER BY 1"
+        )
+    };
+}
+
 /// Columns of [`Signs`], by the condition of the changes that belong to a row of `tweet`.
 macro_rules! signs_columns {
     ($changes:literal) => {
@@ -283,7 +308,7 @@ macro_rules! signs_columns {
     };
 }
 
-pub(super) use {account, account_columns, signs_columns};
+pub(super) use {account, account_columns, account_states, signs_columns};
 
 /// The statement of [`Accounts::account_changes`].
 pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM account_change \

@@ -1,5 +1,6 @@
 //! The roles as they are seen over HTTP: probes, metrics, the hook as a process, and how they stop.
 
+mod accounts;
 mod budget;
 mod documents;
 mod doors;

@@ -1,8 +1,10 @@
 //! The manifests, the image and their document say what the code does: settings, arguments, ports, paths,
 //! metrics. What outside tools have to say of them is `make lint`'s.
 
+mod accounts;
 mod docs;
 mod image;
+mod media;
 mod metrics;
 mod reach;
 mod redis;
@@ -126,8 +128,9 @@ fn overlays() -> [(&'static str, Kustomization); 2] {
 fn everything() -> Kustomization {
     let mut all = Kustomization::of("overlays/dev"); // with the Redis
     all.objects.extend(documents(&path("k8s/overlays/prod/hpa.yaml")));
-    for component in ["components/keda", "components/monitoring", "components/poll"] {
-        let component = Kustomization::of(component);
+    let components = ["accounts", "keda", "media", "monitoring", "poll"];
+    for component in components.map(|component| format!("components/{component}")) {
+        let component = Kustomization::of(&component);
         all.objects.extend(component.objects);
         all.settings.extend(component.settings);
     }

@@ -1,5 +1,6 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
+mod accounts;
 pub mod fill;
 mod spend;
 
@@ -33,7 +34,7 @@ fn ages(text: &str) -> AgeTable {
 
 /// Requests with so much lookahead and such a buffer.
 fn with(lookahead: f64, buffer_ttl: Duration) -> Fill {
-    Fill { limit: 100, buffer_ttl, lookahead }
+    Fill { limit: 100, buffer_ttl, lookahead, is_metered: true }
 }
 
 fn plan(ages: &AgeTable, tweets_per_day: f64) -> Plan {

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::exit;
+use super::refusals::Refusals;
 use super::start::Start;
 use super::write_answer;
 use crate::app::{self, Service};
@@ -23,9 +24,6 @@ use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::Mention;
 use crate::providers::registry::account_of;
 use crate::store::Way;
-
-/// Rejected lines that are printed one by one; the summary counts all of them.
-const REFUSALS_TOLD: u64 = 50;
 
 /// The outcome of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -90,7 +88,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         stop: stop.clone(),
     };
     let display = ProgressDisplay::new(&input.name, input.bytes);
-    let (mut summary, mut told) = (Summary::default(), 0);
+    let mut summary = Summary::default();
     let hand_over = async |resolved: Vec<Resolved>| {
         let answered_at = clock::wall_ms() + ahead;
         let mention = |Resolved { id, account, .. }| Mention {
@@ -110,12 +108,8 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         summary.known += answers.len() as u64 - scheduled;
         Ok::<_, anyhow::Error>(())
     };
-    let refused = |line, reason: &str| {
-        told += 1;
-        if told <= REFUSALS_TOLD {
-            display.say(&format!("line {line}: {reason}"));
-        }
-    };
+    let mut refusals = Refusals::beside(&display);
+    let refused = |line, reason: &str| refusals.tell(line, reason);
     let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(&provider));
     let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });

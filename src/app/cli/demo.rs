@@ -13,7 +13,7 @@ use crate::config::DEMO;
 /// Run everything in one process, with nothing installed: simulated API, starter, updater and the page of ops.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n\nThe first line on standard output says where the page is (with --json, on standard error)."
+    after_help = "Examples:\n  twitter-updater demo\n  twitter-updater demo --provider mastodon\n  twitter-updater demo --ops 127.0.0.1:9000\n  twitter-updater demo --for 20s --tweets 5000 --ops off --json\n  twitter-updater demo --accounts\n\nThe first line on standard output says where the page is (with --json, on standard error)."
 )]
 pub(super) struct Arguments {
     /// Stop after this long; by default at Ctrl-C.
@@ -28,6 +28,10 @@ pub(super) struct Arguments {
     /// Serve the page at this address; port 0 takes a free port, `off` serves no page.
     #[arg(long, value_name = "ADDR|off", default_value = "127.0.0.1:8080", value_parser = page)]
     ops: Page,
+    /// Also collect the accounts of the tweets: simulated ones that change, vanish and come back. The end compares what was
+    /// stored with the simulator's own script.
+    #[arg(long)]
+    accounts: bool,
     /// Print only one summary object on standard output.
     #[arg(long)]
     json: bool,
@@ -46,7 +50,7 @@ fn page(text: &str) -> Result<Page, String> {
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let Self { run_for, tweets, dir, ops: Page(ops), json } = self;
+        let Self { run_for, tweets, dir, ops: Page(ops), accounts, json } = self;
         let start = options.start(&[DEMO])?;
         start.stop_on_signals()?;
         // With --json, standard output holds one JSON object and nothing else.
@@ -57,9 +61,9 @@ impl Arguments {
             say(line);
             Ok(())
         };
-        let summary =
-            demo::run(start.settings, DemoOptions { run_for, tweets, dir, ops }, announce, start.stop).await?;
+        let options = DemoOptions { run_for, tweets, dir, ops, accounts };
+        let summary = demo::run(start.settings, options, announce, start.stop).await?;
         write_answer(json, &summary, &summary.to_string())?;
-        Ok(if summary.lost == 0 && summary.doubled == 0 { 0 } else { exit::FAILED })
+        Ok(if summary.is_whole() { 0 } else { exit::FAILED })
     }
 }

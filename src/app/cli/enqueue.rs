@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
+use super::refusals::Refusals;
 use super::{Options, accounts, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
@@ -14,9 +15,6 @@ use crate::engine::queue::Queue;
 use crate::ingest::{EnqueueOptions, First, Input, Pace, ProgressDisplay, Summary, enqueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Way;
-
-/// Rejected lines that are printed one by one; the summary counts all of them by reason.
-const REFUSALS_TOLD: u64 = 50;
 
 /// Put tweets into the queue: bare ids, one a line, or tweets as the API sends them.
 #[derive(Debug, clap::Args)]
@@ -86,13 +84,8 @@ impl Arguments {
         let starter = app::starter(pipeline, queue, store, Reloadable::new(pipeline.schedule(settings)));
         let starter = starter.by(way).first(first);
         let display = ProgressDisplay::new(&input.name, input.bytes);
-        let mut told = 0;
-        let refused = |line, reason: &str| {
-            told += 1;
-            if told <= REFUSALS_TOLD {
-                display.say(&format!("line {line}: {reason}"));
-            }
-        };
+        let mut refusals = Refusals::beside(&display);
+        let refused = |line, reason: &str| refusals.tell(line, reason);
         let options = EnqueueOptions { stop: stop.clone(), ..EnqueueOptions::default() };
         let show = |progress| display.show(progress);
         let summary = enqueue(input.source, &input.name, &starter, &options, show, refused).await;

@@ -20,6 +20,7 @@ mod poll;
 mod prune;
 mod rebuild;
 mod refresh;
+mod refusals;
 mod schedule;
 mod simulator;
 mod start;
@@ -80,8 +81,8 @@ enum Command {
     /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
     Updater(Listen),
-    /// Accept tweets over HTTP (POST /tweets) from an existing ingest; the answer is 202 when store and queue have
-    /// them.
+    /// Accept tweets (POST /tweets) and accounts (POST /accounts) over HTTP from an existing ingest; the answer is 202
+    /// when store and queue have them.
     #[command(after_help = starter::EXAMPLES)]
     Starter(Listen),
     /// Poll timelines for new posts and put them into the queue: searches, users, lists, home.

@@ -1,25 +1,50 @@
-//! `plan`: the credentials and the storage that a number of posts per day needs.
+//! `plan`: the credentials and the storage that a number of posts per day, or of accounts, needs.
 
 use anyhow::Result;
 
 use super::{Options, write_answer};
 use crate::app;
-use crate::config::{BadConfig, ScheduleKind, Settings};
+use crate::base::clock;
+use crate::config::{AccountSettings, BadConfig, ScheduleKind, Settings};
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::provider::Provider;
-use crate::ops::report::plan::{CredentialCounts, Plan, X_CALLS};
-use crate::providers::registry::capabilities;
+use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
+use crate::ops::report::plan::{ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, MASTODON_CALLS, Plan, X_CALLS};
+use crate::providers::registry::{accounts, capabilities};
 
-/// Calculate the credentials and storage that a number of tweets a day needs.
+/// Calculate the credentials and storage that a number of tweets a day, or of accounts, needs.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, and for X the price of reads. Connects to nothing."
+    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, the intervals of [accounts], and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
     /// New tweets per day.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    tweets_per_day: f64,
-    /// Also calculate how many tweets a day this number of user tokens supports (900 calls per 15 minutes each).
+    #[arg(long, value_name = "N", allow_negative_numbers = true, required_unless_present = "accounts")]
+    tweets_per_day: Option<f64>,
+    /// Instead: accounts whose profiles are collected, for each network of the settings.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "tweets_per_day")]
+    accounts: Option<f64>,
+    /// The share of accounts, 0 to 1, that posted within accounts.idle_after. The default is an assumption: `status` shows
+    /// yours.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_negative_numbers = true,
+        default_value_t = 0.2,
+        conflicts_with = "tweets_per_day"
+    )]
+    active: f64,
+    /// The share of those that are silent for longer, but not for accounts.freeze_after; the rest is frozen.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_negative_numbers = true,
+        default_value_t = 0.2,
+        conflicts_with = "tweets_per_day"
+    )]
+    idle: f64,
+    /// Also calculate how many tweets a day this number of user tokens supports (900 calls per 15 minutes each), or how long
+    /// they take for all accounts once.
     #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     user_credentials: Option<u32>,
     /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.
@@ -38,6 +63,11 @@ const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" us
 impl Arguments {
     pub fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
+        if let Some(accounts) = self.accounts {
+            let plan = self.plan_accounts(accounts, &start.settings)?;
+            write_answer(self.json, &plan, &plan.to_string())?;
+            return Ok(0);
+        }
         let plan = self.plan(&start.settings)?;
         let adaptive = match (start.settings.schedule, start.settings.adaptive.spend) {
             (ScheduleKind::Age, _) => "",
@@ -52,15 +82,42 @@ impl Arguments {
         let ages = &settings.tweet_age;
         let is_x = settings.providers()? == [Provider::X];
         let provider = if is_x { Provider::X } else { Provider::Twitter };
-        let mut plan = Plan::new(ages, self.tweets_per_day, app::fill(settings, capabilities(&provider)))?;
+        // The command line has the one or the other.
+        let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
+        let mut plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities(&provider)))?;
         if is_x {
             let terms = app::read_terms(settings);
             plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
         }
-        if self.user_credentials.is_some() || self.app_credentials.is_some() {
-            let (user, app) = (self.user_credentials.unwrap_or(0), self.app_credentials.unwrap_or(0));
-            plan = plan.with_credentials(ages, CredentialCounts { user, app });
+        if let Some(credentials) = self.credentials() {
+            plan = plan.with_credentials(ages, credentials);
         }
         Ok(plan)
+    }
+
+    fn credentials(&self) -> Option<CredentialCounts> {
+        let (user, app) = (self.user_credentials, self.app_credentials);
+        let counts = CredentialCounts { user: user.unwrap_or(0), app: app.unwrap_or(0) };
+        (user.is_some() || app.is_some()).then_some(counts)
+    }
+
+    fn plan_accounts(&self, count: f64, settings: &Settings) -> Result<AccountsPlan> {
+        let AccountSettings { active, idle, frozen, .. } = settings.accounts;
+        let [active, idle, frozen] = [active, idle, frozen].map(clock::millis);
+        let rest = (1.0 - self.active - self.idle).max(0.0);
+        let lanes = [("active", active, self.active), ("idle", idle, self.idle), ("frozen", frozen, rest)];
+        let population = Population::new(count, lanes).map_err(BadConfig)?;
+        let network = |provider: &Provider| Network {
+            name: provider.to_string(),
+            fill: app::fill(settings, accounts(provider).capabilities),
+            calls: match provider {
+                Provider::Twitter | Provider::X => Some(ACCOUNT_CALLS),
+                Provider::Mastodon(_) => Some(MASTODON_CALLS),
+                Provider::Bluesky => None,
+            },
+            reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
+        };
+        let networks: Vec<Network> = settings.providers()?.iter().map(network).collect();
+        Ok(AccountsPlan::new(population, &networks, self.credentials()))
     }
 }

@@ -10,17 +10,19 @@ use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, Settings, WithoutToken};
 use crate::engine::queue::Queue;
-use crate::ingest::Hook;
+use crate::ingest::{AccountDoor, Hook};
 use crate::ops;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
+use crate::pipelines::profiles::profiles_of;
+use crate::providers::registry::account_of;
 use crate::store::Way;
 
 /// The address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// The end of its help.
-pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n\nGET /openapi.json describes the API. At SIGTERM or SIGINT it finishes the requests in progress and exits with 0.";
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n  curl --json '[\"2244994945\"]' http://127.0.0.1:8080/accounts\n\nGET /openapi.json describes the API. At SIGTERM or SIGINT it finishes the requests in progress and exits with 0.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;
@@ -36,7 +38,13 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     }
     let server = role.bind(addr).await?;
     let health = role.health();
-    let pipelines: Vec<Registered> = settings.providers()?.iter().map(posts_of).collect();
+    let providers = settings.providers()?;
+    // The posts of each provider first, then the accounts, where they are collected.
+    let accounts: Vec<Registered> = match settings.accounts.collect {
+        true => providers.iter().map(profiles_of).collect(),
+        false => Vec::new(),
+    };
+    let pipelines: Vec<Registered> = providers.iter().map(posts_of).chain(accounts.iter().cloned()).collect();
     let opening = Shared::open(&settings, &pipelines);
     let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
         return Ok(0); // stopped while a service did not answer yet
@@ -47,8 +55,17 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
         (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
     };
-    let starters = pipelines.iter().zip(&queues).map(starter).collect();
-    let hook = Arc::new(Hook::new(starters, token, settings.starter.max_body_bytes, health.clone()));
+    let starters = pipelines.iter().zip(&queues).take(providers.len()).map(starter).collect();
+    let door = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
+        // When a new account is due does not depend on the intervals: no change of them has to be taken over.
+        let schedule = Reloadable::new(pipeline.schedule(&settings));
+        let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
+        let provider = &pipeline.id.provider;
+        AccountDoor { provider: provider.to_string(), starter, read: account_of(provider) }
+    };
+    let doors = accounts.iter().zip(&queues[providers.len()..]).map(door).collect();
+    let hook = Hook::new(starters, token, settings.starter.max_body_bytes, health.clone());
+    let hook = Arc::new(hook.with_accounts(doors));
     let mut registry = ops::registry();
     hook.register(&mut registry);
     let router = hook.router().merge(ops::router(&health, registry));

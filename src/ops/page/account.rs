@@ -13,9 +13,8 @@ use super::pages::Page;
 use super::words::{date, error, relative, stored, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
-use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
-use crate::pipelines::profiles::PROFILES;
 use crate::store::{Bearer, Change, CountsAt, StoredAccount};
 
 /// Changes that are listed.
@@ -45,11 +44,6 @@ enum Found {
     Several(Vec<Bearer>),
 }
 
-/// Returns true if the items of that pipeline are accounts.
-pub(super) fn is_of_accounts(namespace: &str) -> bool {
-    PipelineId::read(namespace).is_some_and(|of| of.kind == Kind::Items(PROFILES.to_owned()))
-}
-
 /// The page of an account, by its id or its handle.
 pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     let name = asked.trim().trim_start_matches('@').to_owned();
@@ -77,6 +71,17 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
 }
 
 impl Page {
+    /// The addresses of the accounts that have that handle, or had it; none where the items are no accounts.
+    pub(super) async fn called(&self, handle: &str) -> Result<Vec<String>, String> {
+        let handle = handle.trim().trim_start_matches('@').to_owned();
+        if !self.routes.holds_accounts() || handle.is_empty() || handle.len() > LONGEST {
+            return Ok(Vec::new());
+        }
+        let bearers = async |dead: &Dead| dead.store.bearers(dead.queue.namespace(), &handle).await;
+        let found = self.archive.ask(bearers).await?;
+        Ok(if found.is_empty() { Vec::new() } else { vec![self.routes.to_item(&handle)] })
+    }
+
     async fn account(&self, name: &str) -> Result<Option<Found>, String> {
         let look = async |dead: &Dead| {
             let (store, namespace) = (&dead.store, dead.queue.namespace());
@@ -112,7 +117,7 @@ fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
         ul #bearers {
             @for Bearer { id, until } in bearers {
                 li {
-                    a href=(page.routes.to_tweet(id)) { (one_line(id)) }
+                    a href=(page.routes.to_item(id)) { (one_line(id)) }
                     @match until { Some(at) => { " had this handle until " (date(*at)) }, None => " has this handle" }
                 }
             }
@@ -231,7 +236,7 @@ impl Seen {
                 ul #posts {
                     @for post in &self.posts {
                         li {
-                            @match page.routes.to_item(&posts, post) {
+                            @match page.routes.to_item_of(&posts, post) {
                                 Some(address) => a href=(address) { (one_line(post)) },
                                 None => (one_line(post)),
                             }

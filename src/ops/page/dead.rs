@@ -13,14 +13,15 @@ use serde::Deserialize;
 
 use super::hands::{Ask, Refused, Sender, Sent, ToPost, token_field, with_session};
 use super::ids::PostId;
-use super::layout::{Document, problem, tweet_link};
+use super::layout::{Document, item_link, problem};
 use super::pages::Page;
 use super::routes::Routes;
-use super::words::{count, cut, error, relative};
+use super::words::{capital, count, cut, error, relative};
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
 use crate::ingest::StarterError;
 use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holding};
+use crate::pipelines::kind::Words;
 
 /// Rows on a page, as long as there are so many.
 const ROWS: usize = 50;
@@ -78,7 +79,7 @@ pub(super) enum Whom {
 /// `GET /dead`
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
-    let told = told(&asked).map(|told| html! { p.told #told role="status" { (told) } });
+    let told = told(&asked, page.words()).map(|told| html! { p.told #told role="status" { (told) } });
     let from = match (asked.from, asked.below) {
         (Some(from), _) => Cursor::Queue { from },
         (None, below) => Cursor::Store { below },
@@ -87,11 +88,11 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 }
 
 /// What was done.
-fn told(asked: &Asked) -> Option<Markup> {
+fn told(asked: &Asked, words: Words) -> Option<Markup> {
     // What is no id was not written by us.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let many = asked.many.as_deref().and_then(|many| {
-        let done = count(asked.done, "tweet");
+        let done = count(asked.done, words.one);
         let refused = html! { @if asked.refused > 0 { " " (grouped(asked.refused)) " refused." } };
         match many {
             "retried" => Some(html! { (done) " due now." (refused) }),
@@ -100,9 +101,9 @@ fn told(asked: &Asked) -> Option<Markup> {
         }
     });
     many.or_else(|| match (id(&asked.retried), id(&asked.dropped), id(&asked.already)) {
-        (Some(id), ..) => Some(html! { "Tweet " (id.as_str()) " lives again, due now." }),
-        (_, Some(id), _) => Some(html! { "The life of tweet " (id.as_str()) " has ended." }),
-        (.., Some(id)) => Some(html! { "No change: tweet " (id.as_str()) " was not dead any more." }),
+        (Some(id), ..) => Some(html! { (capital(words.one)) " " (id.as_str()) " lives again, due now." }),
+        (_, Some(id), _) => Some(html! { "The life of " (words.one) " " (id.as_str()) " has ended." }),
+        (.., Some(id)) => Some(html! { "No change: " (words.one) " " (id.as_str()) " was not dead any more." }),
         _ => None,
     })
 }
@@ -198,11 +199,12 @@ impl Page {
     fn section(&self, (in_store, in_queue): (u64, u64), page: &DeadPage, shown: &Shown) -> Markup {
         let may = self.in_common.token.is_some();
         let words = shown.words.as_deref();
+        let Words { one, many, .. } = self.words();
         html! {
             section.panel #dead aria-label="The dead" {
                 p.lead {
-                    strong { (grouped(in_store)) } " in the store, " strong { (grouped(in_queue)) } " in the queue. A tweet is set \
-                    aside after it failed repeatedly in requests of its own; it is not looked up any more."
+                    strong { (grouped(in_store)) } " in the store, " strong { (grouped(in_queue)) } " in the queue: " (many) " that \
+                    failed repeatedly in requests of their own. They are not looked up any more."
                     @if !may { " This page is read-only; " code { "twitter-updater dead" } " retries and drops." }
                 }
                 @if in_store + in_queue > 0 {
@@ -210,9 +212,9 @@ impl Page {
                     @if may { (self.many(words)) }
                 }
                 @if page.dead.is_empty() {
-                    p.note.none { "No dead posts" @if words.is_some() { " with such a reason" } "." }
+                    p.note.none { "No dead " (many) @if words.is_some() { " with such a reason" } "." }
                 } @else {
-                    (table(&page.dead, may, &self.routes))
+                    (table(&page.dead, may, &self.routes, one))
                 }
                 (self.pages(page, shown))
             }
@@ -233,8 +235,10 @@ impl Page {
 
     /// Retries or drops all of them.
     fn many(&self, words: Option<&str>) -> Markup {
-        let whom =
-            words.map_or_else(|| "all dead posts".to_owned(), |words| format!("all whose reason holds “{words}”"));
+        let whom = words.map_or_else(
+            || format!("all dead {}", self.words().many),
+            |words| format!("all whose reason holds “{words}”"),
+        );
         html! {
             details #many {
                 summary { "Retry or drop " (whom) }
@@ -289,26 +293,26 @@ async fn rows(dead: &Dead, shown: &Shown) -> Result<DeadPage, StarterError> {
     Ok(page)
 }
 
-fn table(dead: &[DeadTweet], may: bool, routes: &Routes) -> Markup {
+fn table(dead: &[DeadTweet], may: bool, routes: &Routes, one: &str) -> Markup {
     html! {
         div.scroll #dead-box tabindex="0" role="region" aria-label="List of the dead" {
             table.stacked aria-label="List of the dead" {
                 thead {
                     tr {
-                        th scope="col" { "Tweet" }
+                        th scope="col" { (capital(one)) }
                         th scope="col" { "Buried" }
                         th scope="col" { "Reason" }
                         th scope="col" { "Known to" }
                         @if may { th scope="col" { "Do" } }
                     }
                 }
-                tbody { @for dead in dead { (row(dead, may, routes)) } }
+                tbody { @for dead in dead { (row(dead, may, routes, one)) } }
             }
         }
     }
 }
 
-fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
+fn row(dead: &DeadTweet, may: bool, routes: &Routes, one: &str) -> Markup {
     let known_to = match (dead.in_store, dead.in_queue) {
         (true, false) => "store",
         (false, true) => "queue",
@@ -316,7 +320,7 @@ fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
     };
     html! {
         tr {
-            th.id scope="row" { (tweet_link(routes, &dead.id)) }
+            th.id scope="row" { (item_link(routes, &dead.id)) }
             td data-name="Buried" {
                 @match dead.buried_at { Some(at) => (relative(at, clock::wall_ms(), "ago")), None => "–" }
             }
@@ -325,7 +329,7 @@ fn row(dead: &DeadTweet, may: bool, routes: &Routes) -> Markup {
             @if may {
                 td.wrap {
                     details {
-                        summary { "Retry or drop" span.unseen { " tweet " (dead.id) } }
+                        summary { "Retry or drop" span.unseen { " " (one) " " (dead.id) } }
                         form.act method="post" action=(routes.to("/dead/retry")) {
                             input type="hidden" name="id" value=(dead.id);
                             (token_field())

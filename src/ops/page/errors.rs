@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use maud::{Markup, html};
 
-use super::layout::tweet_link;
+use super::layout::item_link;
 use super::routes::Routes;
 use super::words::{cut, error, relative};
 use crate::base::clock::Millis;
@@ -140,7 +140,7 @@ fn shown(kept: &[Noted], routes: &Routes, now: Millis) -> Markup {
                                         @match place {
                                             Place::Service(name) => (name),
                                             Place::Named(kind, name) => { (kind) " " (error(name)) }
-                                            Place::Post(id) => (tweet_link(routes, id)),
+                                            Place::Post(id) => (item_link(routes, id)),
                                         }
                                     }
                                     td { (relative(*at, now, "ago")) }

@@ -9,6 +9,7 @@ use axum::response::Response;
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 
+use super::accounts;
 use super::layout::{Document, problem};
 use super::media::is_media;
 use super::pages::{Front, Page, Part, now};
@@ -131,8 +132,13 @@ impl Page {
             if is_media(self.whole.queue.namespace()) {
                 add("media", self.media.section(&self.archive).await);
             }
-            add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
+            match self.routes.holds_accounts() {
+                true => add("accounts", accounts::section(snapshot)),
+                false => add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await),
+            }
         } else {
+            let items =
+                if self.routes.holds_accounts() { ("accounts", "Accounts") } else { ("tweets", "Youngest tweets") };
             for (id, name) in [
                 ("freshness", "Freshness"),
                 ("quota", "Quota"),
@@ -141,7 +147,7 @@ impl Page {
                 ("flow", "Flow"),
                 ("workers", "Workers"),
                 ("dead", "Dead"),
-                ("tweets", "Youngest tweets"),
+                items,
             ] {
                 let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
                 parts.push((id.into(), empty.into_string()));

@@ -18,6 +18,7 @@ use subtle::ConstantTimeEq;
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
+use super::words::capital;
 use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
@@ -134,7 +135,7 @@ impl Page {
         html! {
             details.panel #hands {
                 summary { "Pause, or go on" }
-                p.note { "While it is paused, calls to the network stop; new posts are still accepted." }
+                p.note { "While it is paused, calls to the network stop; new ones are still accepted." }
                 form.act method="post" action=(self.routes.to("/pause")) {
                     input name="reason" required maxlength=(REASON) placeholder="The reason" aria-label="Reason";
                     (token_field())
@@ -181,7 +182,7 @@ impl Page {
             Act::Refresh => {
                 let (id, _) = self.to_post(&ask.id, ToPost::Refresh).await?;
                 tracing::info!(%id, "post made due on the page");
-                Ok(self.routes.to_tweet(id.as_str()))
+                Ok(self.routes.to_item(id.as_str()))
             }
         }
     }
@@ -212,7 +213,9 @@ impl Page {
         };
         let done = self.archive.ask(ask).await.map_err(|why| not_known(&why))?;
         match refused {
-            Some(why) => Err((StatusCode::CONFLICT, format!("Tweet {id}: {}.", one_line(&why)))),
+            Some(why) => {
+                Err((StatusCode::CONFLICT, format!("{} {id}: {}.", capital(self.words().one), one_line(&why))))
+            }
             None => Ok((id, done)),
         }
     }

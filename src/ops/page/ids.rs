@@ -1,18 +1,18 @@
-//! A post's id, as somebody types it, or as an address of ours holds it.
+//! The id of a post, or of an account, as somebody types it, or as an address of ours holds it.
 
 use std::fmt;
 
 use crate::engine::queue::check_id;
 use crate::model::post::TweetId;
 
-/// A post's id, as the queue and the store have it.
+/// The id of an item, as the queue and the store have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PostId(String);
 
 impl PostId {
-    /// Digits, or an AT URI (`at://…`) as Bluesky has them. The error is a clause.
+    /// Digits, or an AT URI (`at://…`) or a DID (`did:…`) as Bluesky has them. The error is a clause.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.starts_with("at://") {
+        if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
             return check_id(text).map(|()| Self(text.to_owned())).map_err(str::to_owned);
         }
         TweetId::parse(text).map(|id| Self(id.to_string())).map_err(|why| why.to_string())
@@ -21,7 +21,7 @@ impl PostId {
     /// The id in what somebody typed: itself, or the address of a post on Twitter or Mastodon.
     pub(super) fn typed(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if text.starts_with("at://") {
+        if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
             return Self::parse(text);
         }
         let mut parts = text.split(['/', '?', '#']);
@@ -61,6 +61,10 @@ mod tests {
         }
         let uri = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3l6oveex3ii2l";
         assert_eq!(PostId::typed(&format!(" {uri} ")).unwrap().as_str(), uri);
+        assert_eq!(
+            PostId::parse("did:plc:ewvi7nxzyoun6zhxrhs64oiz").unwrap().as_str(),
+            "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+        );
         for text in ["", "abc", "https://twitter.com/TwitterDev", "https://x.com/a/status/", "at://a b", "-1"] {
             assert!(PostId::typed(text).is_err(), "{text}");
         }

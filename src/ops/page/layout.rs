@@ -14,7 +14,7 @@ use crate::base::clock::Millis;
 use crate::base::humanize::one_line;
 use crate::ops::page::routes::Routes;
 
-/// Where a post is searched for in all namespaces.
+/// Where an item is searched for in all namespaces.
 pub(super) const FIND: &str = "/find";
 
 /// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
@@ -81,9 +81,9 @@ impl Document<'_> {
                         a.brand href="/" { (logo()) "Twitter Updater" }
                         @if routes.namespace.is_some() {
                             (pages(routes, here))
-                            (search(&routes.to("/tweet"), &asked))
+                            (search(&routes.to_items(), if routes.holds_accounts() { ACCOUNTS } else { POSTS }, &asked))
                         } @else {
-                            (search(FIND, &asked))
+                            (search(FIND, if routes.show_accounts() { ALL } else { POSTS }, &asked))
                         }
                         span #live role="status" hidden[events.is_none()] { "as it was when it was loaded" }
                         @if !routes.all.is_empty() { (namespaces(routes, here)) }
@@ -115,12 +115,19 @@ fn pages(routes: &Routes, here: &str) -> Markup {
     }
 }
 
-/// The search for a post: a form that leads to its page.
-fn search(action: &str, asked: &str) -> Markup {
+/// What can be searched for, as a label: posts,
+const POSTS: &str = "Tweet’s id or address";
+/// accounts,
+const ACCOUNTS: &str = "Account’s id or handle";
+/// or both.
+const ALL: &str = "Id, address or @handle";
+
+/// The search for an item: a form that leads to its page.
+fn search(action: &str, label: &str, asked: &str) -> Markup {
     html! {
         form role="search" action=(action) method="get" {
-            label.unseen for="search" { "Tweet's id or address" }
-            input #search type="search" name="id" value=(asked) placeholder="Tweet’s id or address"
+            label.unseen for="search" { (label) }
+            input #search type="search" name="id" value=(asked) placeholder=(label)
                 autocomplete="off" spellcheck="false" required;
             button type="submit" { "Find" }
         }
@@ -151,11 +158,11 @@ pub(super) fn problem(text: &str) -> Markup {
     html! { p.problem #problem role="alert" { (text) } }
 }
 
-/// An id that leads to its page, where it can be a tweet's.
-pub(super) fn tweet_link(routes: &Routes, id: &str) -> Markup {
+/// An id that leads to its page, where it can be an item's.
+pub(super) fn item_link(routes: &Routes, id: &str) -> Markup {
     html! {
         @match PostId::parse(id) {
-            Ok(id) => a href=(routes.to_tweet(id.as_str())) { (id.as_str()) },
+            Ok(id) => a href=(routes.to_item(id.as_str())) { (id.as_str()) },
             Err(_) => (one_line(id)),
         }
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET /` | the whole queue, its quota, its workers; lateness and flow of `?range=1h`, `24h`, `7d` or `30d` |
 //! | `GET /tweet?id=` | a tweet, by its id or its address on the web |
+//! | `GET /account?id=` | an account, by its id, its handle or one that it had; where the items are accounts, as is `/tweet` |
 //! | `GET /dead?reason=` | the dead, a page after the other; those whose reason holds these words |
 //! | `POST /dead/retry`, `/dead/drop` | does it to one; form fields `id` and `token` |
 //! | `POST /dead/retry-all`, `/dead/drop-all` | to all, or to those of a reason; fields `words`, `sure` and `token` |
@@ -13,12 +14,14 @@
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
 //! Where there are several namespaces, each has these below `/n/<namespace>`, all but what the pages load, which is one
-//! for all; `GET /` and `GET /events` are an overview of them, and `GET /find?id=` leads to a tweet in any of them.
+//! for all; `GET /` and `GET /events` are an overview of them, and `GET /find?id=` leads to a tweet or an account in
+//! any of them.
 //!
 //! HTML is made here and nowhere else: the script puts what `/events` sends into place and knows no figures.
 //! Without it the page shows everything once.
 
 mod account;
+mod accounts;
 mod assets;
 mod chart;
 mod dead;

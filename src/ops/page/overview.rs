@@ -13,6 +13,7 @@ use maud::{Markup, PreEscaped, html};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::MissedTickBehavior;
 
+use super::accounts;
 use super::events::{self, Sent, Watcher};
 use super::ids::PostId;
 use super::layout::{Document, nothing, problem};
@@ -56,7 +57,7 @@ pub(super) async fn stream(State(site): State<Arc<Site>>) -> Response {
     events::answer(&health, &places, |place| sent(site, place).boxed())
 }
 
-/// `GET /find?id=`, of several namespaces: the page of that post in the one that knows it.
+/// `GET /find?id=`, of several namespaces: the page of that item in the one that knows it, or of the account of that handle.
 pub(super) async fn find(
     State(site): State<Arc<Site>>,
     asked: Result<Query<tweet::Asked>, QueryRejection>,
@@ -69,7 +70,19 @@ pub(super) async fn find(
     };
     let id = match PostId::typed(&asked) {
         Ok(id) => id,
-        Err(why) => return answer(StatusCode::BAD_REQUEST, "Not a tweet", no_post(&why)),
+        Err(why) => {
+            let called = join_all(site.pages.iter().map(|page| page.called(&asked))).await;
+            // One that cannot be searched now says so on its own page.
+            let addresses: Vec<String> = called.into_iter().filter_map(Result::ok).flatten().collect();
+            return match &addresses[..] {
+                [] => answer(StatusCode::BAD_REQUEST, "Not a tweet", no_post(&why)),
+                [only] => Redirect::to(only).into_response(),
+                _ => {
+                    let links = html! { @for address in &addresses { p { a href=(address) { (address) } } } };
+                    answer(StatusCode::OK, &format!("Accounts called {}", one_line(&asked)), links)
+                }
+            };
+        }
     };
     let known = join_all(site.pages.iter().map(async |page| (page, page.tweet(&id).await))).await;
     let having: Vec<&Page> =
@@ -77,13 +90,13 @@ pub(super) async fn find(
     let out = known.iter().find_map(|(page, seen)| Some((page, seen.as_ref().err()?)));
     let title = format!("Tweet {id}");
     match (&having[..], out) {
-        ([only], None) => Redirect::to(&only.routes.to_tweet(id.as_str())).into_response(),
+        ([only], None) => Redirect::to(&only.routes.to_item(id.as_str())).into_response(),
         ([], None) => answer(StatusCode::NOT_FOUND, &title, nothing("No namespace knows it: it was never put in.")),
         (having, out) => {
             let status = if having.is_empty() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
             let names = html! {
                 @for page in having {
-                    p { a href=(page.routes.to_tweet(id.as_str())) { "In " (page.whole.queue.namespace()) } }
+                    p { a href=(page.routes.to_item(id.as_str())) { "In " (page.whole.queue.namespace()) } }
                 }
                 @if let Some((page, why)) = out {
                     (problem(&format!("{} cannot be searched now: {}", page.whole.queue.namespace(), error(why))))
@@ -185,6 +198,7 @@ fn facts(snapshot: &Snapshot) -> Markup {
     html! {
         dl.facts {
             div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
+            @if let Some(known) = &snapshot.status.known_accounts { (accounts::facts(known)) }
             div { dt { "Late" } dd { @match all.late { Some(late) => (grouped(late)), None => "–" } } }
             div { dt { "Oldest due" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }
             div {

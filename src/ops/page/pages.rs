@@ -20,6 +20,7 @@ use crate::base::reload::Reloadable;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
 use crate::ops::{Archive, Reader, Seen, Terms, WholeQueue};
+use crate::pipelines::kind::Words;
 
 /// A part of a page, by its id.
 pub(super) type Part = Cow<'static, str>;
@@ -103,6 +104,13 @@ impl Page {
             errors: Errors::default(),
             in_common,
         })
+    }
+}
+
+impl Page {
+    /// The words for its items.
+    pub(super) fn words(&self) -> Words {
+        self.whole.terms.load().words
     }
 }
 

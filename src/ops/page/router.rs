@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::dead::Whom;
 use super::layout::FIND;
 use super::pages::Page;
+use super::routes::{ACCOUNT, TWEET};
 use super::site::Site;
 use super::{assets, dead, events, front, hands, overview, tweet};
 use crate::base::clock;
@@ -63,7 +64,7 @@ impl Page {
         let to = |path: &str| self.routes.to(path);
         let pages = Router::new()
             .route(&to("/"), get(front::show))
-            .route(&to("/tweet"), get(tweet::show))
+            .route(&to(TWEET), get(tweet::show))
             .route(&to("/dead"), get(dead::show))
             .route(&to("/dead/retry"), dead::post(Act::Retry, Whom::One))
             .route(&to("/dead/drop"), dead::post(Act::Drop, Whom::One))
@@ -75,6 +76,10 @@ impl Page {
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());
+        let pages = match self.routes.holds_accounts() {
+            true => pages.merge(Router::new().route(&to(ACCOUNT), get(tweet::show)).with_state(self.clone())),
+            false => pages,
+        };
         // Without the last slash, as people type it.
         let (typed, meant) = (to(""), to("/"));
         if typed.is_empty() { pages } else { pages.route(&typed, get(async move || Redirect::permanent(&meant))) }

@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::pipelines::profiles::holds_accounts;
+
+/// The path of an item's page,
+pub(super) const TWEET: &str = "/tweet";
+/// and where the items are accounts.
+pub(super) const ACCOUNT: &str = "/account";
+
 /// What the addresses of a page begin with, and what there is beside it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Routes {
@@ -41,15 +48,30 @@ impl Routes {
         format!("{}{path}", self.root)
     }
 
-    /// The same of a tweet.
-    pub(super) fn to_tweet(&self, id: &str) -> String {
-        self.to(&format!("/tweet?id={}", escaped(id)))
+    /// Returns true if the items of these pages are accounts.
+    pub(super) fn holds_accounts(&self) -> bool {
+        self.namespace.as_deref().is_some_and(holds_accounts)
+    }
+
+    /// Returns true if any of the namespaces holds accounts.
+    pub(super) fn show_accounts(&self) -> bool {
+        self.all.iter().any(|(name, _)| holds_accounts(name))
+    }
+
+    /// The path of an item's page, without its id.
+    pub(super) fn to_items(&self) -> String {
+        self.to(path_of_items(self.namespace.as_deref()))
+    }
+
+    /// The page of an item, by its id.
+    pub(super) fn to_item(&self, id: &str) -> String {
+        format!("{}?id={}", self.to_items(), escaped(id))
     }
 
     /// The page of an item of another namespace; `None` where that is not shown here.
-    pub(super) fn to_item(&self, namespace: &str, id: &str) -> Option<String> {
+    pub(super) fn to_item_of(&self, namespace: &str, id: &str) -> Option<String> {
         let (_, root) = self.all.iter().find(|(name, _)| name == namespace)?;
-        Some(format!("{root}/tweet?id={}", escaped(id)))
+        Some(format!("{root}{}?id={}", path_of_items(Some(namespace)), escaped(id)))
     }
 
     /// That section of the front page, with so much of the past.
@@ -90,6 +112,11 @@ impl Routes {
     }
 }
 
+/// The path of the pages of a namespace's items.
+fn path_of_items(namespace: Option<&str>) -> &'static str {
+    if namespace.is_some_and(holds_accounts) { ACCOUNT } else { TWEET }
+}
+
 /// A name as a segment of a path, or as a value of a query: bytes that may not stand in both are written in hexadecimal
 /// digits (RFC 3986, 3.3 and 3.4).
 fn escaped(name: &str) -> String {
@@ -104,16 +131,21 @@ mod tests {
     #[test]
     fn one_namespace_is_at_the_root_and_several_are_below_it() {
         let only = &Routes::of(&["tweet:update".to_owned()])[0];
-        assert_eq!([only.to("/"), only.to_tweet("20"), only.to_status()], ["/", "/tweet?id=20", "/status"]);
+        assert_eq!([only.to("/"), only.to_item("20"), only.to_status()], ["/", "/tweet?id=20", "/status"]);
         assert_eq!(only.title("Overview"), "Overview");
         let several = Routes::of(&["x:update".to_owned(), "mastodon:update:a b/é".to_owned()]);
         assert_eq!(several[0].to("/dead"), "/n/x:update/dead");
         assert_eq!(several[1].to("/"), "/n/mastodon:update:a%20b%2F%C3%A9/");
-        assert_eq!(several[1].to_tweet("at://did"), "/n/mastodon:update:a%20b%2F%C3%A9/tweet?id=at:%2F%2Fdid");
+        assert_eq!(several[1].to_item("at://did"), "/n/mastodon:update:a%20b%2F%C3%A9/tweet?id=at:%2F%2Fdid");
         assert_eq!(several[0].to_status(), "/status?namespace=x:update");
         assert_eq!(several[0].title("Overview"), "Overview · x:update");
         let common = several[0].in_common();
         assert_eq!((common.to("/"), common.to_status()), ("/".to_owned(), "/status".to_owned()));
         assert_eq!(common.all.len(), 2);
+        let accounts = Routes::of(&["x:update".to_owned(), "profiles:x".to_owned()]);
+        assert_eq!(accounts[1].to_item("12"), "/n/profiles:x/account?id=12");
+        assert_eq!(accounts[1].to_item_of("x:update", "20").as_deref(), Some("/n/x:update/tweet?id=20"));
+        assert_eq!(accounts[0].to_item_of("profiles:x", "12").as_deref(), Some("/n/profiles:x/account?id=12"));
+        assert_eq!((accounts[0].holds_accounts(), accounts[1].holds_accounts()), (false, true));
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::layout::tweet_link;
-use super::words::{bar, count, date, percent, relative, time};
+use super::layout::item_link;
+use super::words::{bar, capital, count, date, percent, relative, time};
 use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::queue::{Buried, WorkerStats};
 use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::money;
 use crate::ops::snapshot::{Freshness, Snapshot};
+use crate::pipelines::kind::Words;
 use crate::pipelines::refresh::wave::Wave;
 use crate::quota::{CredentialStatus, Reads};
 
@@ -20,14 +21,15 @@ const WORKERS: usize = 100;
 /// `#freshness`
 pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
     let all = snapshot.freshness_of_all();
+    let Words { one, many, .. } = snapshot.words;
     html! {
         section.panel #freshness aria-labelledby="freshness-name" {
             h2 #freshness-name { "Freshness" }
             @match (all.ids, all.share()) {
-                (0, _) => p.lead.none { "No posts are scheduled." },
-                (ids, None) => p.lead { strong { (count(ids, "post")) } "; how fresh they are is not measured yet" },
+                (0, _) => p.lead.none { "No " (many) " are scheduled." },
+                (ids, None) => p.lead { strong { (count(ids, one)) } "; how fresh they are is not measured yet" },
                 (ids, Some(share)) => p.lead {
-                    strong { (percent(share)) } " of " strong { (count(ids, "post")) }
+                    strong { (percent(share)) } " of " strong { (count(ids, one)) }
                     " have an answer no older than their interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
                     @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
                     @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
@@ -46,7 +48,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
             @if let Some(wave) = snapshot.wave.filter(Wave::lasts) {
                 p.note #wave {
                     strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
-                    " of the latest answers about posts that were found before are misses. Until it ends, a miss takes longer to be believed, and no post ends."
+                    " of the latest answers about " (many) " that were found before are misses. Until it ends, a miss takes longer to be believed, and no " (one) " ends."
                 }
             }
             @if !snapshot.freshness.is_empty() {
@@ -56,7 +58,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                             tr {
                                 th scope="col" { "Bracket" }
                                 th.lesser scope="col" { "Every" }
-                                th.n scope="col" { "Tweets" }
+                                th.n scope="col" { (capital(many)) }
                                 th.meter scope="col" { "Up to date" }
                                 th.n scope="col" { "Late" }
                                 th.n scope="col" { "Oldest due" }
@@ -202,7 +204,7 @@ pub(super) fn workers(snapshot: &Snapshot) -> Markup {
                 p.lead.bad { "No worker heartbeat: lookups are stopped." }
             } @else {
                 p.lead {
-                    strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " tweets leased"
+                    strong { (count(workers.len() as u64, "worker")) } ", " strong { (grouped(stats.leased)) } " " (snapshot.words.many) " leased"
                     @if stats.expired > 0 { ", of " strong { (grouped(stats.expired)) } " the lease has run out: the next claim takes them over" }
                     @for (field, what) in [("version", "versions"), ("config_revision", "configurations")] {
                         @if kinds(field) > 1 { "; " strong.warn { (kinds(field)) " " (what) } " at once" }
@@ -259,24 +261,25 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
 /// `#dead`, with the latest of them.
 pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> Markup {
     let dead = snapshot.status.stats.dead;
+    let Words { one, many, .. } = snapshot.words;
     html! {
         section.panel #dead aria-labelledby="dead-name" {
             h2 #dead-name { "Dead" }
             @if dead == 0 {
-                p.lead.none { "No dead posts." }
+                p.lead.none { "No dead " (many) "." }
             } @else {
                 p.lead {
-                    strong { (count(dead, "tweet")) } " set aside for a person to look at. "
+                    strong { (count(dead, one)) } " set aside for a person to look at. "
                     a #all-dead href=(routes.to("/dead")) { "All of them" }
                 }
                 @if !latest.is_empty() {
                     div.scroll #dead-box tabindex="0" role="region" aria-label="The latest of the dead" {
                         table.stacked aria-label="The latest of the dead" {
-                            thead { tr { th scope="col" { "Tweet" } th scope="col" { "Buried" } th scope="col" { "Reason" } } }
+                            thead { tr { th scope="col" { (capital(one)) } th scope="col" { "Buried" } th scope="col" { "Reason" } } }
                             tbody {
                                 @for one in latest {
                                     tr {
-                                        th.id scope="row" { (tweet_link(routes, &one.id)) }
+                                        th.id scope="row" { (item_link(routes, &one.id)) }
                                         td data-name="Buried" { (relative(one.at, snapshot.at_ms(), "ago")) }
                                         td.wrap dir="auto" { (one_line(&one.reason)) }
                                     }

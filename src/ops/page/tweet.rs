@@ -77,10 +77,10 @@ pub(super) fn no_post(why: &str) -> Markup {
     nothing(&format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID"))
 }
 
-/// `GET /tweet?id=`
+/// `GET /tweet?id=`, and `/account?id=` where the items are accounts.
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map_or_else(|_| String::new(), |Query(asked)| asked.id);
-    if account::is_of_accounts(page.whole.queue.namespace()) {
+    if page.routes.holds_accounts() {
         return account::show(&page, asked).await;
     }
     let answer = |status: StatusCode, title: &str, events: Option<String>, content: Markup| {

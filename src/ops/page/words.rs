@@ -35,6 +35,12 @@ pub(super) fn count(number: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// A word that begins a heading: ASCII.
+pub(super) fn capital(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+    first.to_ascii_uppercase() + rest
+}
+
 /// A number as it is stored: a dash where there is none, or what no number of things can be.
 pub(super) fn stored(number: impl Into<Option<i64>>) -> String {
     number.into().and_then(|number| u64::try_from(number).ok()).map_or("–".to_owned(), grouped)
@@ -139,6 +145,7 @@ mod tests {
         }
         assert_eq!([time(-3), time(12), time(61_999)], ["0s", "12ms", "1m 1s"]);
         assert_eq!([count(1, "id"), count(2_000, "id")], ["1 id", "2,000 ids"]);
+        assert_eq!([capital("posts"), capital("é"), capital("")], ["Posts", "é", ""]);
     }
 
     #[test]

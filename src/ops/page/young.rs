@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use tokio::sync::Mutex;
 
-use super::layout::tweet_link;
+use super::layout::item_link;
 use super::routes::Routes;
 use super::words::{cut, error, relative, stored};
 use crate::base::clock::{Millis, Stopwatch};
@@ -92,7 +92,7 @@ fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Mill
 fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
     html! {
         tr {
-            th.id scope="row" { (tweet_link(routes, &tweet.id)) }
+            th.id scope="row" { (item_link(routes, &tweet.id)) }
             td.n data-name="Likes" { (stored(tweet.metrics.favorite_count)) }
             td.n data-name="Retweets" { (stored(tweet.metrics.retweet_count)) }
             td.n.lesser { (stored(tweet.lookups)) }

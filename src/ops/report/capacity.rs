@@ -20,6 +20,7 @@ use crate::engine::lane::PASSING;
 use crate::engine::queue::LaneStats;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
 use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
+use crate::pipelines::kind::Words;
 use crate::quota::CredentialStatus;
 
 /// From here on the demand is above the quota, also as it is shown.
@@ -40,6 +41,8 @@ pub struct Overload {
     pub unknown: usize,
     /// and so many have none.
     pub unmetered: usize,
+    /// False if no quota is needed: then no credential is, either.
+    pub is_metered: bool,
     /// The remedy, if the demand is above the quota.
     pub remedy: Option<Remedy>,
 }
@@ -51,8 +54,11 @@ pub struct Remedy {
     pub app_credentials: u64,
     /// or so many users',
     pub user_credentials: u64,
-    /// or intervals so many times as long.
+    /// or intervals so many times as long,
     pub intervals: f64,
+    /// which these settings say.
+    #[serde(skip)]
+    pub settings: &'static str,
 }
 
 impl Overload {
@@ -78,24 +84,21 @@ impl Overload {
         // What is looked up in a lane once does not come again.
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));
         let flows: Vec<Flow> = lasting.map(flow).collect();
-        // From a nought of its own: an empty sum is -0.
-        let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * plan::WINDOW_S;
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * plan::WINDOW_S);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
         let unmetered = usable.iter().filter(|account| account.unmetered).count();
         let unknown = usable.len() - unmetered - known.len();
         let supply = known.iter().sum::<f64>();
-        let (full, as_filled) = (updates / fill.limit.max(1) as f64, fill.requests_per_second(&flows) * plan::WINDOW_S);
-        // Requests wait for a permit when calls are scarce, and are fuller then.
         let bounded = unmetered == 0 && supply > 0.0;
-        let demand = if bounded { as_filled.min(supply).max(full) } else { as_filled };
+        let demand = fill.calls_per_window(&flows, bounded.then_some(supply));
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
         let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
             // Windows are told in whole seconds: what is over by less than can be seen is not over.
             app_credentials: plan::needed(demand / OVER - supply, APP_CALLS),
             user_credentials: plan::needed(demand / OVER - supply, USER_CALLS),
             intervals: (ratio / OVER * 100.0).ceil() / 100.0,
+            settings: Words::POSTS.intervals,
         });
         Self {
             demand_calls_per_15_min: demand,
@@ -104,8 +107,17 @@ impl Overload {
             usable: usable.len(),
             unknown,
             unmetered,
+            is_metered: fill.is_metered,
             remedy,
         }
+    }
+}
+
+impl Overload {
+    /// The same of items that go by these words.
+    #[must_use]
+    pub fn told_in(self, words: Words) -> Self {
+        Self { remedy: self.remedy.map(|remedy| Remedy { settings: words.intervals, ..remedy }), ..self }
     }
 }
 
@@ -114,22 +126,25 @@ fn updates_per_s(lane: &LaneStats) -> f64 {
     lane.delayed as f64 * updates_per_patience(&lane.lane) * 1e3 / lane.patience_ms.max(1) as f64
 }
 
-/// The posts to which half of the updates go.
+/// The items to which half of the updates go.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Busiest {
     /// The slowest lane of those that are counted.
     pub up_to: String,
-    /// Their share of the posts, 0 to 1.
+    /// Their share of all items, 0 to 1.
     pub posts: f64,
     /// Their share of the updates, 0 to 1: a half, or more where one lane has more.
     pub updates: f64,
+    /// The word for them.
+    #[serde(skip)]
+    pub many: &'static str,
 }
 
 impl Busiest {
-    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all posts:
+    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all items:
     /// none is known to be busier than the others.
     #[must_use]
-    pub fn of(lanes: &[LaneStats]) -> Option<Self> {
+    pub fn of(lanes: &[LaneStats], words: Words) -> Option<Self> {
         let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane) && lane.delayed > 0);
         let mut lanes: Vec<(&LaneStats, f64)> = lasting.map(|lane| (lane, updates_per_s(lane))).collect();
         lanes.sort_by(|(one, of_one), (other, of_other)| {
@@ -143,7 +158,8 @@ impl Busiest {
             updates_so_far += of_lane;
             if updates_so_far >= updates / 2.0 && posts_so_far < posts {
                 let posts = posts_so_far as f64 / posts as f64;
-                return Some(Self { up_to: lane.lane.clone(), posts, updates: updates_so_far / updates });
+                let (up_to, updates) = (lane.lane.clone(), updates_so_far / updates);
+                return Some(Self { up_to, posts, updates, many: words.many });
             }
         }
         None
@@ -154,7 +170,8 @@ impl fmt::Display for Busiest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| if share < 0.001 { "below 0.1".to_owned() } else { figure(share * 100.0) };
         let (updates, posts) = (percent(self.updates), percent(self.posts));
-        write!(f, "{updates} % of the updates go to {posts} % of the posts: those in the lanes up to {}", self.up_to)
+        let Self { up_to, many, .. } = self;
+        write!(f, "{updates} % of the updates go to {posts} % of the {many}: those in the lanes up to {up_to}")
     }
 }
 
@@ -162,6 +179,9 @@ impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = |calls: f64| figure(if calls < 100.0 { calls } else { calls.round() });
         let demand = calls(self.demand_calls_per_15_min);
+        if !self.is_metered {
+            return f.write_str("none is needed: this pipeline uses no quota and no credential");
+        }
         if self.usable == 0 {
             return write!(f, "no quota: no credential is usable; the demand is {demand} calls per 15 min");
         }
@@ -188,10 +208,10 @@ impl fmt::Display for Overload {
 
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app_credentials, user_credentials, intervals } = *self;
+        let Self { app_credentials, user_credentials, intervals, settings } = *self;
         write!(
             f,
-            "{} or {}, or intervals {intervals:.2} times as long (tweet_age)",
+            "{} or {}, or intervals {intervals:.2} times as long ({settings})",
             more(app_credentials, "more app-only credential"),
             more(user_credentials, "user credential"),
         )
@@ -259,11 +279,11 @@ mod tests {
         let named =
             |name: &str, delayed, minutes: i64| LaneStats { lane: name.into(), ..lane(delayed, minutes * 60_000) };
         let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named(PASSING[0], 9, 1)];
-        let busiest = Busiest::of(&lanes).unwrap();
+        let busiest = Busiest::of(&lanes, Words::POSTS).unwrap();
         assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
         // Nobody, and all alike.
         for nothing_to_tell in [vec![], vec![named("18m", 0, 3)], vec![named("18m", 7, 3), named("1h", 0, 10)]] {
-            assert_eq!(Busiest::of(&nothing_to_tell), None);
+            assert_eq!(Busiest::of(&nothing_to_tell, Words::POSTS), None);
         }
     }
 
@@ -285,6 +305,14 @@ mod tests {
         assert!(says(30_000, &[told(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
         assert!(says(30_000, &[told(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(30_000, &[parked(true)]).starts_with("no quota: no credential is usable"));
+    }
+
+    #[test]
+    fn a_pipeline_without_a_quota_misses_none() {
+        let free = Capabilities { charge: Charge::Nothing, ..CAPABILITIES };
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[], fill(free));
+        assert_eq!(overload.to_string(), "none is needed: this pipeline uses no quota and no credential");
+        assert_eq!((overload.remedy, overload.left_for_others(16)), (None, None));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Reports for people: status, credentials, capacity, the plan, the polled sources.
+//! Reports for people: status, credentials, capacity, the plans, the stored accounts, the polled sources.
 
+pub mod accounts_plan;
 pub mod capacity;
 pub mod credentials;
+pub mod known_accounts;
 pub mod plan;
 pub mod sources;
 pub mod status;

@@ -31,11 +31,9 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::figure;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 
-pub use self::fill::{Fill, Flow};
-pub use self::reads::{BadLifetime, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
+pub use self::fill::{Fill, Flow, WINDOW_S};
+pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
 
-/// The window of Twitter's rate limits, in seconds.
-pub const WINDOW_S: f64 = 900.0;
 /// Calls of `statuses/lookup` per window with a user's token (Twitter's page on rate limits, v1.1).
 pub const USER_CALLS: u32 = 900;
 /// Calls of `statuses/lookup` per window with an app-only token (same page).
@@ -71,6 +69,10 @@ pub struct CallLimits {
 pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
 /// The limits of `GET /2/tweets`.
 pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
+/// The limits of `users/lookup` of v1.1, and of `GET /2/users` (both pages on rate limits, August 2026).
+pub const ACCOUNT_CALLS: CallLimits = CallLimits { user: 900, app: 300 };
+/// The limits of a Mastodon instance: 300 calls in 5 minutes, shared with all other calls (its documentation of rate limits).
+pub const MASTODON_CALLS: CallLimits = CallLimits { user: 900, app: 900 };
 
 /// The number of credentials of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -88,7 +90,9 @@ impl CredentialCounts {
         self.calls(TWITTER_CALLS)
     }
 
-    fn calls(self, limits: CallLimits) -> f64 {
+    /// Calls per 15 minutes with all of them, of these limits.
+    #[must_use]
+    pub fn calls(self, limits: CallLimits) -> f64 {
         f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
     }
 }
@@ -114,7 +118,7 @@ pub struct BracketPlan {
 /// # use std::time::Duration;
 /// # use twitter_updater::ops::report::plan::{Fill, Plan};
 /// let ages = "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap();
-/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1 };
+/// let fill = Fill { limit: 100, buffer_ttl: Duration::from_secs(5), lookahead: 0.1, is_metered: true };
 /// let plan = Plan::new(&ages, 100_000.0, fill)?;
 /// assert_eq!((plan.updates_per_tweet, plan.lookups_per_15_min), (81, 843.75));
 /// assert_eq!((plan.user_credentials, plan.app_credentials), (1, 3)); // either suffices

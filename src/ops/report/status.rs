@@ -10,8 +10,10 @@ use crate::engine::queue::{Stats, WorkerStats};
 use crate::engine::schedule::adaptive::budget::Spending;
 use crate::ops::report::capacity::{Busiest, Overload};
 use crate::ops::report::credentials::{budget_line, parked};
+use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
+use crate::pipelines::kind::Words;
 use crate::quota::{CredentialStatus, Reads};
 
 /// Fields of a worker's report that need a line of their own; usually empty.
@@ -62,7 +64,7 @@ pub struct Status {
     pub stats: Stats,
     /// The demand of the schedule against the quota.
     pub quota: Overload,
-    /// The posts to which most updates go.
+    /// The items to which most updates go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest: Option<Busiest>,
     /// The calls of an adaptive schedule against those of the age table, since the queue began to count; `None` without any.
@@ -73,23 +75,33 @@ pub struct Status {
     /// The state of the budget of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
+    /// The stored accounts, where the pipeline's items are accounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_accounts: Option<KnownAccounts>,
 }
 
 impl Status {
-    /// Of a queue and the credentials that serve it, with requests that are filled like that.
+    /// Of a queue and the credentials that serve it, with requests that are filled like that, of items that go by these
+    /// words.
     #[must_use]
-    pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: Fill) -> Self {
-        let quota = Overload::new(&stats.lanes, &accounts, fill);
-        let busiest = Busiest::of(&stats.lanes);
+    pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: Fill, words: Words) -> Self {
+        let quota = Overload::new(&stats.lanes, &accounts, fill).told_in(words);
+        let busiest = Busiest::of(&stats.lanes, words);
         let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { answer: None, stats, quota, busiest, calls_to_table, parked, budget: None }
+        Self { answer: None, stats, quota, busiest, calls_to_table, parked, budget: None, known_accounts: None }
     }
 
     /// The same with how the budget of reads is spent.
     #[must_use]
     pub fn with_reads(self, budget: Option<Reads>) -> Self {
         Self { budget, ..self }
+    }
+
+    /// The same with the stored accounts.
+    #[must_use]
+    pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
+        Self { known_accounts, ..self }
     }
 }
 
@@ -202,7 +214,7 @@ pub fn table(status: &Status) -> String {
 }
 
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
-    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget } = status;
+    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts } = status;
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
@@ -240,6 +252,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
+    if let Some(accounts) = known_accounts {
+        writeln!(out, "\naccounts\n{accounts}")?;
+    }
     writeln!(out, "\nquota\n{quota}")?;
     if let Some(reads) = budget {
         writeln!(out, "\nbudget of reads\n{}", budget_line(reads))?;
@@ -279,7 +294,7 @@ mod tests {
     fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
         let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
-        let read = read.map(|()| Status::new(stats, Vec::new(), fill)).map_err(str::to_owned);
+        let read = read.map(|()| Status::new(stats, Vec::new(), fill, Words::POSTS)).map_err(str::to_owned);
         (namespace.to_owned(), read)
     }
 

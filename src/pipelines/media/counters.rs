@@ -21,6 +21,8 @@ counters! {
         media_attempts_failed,
         /// Media that failed for too long and are given up.
         media_failed,
+        /// Attempts without room: the folder is full, or cannot be written.
+        media_no_room,
         /// Media whose files were removed, since no stored post shows them any more.
         media_removed,
     }

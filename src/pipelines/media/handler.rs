@@ -89,7 +89,9 @@ impl FreeHandler for MediaHandler {
         }));
         let fetched = fetched.await;
         failpoint::point("after_answer");
-        let (mut results, at) = (Results::default(), batch.now.now());
+        // Inside the lease, so that whoever has them after it dates its answers later.
+        let at = batch.now.now().min(batch.fence.deadline - 1);
+        let mut results = Results::default();
         for ((job, medium), fetched) in batch.jobs.iter().zip(known).zip(fetched) {
             self.judge(&mut results, job, medium, fetched, at);
         }
@@ -141,7 +143,7 @@ impl MediaHandler {
         let counters = &self.counters;
         match fetched {
             // It was done before, by who could not settle it.
-            None => results.end(job, at, medium.reason.as_deref()),
+            None => results.end(job, at, None),
             Some(Fetched::Stored(stored)) => {
                 self.count(&stored);
                 results.tried.push(stored_as(&medium, stored, at));
@@ -159,6 +161,7 @@ impl MediaHandler {
             Some(Fetched::Partly) => results.retry_in(job, CONTINUE_MS),
             Some(Fetched::Later(rest)) => results.retry_in(job, millis(rest).max(1)),
             Some(Fetched::Disk(why)) => {
+                counters.media_no_room.add(1);
                 results.disk = Some(why);
                 results.handled.release.push(job.clone());
             }
@@ -218,7 +221,9 @@ impl Results {
     fn give_up(&mut self, job: &Job, medium: &StoredMedium, at: Millis, state: MediaState, why: &str) {
         let tried = tried(medium, at, state);
         self.tried.push(MediumTried { reason: Some(why.to_owned()), ..tried });
-        self.end(job, at, Some(why));
+        // Its row has the reason. A life that ends with an unreadable answer has no date, and an older save that arrives
+        // late would undo the end.
+        self.end(job, at, None);
     }
 
     /// Not tried to its end, which is no fault of it.

@@ -34,7 +34,7 @@ use self::handler::{MediaHandler, Retrying};
 use self::hosts::{Hosts, Politeness};
 use self::removal::Removal;
 use self::schedule::FreshFirst;
-use super::kind::{Opened, Opening, PipelineKind, Work};
+use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use crate::base::clock::Millis;
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::engine::schedule::{Schedule, Schedules};
@@ -47,7 +47,7 @@ use crate::store::export::{self, Table};
 /// The word for the kind.
 pub const MEDIA: &str = "media";
 /// Files of a batch, which are fetched at the same time.
-const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::PerCall, endpoint: MEDIA };
+const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::Nothing, endpoint: MEDIA };
 
 /// The pipelines of media: one for each provider that the settings name, where `media.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,8 +64,8 @@ impl PipelineKind for Media {
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, MEDIA)).collect())
     }
 
-    fn is_metered(&self) -> bool {
-        false
+    fn words(&self) -> Words {
+        Words::MEDIA
     }
 
     fn capabilities(&self, _: &PipelineId) -> Capabilities {

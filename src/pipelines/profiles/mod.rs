@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use self::arrivals::Arrivals;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
-use super::kind::{Opened, Opening, PipelineKind};
+use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
 use crate::base::clock::{self, Millis};
 use crate::config::{AccountSettings, BadConfig, OnDeleted, Settings};
 use crate::engine::lane::Lane;
@@ -28,7 +28,8 @@ use crate::engine::queue::Job;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
 use crate::model::activity::Activity;
-use crate::model::pipeline_id::PipelineId;
+use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
@@ -54,6 +55,10 @@ impl PipelineKind for Profiles {
         }
         settings.accounts.roles()?;
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, PROFILES)).collect())
+    }
+
+    fn words(&self) -> Words {
+        Words::ACCOUNTS
     }
 
     fn capabilities(&self, of: &PipelineId) -> Capabilities {
@@ -105,6 +110,18 @@ impl PipelineKind for Profiles {
         let schedule = schedule_of(&opening.settings);
         Ok(opening.refresher(lookup, ProfileJudge { schedule }))
     }
+}
+
+/// The pipeline of a provider's accounts.
+#[must_use]
+pub fn profiles_of(provider: &Provider) -> Registered {
+    Registered { id: PipelineId::items(provider, PROFILES), kind: Arc::new(Profiles) }
+}
+
+/// Returns true if a namespace holds accounts.
+#[must_use]
+pub fn holds_accounts(namespace: &str) -> bool {
+    PipelineId::read(namespace).is_some_and(|of| of.kind == Kind::Items(PROFILES.to_owned()))
 }
 
 fn schedule_of(settings: &Settings) -> BySilence {

@@ -6,9 +6,11 @@ use super::{PostgresStore, bind_rows, save_statement};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
 use crate::store::rows::{self, clean, number};
-use crate::store::{Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount};
+use crate::store::{
+    AccountTotal, Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount,
+};
 
 /// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$34` are their values. Of an
 /// answer that an earlier save stored nothing is left to do, since that was one statement, too.
@@ -50,9 +52,7 @@ const SIGNS: &str = concat!(
 
 const ACCOUNT: &str = account!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
 
-const STATES: &str = "SELECT COALESCE(account.state, 'unknown') AS state, count(*) FROM tweet \
-     LEFT JOIN account ON account.namespace = tweet.namespace AND account.id = tweet.id \
-     WHERE tweet.namespace = $1 GROUP BY 1 ORDER BY 1";
+const STATES: &str = account_states!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
 
 #[async_trait]
 impl Accounts for PostgresStore {
@@ -111,7 +111,7 @@ impl Accounts for PostgresStore {
         self.rows(|| sqlx::query(accounts::COUNTS).bind(namespace.to_owned()).bind(clean(id).into_owned())).await
     }
 
-    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>> {
+    async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>> {
         self.rows(|| sqlx::query(STATES).bind(namespace.to_owned())).await
     }
 }

@@ -7,9 +7,11 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
 use crate::store::rows::clean;
-use crate::store::{Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount};
+use crate::store::{
+    AccountTotal, Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount,
+};
 
 /// The answers that the save before accepted: their rows in `tweet` are of that time.
 const SAVE: &str = concat!(
@@ -51,8 +53,7 @@ const SIGNS: &str = concat!(
 
 const ACCOUNT: &str = account!("account_row AS account ON account.tweet = tweet.key");
 
-const STATES: &str = "SELECT COALESCE(account.state, 'unknown') AS state, count(*) FROM tweet \
-     LEFT JOIN account_row AS account ON account.tweet = tweet.key WHERE namespace = ?1 GROUP BY 1 ORDER BY 1";
+const STATES: &str = account_states!("account_row AS account ON account.tweet = tweet.key");
 
 /// Stores what the rows of `tweet` say already, in the same transaction.
 async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation<Account>]) -> Result<()> {
@@ -122,7 +123,7 @@ impl Accounts for SqliteStore {
         Ok(sqlx::query_as(accounts::COUNTS).bind(namespace).bind(clean(id)).fetch_all(self.readers()).await?)
     }
 
-    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>> {
+    async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>> {
         Ok(sqlx::query_as(STATES).bind(namespace).fetch_all(self.readers()).await?)
     }
 }

@@ -14,6 +14,7 @@ use twitter_updater::engine::worker::{ClaimSettings, Handling, Worker};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::ops::report::plan::Fill;
 use twitter_updater::ops::report::status::{Status, table};
+use twitter_updater::pipelines::kind::Words;
 use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
 use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::lookup::Lookup;
@@ -163,7 +164,7 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     let accounts = world.credentials.statuses(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
     let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
-    let status = table(&Status::new(stats, accounts, fill).with_reads(Some(reads)));
+    let status = table(&Status::new(stats, accounts, fill, Words::POSTS).with_reads(Some(reads)));
     assert!(status.contains("SPENT, nothing is read until the reset: 1,000 of 1,000 posts read since"), "{status}");
     // No call goes out while it is spent: a worker asks the ledger, and that is all.
     let calls = world.api.counters().requests;

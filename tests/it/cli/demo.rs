@@ -98,3 +98,34 @@ fn whoever_parses_its_json_reads_nothing_else() {
     let said = text(&output.stderr);
     assert!(said.starts_with("twitter-updater: the page is at http://127.0.0.1:"), "{said}");
 }
+
+#[test]
+fn with_accounts_it_shows_what_changed_of_them_and_the_script_has_it() {
+    let short = variables(&[("tweet_age", "20s: 300ms, 30m: 1s")]);
+    for provider in ["twitter", "bluesky"] {
+        let arguments = [
+            &["--provider", provider, "demo", "--accounts", "--for", "12s", "--tweets", "300", "--ops", "off"],
+            &["--json"][..],
+        ];
+        let output = run(&arguments.concat(), &short);
+        assert_eq!(output.status.code(), Some(0), "{provider}: {}", text(&output.stderr));
+        let summary: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+        let of =
+            |name: &str| summary["accounts"][name].as_u64().unwrap_or_else(|| panic!("{provider}, {name}: {summary}"));
+        assert!(of("known") >= 100 && of("lost") == 0, "{provider}: {summary}");
+        let states = summary["accounts"]["states"].as_object().unwrap();
+        assert_eq!(states.values().map(|accounts| accounts.as_u64().unwrap()).sum::<u64>(), of("known"), "{summary}");
+        assert!(states["live"].as_u64().unwrap() * 2 > of("known"), "{summary}");
+        // Most of what happens is seen: a look every three seconds, a change every fifteen.
+        assert!(of("changes") >= 30 && of("changes") * 2 >= of("scripted"), "{provider}: {summary}");
+        assert_eq!(of("not_in_script"), 0, "{provider}: {summary}");
+        let example = &summary["accounts"]["example"];
+        let history = example["history"].as_array().unwrap();
+        assert!(!history.is_empty() && history.iter().all(|step| step["old"] != step["new"]), "{example}");
+    }
+    let output = run(&["demo", "--accounts", "--for", "8s", "--tweets", "200", "--ops", "off"], &short);
+    let printed = text(&output.stdout);
+    for says in ["\naccounts  ", "\nchanges found  ", "and what changed of it:\n", " after it happened)"] {
+        assert!(printed.contains(says), "{says:?}: {printed}");
+    }
+}

@@ -1,6 +1,8 @@
 //! The network between two updaters and their services cuts, half-closes, delays and trickles, at random:
 //! replies of claims, settles, permits, saves and lookups are lost, or their requests. Nothing else is.
 
+mod media;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -393,7 +393,7 @@ async fn the_dead_are_listed_page_by_page() {
     all.sort();
     seen.sort();
     assert_eq!(seen, all, "{pages} pages");
-    assert!(ops.get("/").await.1.contains("123 tweets"));
+    assert!(ops.get("/").await.1.contains("123 posts"));
     assert_eq!(ops.stopped().await, Some(0));
 }
 

@@ -1,5 +1,7 @@
 //! The hook: what it takes, what it answers, and that it answers for nothing it has not done.
 
+mod accounts;
+
 use axum::Router;
 use reqwest::{Client, RequestBuilder, Response};
 use secrecy::SecretString;
@@ -8,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use twitter_updater::engine::health::Health;
-use twitter_updater::ingest::{Hook, OPENAPI};
+use twitter_updater::ingest::{AccountDoor, Hook, OPENAPI};
 use twitter_updater::ops::{self, Server};
 
 use super::*;
@@ -30,14 +32,15 @@ impl Served {
     }
 
     async fn with(world: World, token: Option<&str>, max_body_bytes: usize) -> Self {
+        Self::around(world, token, max_body_bytes, Vec::new()).await
+    }
+
+    async fn around(world: World, token: Option<&str>, max_body_bytes: usize, doors: Vec<AccountDoor>) -> Self {
         let health = Arc::new(Health::default());
         let token = token.map(SecretString::from);
-        let hook = Arc::new(Hook::new(
-            vec![("twitter".to_owned(), world.starter.clone())],
-            token,
-            max_body_bytes,
-            health.clone(),
-        ));
+        let starters = vec![("twitter".to_owned(), world.starter.clone())];
+        let hook = Hook::new(starters, token, max_body_bytes, health.clone()).with_accounts(doors);
+        let hook = Arc::new(hook);
         let mut registry = ops::registry();
         hook.register(&mut registry);
         let router: Router = hook.router().merge(ops::router(&health, registry));
@@ -73,11 +76,11 @@ impl Served {
     }
 }
 
-/// An answer of `POST /tweets` is one that `openapi.json` describes.
+/// An answer is one that `openapi.json` describes.
 async fn described(response: Response) -> (u16, Value) {
     let status = response.status().as_u16();
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
-    let described = &document["paths"]["/tweets"]["post"]["responses"][status.to_string()];
+    let described = &document["paths"][response.url().path()]["post"]["responses"][status.to_string()];
     assert!(described.is_object(), "{status} is not described");
     for (name, _) in described["headers"].as_object().into_iter().flatten() {
         assert!(response.headers().contains_key(name), "{status} has no {name}");
@@ -357,5 +360,5 @@ fn the_document_names_the_routes_there_are() {
         documented.extend(methods.as_object().unwrap().keys().map(|method| (path.clone(), method.clone())));
     }
     assert_eq!(documented, routes);
-    assert_eq!(routes.len(), 5);
+    assert_eq!(routes.len(), 6);
 }

@@ -113,12 +113,12 @@ async fn media_of_posts_are_fetched_once_and_shown() {
         (stats.delayed, stats.leased, stats.dead) == (0, 0, 0)
     })
     .await;
-    shown(&updater, &settings, &world.store).await;
+    shown(&updater, &settings, &world.store, &folder.path().join("ops.log")).await;
     assert_eq!(updater.stopped().await, Some(0));
 }
 
 /// Metrics, export, and the state of the whole.
-async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
+async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>, log: &Path) {
     let metrics = updater.get("/metrics").await.1;
     let of = |name: &str| value(&metrics, &format!("twitter_updater_{name}_total{{namespace=\"{NS}\"}}"));
     assert_eq!(
@@ -131,7 +131,7 @@ async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
         include_str!("../../../docs/metrics.md").split_once("## Media\n").unwrap().1.split_once("\n## ").unwrap().0;
     let shown = metrics.lines().filter_map(|line| line.strip_prefix("# HELP twitter_updater_media_"));
     let shown: Vec<&str> = shown.filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!((shown.len(), documented.matches("| `media_").count()), (9, 9), "{shown:?}");
+    assert_eq!((shown.len(), documented.matches("| `media_").count()), (10, 10), "{shown:?}");
     assert!(shown.iter().all(|name| documented.contains(&format!("`media_{name}_total`"))), "{shown:?}");
     let exported = run(&["export", "media", "--pipeline", NS, "--format", "ndjson"], settings);
     let rows: Vec<Value> = text(&exported.stdout).lines().map(|row| serde_json::from_str(row).unwrap()).collect();
@@ -146,6 +146,14 @@ async fn shown(updater: &Role, settings: &Variables, store: &Arc<dyn Store>) {
         all.iter().any(|one| one["namespace"] == NS) && all.iter().any(|one| one["namespace"] == NAMESPACE),
         "{status}"
     );
+    // Of a pipeline that needs no quota nobody is told that it has none.
+    let people = text(&run(&["status"], settings).stdout);
+    let (_, quota) = people.split_once(&format!("{NS}\n")).unwrap().1.split_once("\nquota\n").unwrap();
+    assert!(quota.starts_with("none is needed"), "{people}");
+    let ops = Role::start("ops", settings, log).await;
+    let page = ops.get(&format!("/n/{NS}/")).await.1;
+    assert!(page.contains("none is needed: this pipeline uses no quota"), "{page}");
+    assert_eq!(ops.stopped().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,6 +175,9 @@ async fn a_full_folder_is_told_and_fetching_goes_on_by_itself() {
     .await;
     let used = world.store.media_bytes().await.unwrap();
     assert!(used <= 700_000, "{used}");
+    let metrics = updater.get("/metrics").await.1;
+    let no_room = value(&metrics, &format!("twitter_updater_media_no_room_total{{namespace=\"{NS}\"}}"));
+    assert!(no_room > Some(0.0), "{metrics}");
     assert_eq!(updater.stopped().await, Some(0));
     // More room: what waited is fetched.
     settings.extend(variables(&[("media.max_disk_bytes", "0")]));

@@ -134,14 +134,14 @@ async fn many_of_a_reason_are_retried_or_dropped_at_once() {
     browser.focus("#many summary").await;
     browser.press(&[ENTER, TAB, ' ', TAB]).await;
     browser.press(&TOKEN.chars().chain([TAB, TAB, ENTER]).collect::<Vec<_>>()).await;
-    browser.until_text("#told", "says how many", |text| text == "3 tweets dropped.").await;
+    browser.until_text("#told", "says how many", |text| text == "3 posts dropped.").await;
     assert_eq!(dead(&stage).await, 60);
     browser.open(&stage.url("/dead?reason=%3Ccannot%3E")).await;
     assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (50, 1));
     browser.click("#many summary").await;
     browser.click("#many input[name=sure]").await;
     browser.click("#many button:not([formaction])").await;
-    browser.until_text("#told", "says how many", |text| text == "60 tweets due now.").await;
+    browser.until_text("#told", "says how many", |text| text == "60 posts due now.").await;
     assert_eq!(dead(&stage).await, 0);
     let log = std::fs::read_to_string(stage.log("ops.log")).unwrap();
     assert_eq!(log.matches("somebody looked after many dead on the page").count(), 2, "{log}");

@@ -14,6 +14,7 @@ use twitter_updater::ingest::Lanes;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
 use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
+use twitter_updater::pipelines::kind::Words;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::RedisLedger;
@@ -114,6 +115,7 @@ impl Two {
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
         let terms = Terms {
+            words: Words::POSTS,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,

@@ -17,9 +17,9 @@ use twitter_updater::quota::{
     Ask, Budget, ChargedReads, Counted, Credential, CredentialStatus, Grant, Ledger, LedgerError, Period, Used,
 };
 use twitter_updater::store::{
-    self, Accounts, Bearer, Budgets, Change, CountsAt, DetailsOf, Exhumed, Expired, Learnt, Lifecycle, Listed, Listing,
-    MetricsAt, NewTweet, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts, Store,
-    StoreError, StoredAccount, StoredTweet,
+    self, AccountTotal, Accounts, Bearer, Budgets, Change, CountsAt, DetailsOf, Exhumed, Expired, Learnt, Lifecycle,
+    Listed, Listing, MetricsAt, NewTweet, Observation, Posts, Recorded, Saved, Sighting, Signs, Standing, StateCounts,
+    Store, StoreError, StoredAccount, StoredTweet,
 };
 
 use super::network::{Lost, Service, Way};
@@ -526,7 +526,7 @@ impl Accounts for LinkedStore {
         self.store.account_counts(namespace, id).await
     }
 
-    async fn account_states(&self, namespace: &str) -> Result<Vec<(String, i64)>, StoreError> {
+    async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>, StoreError> {
         self.store.account_states(namespace).await
     }
 }

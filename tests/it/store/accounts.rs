@@ -6,7 +6,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Accounts, Bearer, CountsAt, Expired, Lifecycle, Observation, Saved, Seen, Sighting, Store, StoredAccount,
+    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, Observation, Saved, Seen, Sighting, Store,
+    StoredAccount,
 };
 
 use super::{T, new_tweet, way};
@@ -132,7 +133,12 @@ async fn a_found_account_is_stored_whole(store: &dyn Store) {
     store.record(NS, T, &way(), &[new_tweet("14", T, Some(T))]).await.unwrap();
     assert_eq!(stored(store, "14").await.state, "unknown", "no answer yet");
     let states = store.account_states(NS).await.unwrap();
-    assert_eq!(states, [("live".to_owned(), 1), ("unknown".to_owned(), 1)]);
+    let total =
+        |state: &str, accounts, oldest_answer_at| AccountTotal { state: state.to_owned(), accounts, oldest_answer_at };
+    assert_eq!(states, [total("live", 1, Some(T)), total("unknown", 1, None)]);
+    // Of an account that is not looked up any more, the data is not called old.
+    store.bury(NS, T, &[("12".to_owned(), "HTTP 400".to_owned())]).await.unwrap();
+    assert_eq!(store.account_states(NS).await.unwrap()[0], total("live", 1, None));
 }
 
 async fn each_change_is_history_and_what_is_not_stated_is_none(store: &dyn Store) {

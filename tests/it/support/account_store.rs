@@ -5,8 +5,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    Accounts, Bearer, Change, CountsAt, Lifecycle, Object, Observation, Posts, Saved, Seen, Sighting, Signs,
-    StoreError, StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, Lifecycle, Object, Observation, Posts, Saved, Seen, Sighting,
+    Signs, StoreError, StoredAccount,
 };
 
 use super::memory_store::{Known, MemoryStore};
@@ -99,7 +99,7 @@ macro_rules! hand_on_accounts {
             async fn account_states(
                 &self,
                 namespace: &str,
-            ) -> Result<Vec<(String, i64)>, twitter_updater::store::StoreError> {
+            ) -> Result<Vec<twitter_updater::store::AccountTotal>, twitter_updater::store::StoreError> {
                 self.$field.account_states(namespace).await
             }
         }
@@ -319,7 +319,7 @@ impl Accounts for MemoryStore {
         Ok(known.map(|account| account.counts).unwrap_or_default())
     }
 
-    async fn account_states(&self, _: &str) -> Result<Vec<(String, i64)>, StoreError> {
+    async fn account_states(&self, _: &str) -> Result<Vec<AccountTotal>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 }

@@ -37,6 +37,9 @@ use std::time::Duration;
 
 use crate::providers::lookup::{Capabilities, Charge};
 
+/// The window of Twitter's rate limits, in seconds.
+pub const WINDOW_S: f64 = 900.0;
+
 /// The settings by which requests are filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
@@ -46,6 +49,8 @@ pub struct Fill {
     pub buffer_ttl: Duration,
     /// How early an id may be included, as a share of its interval (`updater.lookahead`).
     pub lookahead: f64,
+    /// False if the requests need no quota.
+    pub is_metered: bool,
 }
 
 /// The updates of a lane.
@@ -66,10 +71,10 @@ impl Fill {
     pub fn of(capabilities: Capabilities, buffer_ttl: Duration, lookahead: f64) -> Self {
         let (limit, lookahead) = match capabilities.charge {
             Charge::PerCall => (capabilities.batch_limit, lookahead),
-            Charge::PerIdPerUtcDay => (capabilities.batch_limit, 0.0),
+            Charge::PerIdPerUtcDay | Charge::Nothing => (capabilities.batch_limit, 0.0),
             Charge::PerId => (1, 0.0),
         };
-        Self { limit, buffer_ttl, lookahead }
+        Self { limit, buffer_ttl, lookahead, is_metered: capabilities.is_metered() }
     }
 
     /// Ids in a request, on average.
@@ -84,6 +89,15 @@ impl Fill {
     pub fn requests_per_second(&self, flows: &[Flow]) -> f64 {
         // From a nought of its own: an empty sum is -0.
         flows.iter().fold(0.0, |sum, flow| sum + flow.rate) / self.ids_per_request(flows)
+    }
+
+    /// Requests in a window of the rate limits. Where so many calls are there (`supply`), requests wait for a permit, and are
+    /// fuller then: they need no more, unless full ones do.
+    #[must_use]
+    pub fn calls_per_window(&self, flows: &[Flow], supply: Option<f64>) -> f64 {
+        let as_filled = self.requests_per_second(flows) * WINDOW_S;
+        let updates = flows.iter().fold(0.0, |sum, flow| sum + flow.rate) * WINDOW_S;
+        supply.map_or(as_filled, |supply| as_filled.min(supply).max(updates / self.limit.max(1) as f64))
     }
 
     /// Mean seconds between two requests, where all that is due fits into one; `flows` has a rate above 0.

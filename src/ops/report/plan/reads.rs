@@ -16,7 +16,7 @@ const DAY_MS: Millis = 86_400_000;
 /// Creation times of the day that are walked: each 5 minutes, in the middle of them.
 const TIMES: i64 = 288;
 /// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
-const MONTH_DAYS: f64 = 365.2425 / 12.0;
+pub const MONTH_DAYS: f64 = 365.2425 / 12.0;
 /// Lives are walked day by day: no longer ones.
 const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 

@@ -1,0 +1,298 @@
+//! The accounts of the demo: what was stored of them, compared with the simulator's own script.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{cut, grouped, one_line, rfc3339, span};
+use crate::engine::queue::Queue;
+use crate::model::account::AccountState;
+use crate::model::provider::Provider;
+use crate::ops::report::known_accounts::KnownAccounts;
+use crate::simulator::People;
+use crate::store::{Change, Listing, Store};
+
+/// Accounts read at once.
+const BATCH: u32 = 1_000;
+/// An answer is dated by the queue's clock, somewhere inside its call: the simulator may have made it so much before or
+/// after.
+const SLACK_MS: Millis = 2_000;
+/// Changes of the account that is shown.
+const SHOWN: usize = 8;
+/// A line of it is no wider.
+const COLUMNS: usize = 100;
+
+/// The accounts at the end.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AccountsSummary {
+    /// Stored accounts.
+    pub known: u64,
+    /// The same by state.
+    pub states: BTreeMap<AccountState, u64>,
+    /// Stored changes of a field or of the state.
+    pub changes: u64,
+    /// Changes in the simulator's script, of each account between its first and its newest answer.
+    pub scripted: u64,
+    /// Stored changes of accounts that were away, told by their posts alone: the simulator's posts stay, with the whole
+    /// profile.
+    pub told_by_posts: u64,
+    /// Other stored changes that the script does not have.
+    pub not_in_script: u64,
+    /// Accounts that went and came back.
+    pub came_back: u64,
+    /// Accounts that are stored and in no place of the queue.
+    pub lost: u64,
+    /// The account with the longest history, one that came back if there is any.
+    pub example: Option<Example>,
+}
+
+/// The history of an account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Its id.
+    pub id: String,
+    /// Its newest handle.
+    pub handle: String,
+    /// Its stored changes, oldest first.
+    pub history: Vec<Step>,
+    #[serde(skip)]
+    came_back: bool,
+}
+
+/// A change of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// When the answer was given that showed it, ms since the epoch.
+    pub at: Millis,
+    /// The field.
+    pub field: String,
+    /// The value before.
+    pub old: String,
+    /// The value from then on.
+    pub new: String,
+    /// How long before that the simulator's script has it, ms; `None`: it is not in the script.
+    pub after_ms: Option<Millis>,
+    /// True: a post told it, while the account was away.
+    pub by_post: bool,
+}
+
+impl Step {
+    fn is_return(&self) -> bool {
+        self.field == "state" && is_there(&self.new)
+    }
+}
+
+/// The truth about one account.
+struct Truth<'a> {
+    people: &'a People,
+    provider: &'a Provider,
+    number: u64,
+}
+
+impl Truth<'_> {
+    /// The values of a field that the network told within a moment of `at`.
+    fn told(&self, field: &str, at: Millis) -> BTreeSet<String> {
+        let Self { people, provider, number } = *self;
+        let (from, to) = (at - SLACK_MS, at + SLACK_MS);
+        let changed = people.script_at(provider, number, from, to).into_iter().map(|change| change.at);
+        let value = |at: Millis| {
+            if field == "state" {
+                return Some(people.told(provider, number, at).to_string());
+            }
+            let account = people.account(provider, number, at)?;
+            account.profile().into_iter().find(|(name, _)| *name == field)?.1.map(|value| value.into_owned())
+        };
+        changed.chain([from, to]).filter_map(value).collect()
+    }
+
+    /// Returns true if the network's posts hold the whole profile of their author, which counts as an answer.
+    fn posts_tell(&self) -> bool {
+        matches!(self.provider, Provider::Twitter | Provider::Mastodon(_))
+    }
+
+    fn step(&self, change: &Change) -> Step {
+        let (old, new) = (change.old.clone().unwrap_or_default(), change.new.clone().unwrap_or_default());
+        let after_ms = self.after(change);
+        let step = Step { at: change.at, field: change.field.clone(), old, new, after_ms, by_post: false };
+        let is_away = self.told("handle", change.at).is_empty();
+        Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_tell(), ..step }
+    }
+
+    /// How long before an answer the change happened that it showed, ms.
+    fn after(&self, change: &Change) -> Option<Millis> {
+        let new = value(&change.field, change.new.as_deref());
+        if !self.told(&change.field, change.at).contains(&new) {
+            return None;
+        }
+        let script = self.people.script_at(self.provider, self.number, 0, change.at + SLACK_MS);
+        let made = script.iter().rev().find(|one| one.change.field == change.field && one.change.new == new);
+        Some(made.map_or(0, |made| (change.at - made.at).max(0)))
+    }
+}
+
+/// A stored value as the script has it: how long an account is missing, the script does not tell.
+fn value(field: &str, stored: Option<&str>) -> String {
+    match stored.unwrap_or_default() {
+        "deactivated" | "deleted" if field == "state" => AccountState::Unknown.to_string(),
+        stored => stored.to_owned(),
+    }
+}
+
+fn is_there(state: &str) -> bool {
+    matches!(state, "live" | "protected")
+}
+
+/// Reads what is stored of all accounts in that queue's namespace.
+///
+/// # Errors
+/// Queue or store are out.
+pub async fn summary(
+    queue: &dyn Queue,
+    store: &dyn Store,
+    people: &People,
+    provider: &Provider,
+) -> Result<AccountsSummary> {
+    let namespace = queue.namespace();
+    let states = KnownAccounts::of(store.account_states(namespace).await.map_err(|error| error.to_string()));
+    let mut sum = AccountsSummary { known: states.all().unwrap_or(0), ..AccountsSummary::default() };
+    sum.states = states.states.unwrap_or_default();
+    let mut below: Option<String> = None;
+    loop {
+        let listed = store.page(namespace, Listing::Living, below.as_deref(), BATCH).await?;
+        let Some(last) = listed.last() else { break };
+        below = Some(last.id.clone());
+        let ids: Vec<String> = listed.into_iter().map(|one| one.id).collect();
+        sum.lost += queue.locate(&ids).await?.iter().filter(|places| places.is_empty()).count() as u64;
+        for id in &ids {
+            if let Some(number) = people.number(provider, id) {
+                sum.add(store, namespace, id, &Truth { people, provider, number }).await?;
+            }
+        }
+    }
+    Ok(sum)
+}
+
+impl AccountsSummary {
+    async fn add(&mut self, store: &dyn Store, namespace: &str, id: &str, truth: &Truth<'_>) -> Result<()> {
+        let Some(account) = store.account(namespace, id).await? else { return Ok(()) };
+        // The first answer with counts is the first at all.
+        let first = store.account_counts(namespace, id).await?.first().map(|counts| counts.checked_at);
+        if let Some((first, last)) = first.zip(account.checked_at) {
+            self.scripted += truth.people.script_at(truth.provider, truth.number, first, last).len() as u64;
+        }
+        let changes = store.account_changes(namespace, id).await?;
+        let history: Vec<Step> = changes.iter().map(|change| truth.step(change)).collect();
+        self.changes += history.len() as u64;
+        self.told_by_posts += history.iter().filter(|step| step.by_post).count() as u64;
+        self.not_in_script += history.iter().filter(|step| step.after_ms.is_none() && !step.by_post).count() as u64;
+        let mut states = history.iter().filter(|step| step.field == "state");
+        let went = states.any(|step| !step.is_return());
+        let came_back = went && states.any(|step| step.is_return() && !step.by_post);
+        self.came_back += u64::from(came_back);
+        let rank = |came_back: bool, steps: usize| (came_back, steps);
+        let best = self.example.as_ref().map(|known| rank(known.came_back, known.history.len()));
+        if !history.is_empty() && best < Some(rank(came_back, history.len())) {
+            let handle = account.handle.unwrap_or_default();
+            self.example = Some(Example { id: id.to_owned(), handle, history, came_back });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AccountsSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "accounts         {:>9}", grouped(self.known))?;
+        for (state, accounts) in self.states.iter().filter(|(_, accounts)| **accounts > 0) {
+            writeln!(f, "  {:<15}{:>9}", state.as_str(), grouped(*accounts))?;
+        }
+        let scripted = grouped(self.scripted);
+        writeln!(f, "changes found    {:>9}  of {scripted} in the simulator's script", grouped(self.changes))?;
+        writeln!(f, "  not in it      {:>9}", grouped(self.not_in_script))?;
+        if self.told_by_posts > 0 {
+            let why = "the simulator's posts stay while their authors are away";
+            writeln!(f, "  told by posts  {:>9}  {why}", grouped(self.told_by_posts))?;
+        }
+        writeln!(f, "came back        {:>9}", grouped(self.came_back))?;
+        write!(f, "accounts lost    {:>9}", grouped(self.lost))?;
+        match &self.example {
+            Some(example) => write!(f, "\n\n{example}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Example {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{} ({}) and what changed of it:", one_line(&self.handle), self.id)?;
+        for step in self.history.iter().take(SHOWN) {
+            let (at, old, new) = (rfc3339(step.at).unwrap_or_default(), one_line(&step.old), one_line(&step.new));
+            let after = match step.after_ms {
+                Some(after) => format!("seen {} after it happened", span(after / 100 * 100)),
+                None if step.by_post => "told by a post of it; it was away".to_owned(),
+                None => "not in the simulator's script".to_owned(),
+            };
+            write!(f, "\n  {}", cut(&format!("{at}  {}: {} → {}", step.field, cut(&old, 24), cut(&new, 24)), COLUMNS))?;
+            write!(f, " ({after})")?;
+        }
+        match self.history.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::simulator::SimulatorOptions;
+
+    #[test]
+    fn a_change_that_the_script_does_not_have_is_told_from_one_that_it_has() {
+        let options = SimulatorOptions {
+            account_changes: Duration::from_secs(30),
+            accounts_gone: 0.2,
+            account_away: Duration::from_secs(20),
+            accounts_since: 1_800_000_000_000,
+            ..SimulatorOptions::default()
+        };
+        let people = People::new(&options);
+        let (from, to) = (options.accounts_since, options.accounts_since + 600_000);
+        let provider = Provider::Twitter;
+        let mut found = 0;
+        for number in 0..20 {
+            let truth = Truth { people: &people, provider: &provider, number };
+            for scripted in people.script_at(&provider, number, from, to) {
+                let change = |new: &str, at| Change {
+                    at,
+                    field: scripted.change.field.to_owned(),
+                    old: Some(scripted.change.old.clone()),
+                    new: Some(new.to_owned()),
+                };
+                assert_eq!(truth.after(&change(&scripted.change.new, scripted.at)), Some(0), "{scripted:?}");
+                assert_eq!(truth.after(&change("never so", scripted.at)), None);
+                found += 1;
+            }
+        }
+        assert!(found > 50, "{found}");
+        // A post of an account that is away tells its whole profile at Twitter, and a part of it at X.
+        let away = (0..50).find_map(|number| {
+            let gone = |at: &Millis| people.told(&provider, number, *at) == AccountState::Unknown;
+            let at = (from..to).step_by(500).find(|at| gone(at) && gone(&(at + 4_000)))?;
+            Some((number, at + SLACK_MS))
+        });
+        let (number, at) = away.unwrap();
+        let returned =
+            Change { at, field: "state".to_owned(), old: Some("unknown".to_owned()), new: Some("live".to_owned()) };
+        for (provider, by_post) in [(Provider::Twitter, true), (Provider::X, false)] {
+            let step = Truth { people: &people, provider: &provider, number }.step(&returned);
+            assert_eq!((step.after_ms, step.by_post), (None, by_post), "{provider}");
+        }
+        assert_eq!(value("state", Some("deleted")), "unknown");
+        assert_eq!(value("description", Some("deleted")), "deleted");
+    }
+}

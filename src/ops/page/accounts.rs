@@ -1,0 +1,77 @@
+//! Accounts by state, and the age of the oldest data.
+
+use maud::{Markup, html};
+
+use super::words::{count, error};
+use crate::base::humanize::grouped;
+use crate::model::account::AccountState;
+use crate::ops::Snapshot;
+use crate::ops::report::known_accounts::KnownAccounts;
+
+/// The meaning of a state in a few words.
+fn meaning(state: AccountState) -> &'static str {
+    match state {
+        AccountState::Live => "the network returns it",
+        AccountState::Protected => "only approved followers may read its posts",
+        AccountState::Suspended => "the network closed it",
+        AccountState::Deactivated => "not there, for less than 30 days",
+        AccountState::Deleted => "not there, for 30 days or longer",
+        AccountState::Unknown => "no answer yet, or not returned without a reason",
+    }
+}
+
+/// `#accounts`
+pub(super) fn section(snapshot: &Snapshot) -> Markup {
+    let unknown = KnownAccounts::default();
+    let known = snapshot.status.known_accounts.as_ref().unwrap_or(&unknown);
+    html! {
+        section.panel #accounts aria-labelledby="accounts-name" {
+            h2 #accounts-name { "Accounts" }
+            @match (&known.states, known.all()) {
+                (Some(_), Some(0)) => p.lead.none { "No account is stored yet." },
+                (Some(states), Some(all)) => {
+                    p.lead { strong { (count(all, "account")) } " stored; the oldest data: " strong { (known.oldest()) } }
+                    div.scroll #accounts-box tabindex="0" role="region" aria-label="Accounts by state" {
+                        table aria-label="Accounts by state" {
+                            thead {
+                                tr {
+                                    th scope="col" { "State" }
+                                    th.n scope="col" { "Accounts" }
+                                    th.lesser scope="col" { "Meaning" }
+                                }
+                            }
+                            tbody {
+                                @for (state, accounts) in states {
+                                    tr {
+                                        th scope="row" { (state.as_str()) }
+                                        td.n { (grouped(*accounts)) }
+                                        td.lesser { (meaning(*state)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                _ => p.lead.bad {
+                    "The accounts by state are unknown: "
+                    (known.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), error))
+                },
+            }
+        }
+    }
+}
+
+/// The same for the card of the overview: the states that accounts are in, and the age of the oldest data.
+pub(super) fn facts(known: &KnownAccounts) -> Markup {
+    html! {
+        @match &known.states {
+            Some(states) => {
+                @for (state, accounts) in states.iter().filter(|(_, accounts)| **accounts > 0) {
+                    div { dt { (state.as_str()) } dd { (grouped(*accounts)) } }
+                }
+            }
+            None => div { dt { "By state" } dd { "unknown" } },
+        }
+        div { dt { "Oldest data" } dd { (known.oldest()) } }
+    }
+}

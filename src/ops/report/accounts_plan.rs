@@ -1,0 +1,289 @@
+//! The calls, the time and the money that a number of accounts needs, for each network. Pure.
+//!
+//! **Demand.** An account is looked up once in the interval of its lane: active, idle or frozen. The shares of the lanes are
+//! given, since they depend on whose accounts they are; the same formula as in `status` makes calls of it
+//! ([`Fill::calls_per_window`]).
+//!
+//! **One round.** The time in which all accounts are looked up once with all the calls of the quota: that of the first
+//! lookups, and the greatest age of the data where the quota is too short for the intervals.
+//!
+//! **Money.** X charges for an account once in a UTC day, as much as for two posts.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{figure, span};
+use crate::ops::report::plan::{
+    CallLimits, CredentialCounts, Fill, Flow, MONTH_DAYS, REDIS_BYTES_PER_ID, ReadTerms, WINDOW_S, money, needed,
+};
+
+/// Reads of the budget that an account costs.
+pub const READS_PER_ACCOUNT: f64 = 2.0;
+/// More accounts than any network has.
+const MOST_ACCOUNTS: f64 = 1e12;
+const DAY_S: f64 = 86_400.0;
+
+/// A lane of accounts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LanePlan {
+    /// Its name: `active`.
+    pub lane: &'static str,
+    /// Its interval, ms.
+    pub interval_ms: Millis,
+    /// The share of the accounts in it, 0 to 1.
+    pub share: f64,
+    /// Accounts in it.
+    pub accounts: f64,
+    /// Lookups of them.
+    pub lookups_per_day: f64,
+}
+
+/// Accounts by how often they are looked up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Population {
+    /// All accounts.
+    pub accounts: f64,
+    /// The lanes, the most impatient first.
+    pub lanes: Vec<LanePlan>,
+}
+
+/// A network, as far as the plan needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    /// Its name.
+    pub name: String,
+    /// The filling of its requests.
+    pub fill: Fill,
+    /// Calls in 15 minutes of a credential of each kind; `None`: not published.
+    pub calls: Option<CallLimits>,
+    /// The price of reads, where it charges for them.
+    pub reads: Option<ReadTerms>,
+}
+
+/// The needs of these accounts at one network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NetworkPlan {
+    /// The network.
+    pub network: String,
+    /// The maximum number of ids in a call.
+    pub ids_per_call: usize,
+    /// Calls.
+    pub calls_per_15_min: f64,
+    /// The same in a day.
+    pub calls_per_day: f64,
+    /// Credentials that carry it, if all are users'; `None` where their calls are not published.
+    pub user_credentials: Option<u64>,
+    /// The same, if all are app-only.
+    pub app_credentials: Option<u64>,
+    /// Calls of one round.
+    pub calls_per_round: f64,
+    /// One round, with which credentials and how long; none where their calls are not published.
+    pub rounds: Vec<Round>,
+    /// The cost of reads, where the network charges for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<AccountReads>,
+}
+
+/// The time of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Round {
+    /// The credentials.
+    #[serde(flatten)]
+    pub credentials: CredentialCounts,
+    /// Calls they allow.
+    pub calls_per_15_min: f64,
+    /// Seconds.
+    pub seconds: f64,
+    /// True if their calls are enough for the intervals.
+    pub enough: bool,
+}
+
+/// The reads of accounts, and their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AccountReads {
+    /// Reads of the budget in a month.
+    pub reads_per_month: f64,
+    /// US dollars for them.
+    pub dollars_per_month: f64,
+    /// US dollars for one round.
+    pub dollars_per_round: f64,
+    /// The reads that are allowed in a month; `None`: there is no bound.
+    pub reads_allowed_per_month: Option<f64>,
+    /// The plan's reads ÷ those.
+    pub share_of_budget: Option<f64>,
+    /// US dollars for a read.
+    pub price_per_read: f64,
+}
+
+/// The needs of accounts, by network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AccountsPlan {
+    /// The accounts.
+    #[serde(flatten)]
+    pub population: Population,
+    /// Redis memory for them, in bytes, at one network.
+    pub redis_bytes: f64,
+    /// Each network, as if it had all of them.
+    pub networks: Vec<NetworkPlan>,
+}
+
+impl Population {
+    /// So many accounts; each lane has a name, an interval and a share.
+    ///
+    /// # Errors
+    /// A number is out of bounds, or the shares are not 1 together; one line.
+    pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, String> {
+        if !(accounts > 0.0 && accounts <= MOST_ACCOUNTS) {
+            return Err(format!("--accounts ({accounts}) must be above 0 and at most 1000000000000"));
+        }
+        let lane = |(lane, interval_ms, share): (&'static str, Millis, f64)| {
+            let lookups_per_day = accounts * share * DAY_S * 1e3 / interval_ms.max(1) as f64;
+            LanePlan { lane, interval_ms, share, accounts: accounts * share, lookups_per_day }
+        };
+        let lanes: Vec<LanePlan> = lanes.into_iter().map(lane).collect();
+        let sum: f64 = lanes.iter().map(|lane| lane.share).sum();
+        // Also what is not a number.
+        if !(lanes.iter().all(|lane| lane.share >= 0.0) && (sum - 1.0).abs() < 1e-9) {
+            return Err("--active and --idle must be shares from 0 to 1, and at most 1 together".to_owned());
+        }
+        Ok(Self { accounts, lanes })
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let flow = |lane: &LanePlan| Flow {
+            rate: lane.lookups_per_day / DAY_S,
+            interval_s: lane.interval_ms.max(1) as f64 / 1e3,
+            visits: 1.0,
+        };
+        self.lanes.iter().map(flow).collect()
+    }
+
+    /// Reads a day: an account is charged once in a UTC day, however often it is looked up.
+    fn reads_per_day(&self) -> f64 {
+        let charged = self.lanes.iter().map(|lane| lane.lookups_per_day.min(lane.accounts));
+        charged.sum::<f64>() * READS_PER_ACCOUNT
+    }
+}
+
+impl AccountsPlan {
+    /// The plan for each network, as if it had all of the accounts; with `given` also for these credentials.
+    #[must_use]
+    pub fn new(population: Population, networks: &[Network], given: Option<CredentialCounts>) -> Self {
+        let one = |network| NetworkPlan::new(&population, network, given);
+        let networks = networks.iter().map(one).collect();
+        Self { redis_bytes: population.accounts * f64::from(REDIS_BYTES_PER_ID), networks, population }
+    }
+}
+
+impl NetworkPlan {
+    fn new(population: &Population, network: &Network, given: Option<CredentialCounts>) -> Self {
+        let Network { name, fill, calls, reads } = network;
+        let flows = population.flows();
+        let calls_per_15_min = fill.calls_per_window(&flows, None);
+        let calls_per_round = (population.accounts / fill.limit.max(1) as f64).ceil();
+        let round = |limits: CallLimits, credentials: CredentialCounts| {
+            let supply = credentials.calls(limits);
+            Round {
+                credentials,
+                calls_per_15_min: supply,
+                seconds: calls_per_round / supply * WINDOW_S,
+                enough: fill.calls_per_window(&flows, Some(supply)) <= supply * (1.0 + 1e-12),
+            }
+        };
+        let each = [CredentialCounts { user: 1, app: 0 }, CredentialCounts { user: 0, app: 1 }];
+        let rounds = |limits: CallLimits| {
+            let mut all: Vec<CredentialCounts> = each.into_iter().chain(given).collect();
+            if limits.user == limits.app {
+                all.remove(1); // the network makes no difference
+            }
+            all.into_iter().map(|credentials| round(limits, credentials)).collect()
+        };
+        // Requests that wait for a permit are full.
+        let full = flows.iter().map(|flow| flow.rate).sum::<f64>() * WINDOW_S / fill.limit.max(1) as f64;
+        Self {
+            network: name.clone(),
+            ids_per_call: fill.limit,
+            calls_per_15_min,
+            calls_per_day: calls_per_15_min * DAY_S / WINDOW_S,
+            user_credentials: calls.map(|limits| needed(full, limits.user)),
+            app_credentials: calls.map(|limits| needed(full, limits.app)),
+            calls_per_round,
+            rounds: calls.map(rounds).unwrap_or_default(),
+            reads: reads.as_ref().map(|terms| AccountReads::new(population, terms)),
+        }
+    }
+}
+
+impl AccountReads {
+    fn new(population: &Population, terms: &ReadTerms) -> Self {
+        let ReadTerms { price_per_read, reads_per_month: allowed, .. } = *terms;
+        let reads_per_month = population.reads_per_day() * MONTH_DAYS;
+        Self {
+            reads_per_month,
+            dollars_per_month: reads_per_month * price_per_read,
+            dollars_per_round: population.accounts * READS_PER_ACCOUNT * price_per_read,
+            reads_allowed_per_month: allowed,
+            share_of_budget: allowed.map(|allowed| reads_per_month / allowed),
+            price_per_read,
+        }
+    }
+}
+
+impl fmt::Display for AccountsPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |a: &str, b: &str, c: &str, d: &str, e: &str| writeln!(f, "{a:<14}{b:>10}{c:>10}{d:>18}{e:>20}");
+        row("lane", "every", "share", "accounts", "lookups per day")?;
+        for lane in &self.population.lanes {
+            let share = format!("{} %", figure((lane.share * 1e3).round() / 10.0));
+            let [accounts, lookups] = [lane.accounts, lane.lookups_per_day].map(figure);
+            row(lane.lane, &span(lane.interval_ms), &share, &accounts, &lookups)?;
+        }
+        let lookups = self.population.lanes.iter().map(|lane| lane.lookups_per_day).sum();
+        row("all", "", "", &figure(self.population.accounts), &figure(lookups))?;
+        for network in &self.networks {
+            write!(f, "\n{network}")?;
+        }
+        let memory = figure(self.redis_bytes / 1e6);
+        write!(f, "\n{:<24}{memory:>14}  {REDIS_BYTES_PER_ID} bytes per id", "Redis memory, MB")
+    }
+}
+
+impl fmt::Display for NetworkPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, {} ids per call", self.network, self.ids_per_call)?;
+        let mut line = |name: &str, value: String, note: String| {
+            writeln!(f, "{}", format!("{name:<24}{value:>14}  {note}").trim_end())
+        };
+        line("calls per 15 min", figure(self.calls_per_15_min), String::new())?;
+        line("calls per day", figure(self.calls_per_day), String::new())?;
+        line("calls of one round", figure(self.calls_per_round), "each account once, in full calls".to_owned())?;
+        if self.rounds.is_empty() {
+            line("one round", "unknown".to_owned(), "the network does not publish its quota".to_owned())?;
+        }
+        for round in &self.rounds {
+            let CredentialCounts { user, app } = round.credentials;
+            let enough = if round.enough { "enough for the intervals" } else { "NOT ENOUGH for the intervals" };
+            let calls = figure(round.calls_per_15_min);
+            let note = format!("{user} user and {app} app-only credentials, {calls} calls per 15 min: {enough}");
+            line("one round", span((round.seconds * 1e3) as Millis / 1_000 * 1_000), note)?;
+        }
+        if let (Some(user), Some(app)) = (self.user_credentials, self.app_credentials) {
+            line("user credentials", figure(user as f64), "or".to_owned())?;
+            line("app-only credentials", figure(app as f64), String::new())?;
+        }
+        let Some(reads) = &self.reads else { return Ok(()) };
+        let month = "30.4 days, each account at most once in a UTC day".to_owned();
+        let price = format!("at ${} a read (x.price_per_read), two reads an account", reads.price_per_read);
+        line("reads per month", figure(reads.reads_per_month.round()), month)?;
+        line("cost per month, $", money(reads.dollars_per_month), price)?;
+        line("cost of one round, $", money(reads.dollars_per_round), String::new())?;
+        if let Some((allowed, share)) = reads.reads_allowed_per_month.zip(reads.share_of_budget) {
+            let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
+            let note = format!("of {} reads per month (x.reads), which posts share: {enough}", figure(allowed.round()));
+            line("share of the budget", format!("{:.1} %", share * 100.0), note)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The stored accounts of a pipeline of profiles: how many there are in each state, and how old the oldest data is. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{grouped, one_line, span};
+use crate::model::account::AccountState;
+use crate::store::AccountTotal;
+
+/// The stored accounts of a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct KnownAccounts {
+    /// The number of accounts in each state; `None` where the store did not tell.
+    pub states: Option<BTreeMap<AccountState, u64>>,
+    /// When the oldest newest answer about an account that is still looked up was given, ms since the epoch; `None`:
+    /// unknown, or no account has one.
+    pub oldest_answer_at: Option<Millis>,
+    /// The age of that answer, ms.
+    pub oldest_data_ms: Option<Millis>,
+    /// Why the store did not tell, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl KnownAccounts {
+    /// Of what the store counted, or why it did not.
+    #[must_use]
+    pub fn of(counted: Result<Vec<AccountTotal>, String>) -> Self {
+        let totals = match counted {
+            Ok(totals) => totals,
+            Err(why) => return Self { error: Some(one_line(&why)), ..Self::default() },
+        };
+        let mut states: BTreeMap<AccountState, u64> = AccountState::ALL.into_iter().map(|state| (state, 0)).collect();
+        for total in &totals {
+            let known = AccountState::ALL.into_iter().find(|state| state.as_str() == total.state);
+            *states.entry(known.unwrap_or_default()).or_default() += u64::try_from(total.accounts).unwrap_or(0);
+        }
+        let oldest_answer_at = totals.iter().filter_map(|total| total.oldest_answer_at).min();
+        Self { states: Some(states), oldest_answer_at, ..Self::default() }
+    }
+
+    /// The same at that time, ms since the epoch.
+    #[must_use]
+    pub fn at(self, now: Millis) -> Self {
+        Self { oldest_data_ms: self.oldest_answer_at.map(|at| (now - at).max(0)), ..self }
+    }
+
+    /// All accounts; `None` where the store did not tell.
+    #[must_use]
+    pub fn all(&self) -> Option<u64> {
+        self.states.as_ref().map(|states| states.values().sum())
+    }
+
+    /// The age of the oldest data in words, to the second.
+    #[must_use]
+    pub fn oldest(&self) -> String {
+        self.oldest_data_ms.map_or_else(|| "unknown".to_owned(), |age| span(age / 1_000 * 1_000))
+    }
+}
+
+impl fmt::Display for KnownAccounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.states {
+            Some(states) => {
+                for (state, accounts) in states {
+                    writeln!(f, "{:<20}{:>12}", state.as_str(), grouped(*accounts))?;
+                }
+            }
+            None => writeln!(f, "by state: unknown: {}", self.error.as_deref().unwrap_or("the store was not asked"))?,
+        }
+        write!(f, "{:<20}{:>12}", "oldest data", self.oldest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(state: &str, accounts: i64, oldest_answer_at: Option<Millis>) -> AccountTotal {
+        AccountTotal { state: state.to_owned(), accounts, oldest_answer_at }
+    }
+
+    #[test]
+    fn each_state_has_a_number_and_the_oldest_data_an_age() {
+        let totals =
+            vec![total("suspended", 3, Some(9_000)), total("live", 1_200, Some(5_000)), total("unknown", 4, None)];
+        let known = KnownAccounts::of(Ok(totals)).at(95_000);
+        assert_eq!((known.all(), known.oldest_data_ms), (Some(1_207), Some(90_000)));
+        let text = known.to_string();
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let numbers = ["1,200", "0", "3", "0", "0", "4"];
+        for ((row, state), number) in rows.iter().zip(AccountState::ALL).zip(numbers) {
+            assert_eq!(row, &[state.as_str(), number], "{text}");
+        }
+        assert_eq!(rows[6], ["oldest", "data", "1m", "30s"], "{text}");
+        let json = serde_json::to_value(&known).unwrap();
+        assert_eq!((&json["states"]["live"], &json["oldest_data_ms"]), (&1_200.into(), &90_000.into()));
+        assert_eq!(KnownAccounts::of(Ok(vec![total("live", 1, Some(9))])).at(5).oldest_data_ms, Some(0));
+    }
+
+    #[test]
+    fn what_the_store_does_not_tell_is_unknown_and_not_nought() {
+        let out = KnownAccounts::of(Err("no\nroute".to_owned())).at(9);
+        assert_eq!(out.to_string(), "by state: unknown: no route\noldest data              unknown");
+        assert_eq!((out.all(), serde_json::to_value(&out).unwrap()["states"].is_null()), (None, true));
+        let never = KnownAccounts::of(Ok(vec![total("unknown", 2, None)])).at(9);
+        assert_eq!((never.all(), never.oldest()), (Some(2), "unknown".to_owned()));
+    }
+}

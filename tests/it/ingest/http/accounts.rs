@@ -1,0 +1,116 @@
+//! `POST /accounts`: ids and addresses of accounts go the way of tweets, into the pipeline of accounts.
+
+use twitter_updater::app;
+use twitter_updater::base::reload::Reloadable;
+use twitter_updater::config::Settings;
+use twitter_updater::engine::queue::Queue;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::profiles::profiles_of;
+use twitter_updater::providers::registry::account_of;
+use twitter_updater::store::SqliteStore;
+
+use super::*;
+
+/// A hook that takes accounts of X and of Bluesky, beside the tweets.
+struct Doors {
+    served: Served,
+    x: Arc<WatchedQueue>,
+    bluesky: Arc<WatchedQueue>,
+    store: Arc<SqliteStore>,
+}
+
+impl Doors {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let store = SqliteStore::open(&world.dir.path().join("store.db"), Duration::from_secs(10)).await.unwrap();
+        store.migrate().await.unwrap();
+        let store = Arc::new(store);
+        let (mut doors, mut queues) = (Vec::new(), Vec::new());
+        for provider in [Provider::X, Provider::Bluesky] {
+            let pipeline = profiles_of(&provider);
+            let file = world.dir.path().join(format!("{provider}.db"));
+            let queue = EmbeddedQueue::open(&file, &pipeline.namespace(), Duration::from_secs(10)).await.unwrap();
+            let queue = Arc::new(WatchedQueue::around(Arc::new(queue)));
+            let schedule = Reloadable::new(pipeline.schedule(&Settings::load_with(&[], None, &[]).unwrap()));
+            let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
+            doors.push(AccountDoor { provider: provider.to_string(), starter, read: account_of(&provider) });
+            queues.push(queue);
+        }
+        let served = Served::around(world, None, 1 << 20, doors).await;
+        let [x, bluesky] = queues.try_into().unwrap();
+        Self { served, x, bluesky, store }
+    }
+
+    async fn send(&self, query: &str, body: &str) -> (u16, Value) {
+        let address = format!("{}/accounts{query}", self.served.url);
+        let request = self.served.client.post(address).header("content-type", "application/x-ndjson");
+        self.served.answer(request.body(body.to_owned())).await
+    }
+}
+
+async fn lane_of(queue: &dyn Queue, id: &str) -> Option<String> {
+    match queue.locate(&[id.to_owned()]).await.unwrap().remove(0).pop() {
+        Some(Place::Delayed { lane, .. }) => Some(lane.to_string()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn accounts_are_recorded_and_looked_up_first() {
+    let doors = Doors::new().await;
+    let (status, receipt) = doors.send("", "12\nhttps://x.com/i/user/13\n").await;
+    assert_eq!((status, &receipt["scheduled"], &receipt["refused"]), (202, &2.into(), &json!([])), "{receipt}");
+    for id in ["12", "13"] {
+        assert_eq!(lane_of(&*doors.x, id).await.as_deref(), Some("first"));
+        assert!(doors.store.standing("profiles:x", &[id.to_owned()]).await.unwrap()[0].is_some());
+    }
+    let ways = doors.store.ways("profiles:x", "12").await.unwrap();
+    assert_eq!(ways[0].1, Way::of("http"));
+    assert_eq!(doors.send("", "[12, \"14\"]").await.1["known"], 1);
+    let did = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
+    let (status, receipt) = doors.send("?provider=bluesky", did).await;
+    assert_eq!((status, &receipt["scheduled"]), (202, &1.into()), "{receipt}");
+    assert_eq!(lane_of(&*doors.bluesky, did).await.as_deref(), Some("first"));
+    assert!(doors.served.world.places("12").await.is_empty(), "no account is among the tweets");
+    let metrics = doors.served.metrics().await;
+    let of = |labels: &str| format!("twitter_updater_starter_accounts_total{{{labels}}}");
+    let scheduled = crate::support::role::value(&metrics, &of("provider=\"x\",outcome=\"scheduled\""));
+    assert_eq!(scheduled, Some(3.0), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_handle_is_refused_with_what_to_do_and_the_others_are_taken() {
+    let doors = Doors::new().await;
+    let (status, receipt) = doors.send("", "12\n@ann\n\nnot an account\n").await;
+    let refused = receipt["refused"].as_array().unwrap();
+    assert_eq!((status, &receipt["scheduled"], refused.len()), (202, &1.into(), 2), "{receipt}");
+    assert_eq!((&refused[0]["index"], &refused[1]["index"]), (&1.into(), &3.into()));
+    let why = refused[0]["reason"].as_str().unwrap();
+    assert!(why.contains("enqueue --accounts") && !why.contains('\n'), "{why}");
+    // Nothing of it is an account by id.
+    let (status, problem) = doors.send("", "@ann\n").await;
+    assert_eq!((status, &problem["index"]), (400, &0.into()), "{problem}");
+    let (status, problem) = doors.send("?provider=mastodon:social", "12").await;
+    assert_eq!((status, &problem["reason"]), (400, &"no such provider here: there is x, bluesky".into()));
+    assert_eq!(doors.send("", " ").await.0, 400);
+}
+
+#[tokio::test]
+async fn what_the_queue_did_not_take_is_in_the_store_and_is_sent_again() {
+    let doors = Doors::new().await;
+    doors.x.fail_schedules.store(1, SeqCst);
+    assert_eq!(doors.send("", "12").await.0, 503);
+    assert!(doors.store.standing("profiles:x", &["12".to_owned()]).await.unwrap()[0].is_some(), "rebuild finds it");
+    assert_eq!(lane_of(&*doors.x, "12").await, None);
+    let (status, receipt) = doors.send("", "12").await;
+    assert_eq!((status, &receipt["scheduled"]), (202, &1.into()), "{receipt}");
+}
+
+#[tokio::test]
+async fn without_accounts_it_says_which_setting_is_missing() {
+    let served = Served::new().await;
+    let request = served.client.post(format!("{}/accounts", served.url)).header("content-type", "application/json");
+    let (status, problem) = served.answer(request.body("[12]")).await;
+    assert_eq!(status, 404);
+    assert!(problem["reason"].as_str().unwrap().contains("accounts.collect = true"), "{problem}");
+}
