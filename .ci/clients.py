@@ -28,6 +28,8 @@ KEYS = {"consumer_key": "ck", "consumer_secret": "cs", "token": "7-t", "token_se
 BEARER = "a-bearer-token"
 # An author of the simulated world, and one that is not there.
 USER, HANDLE, NOBODY = 49602, "tiny_heron0", "nobody"
+# The account that most others follow.
+FOLLOWED = 10007
 FAILED = []
 WHERE = {"api": ""}
 
@@ -535,6 +537,78 @@ def of_bluesky():
         call("atproto", name, does)
 
 
+def lists():
+    """Followers and friends of one account by the clients of all networks, which have the same ones."""
+    keys = (KEYS["consumer_key"], KEYS["consumer_secret"], KEYS["token"], KEYS["token_secret"])
+    v1, v2 = tweepy.API(tweepy.OAuth1UserHandler(*keys)), tweepy.Client(BEARER)
+    other = twitter.Api(*keys, base_url=f"{WHERE['api']}/1.1")
+    social = mastodon.Mastodon(access_token=BEARER, api_base_url=WHERE["api"], ratelimit_method="throw")
+    graph = atproto.Client(base_url=f"{WHERE['api']}/xrpc").app.bsky.graph
+    domain = ".bsky.example.org"
+    known = {}
+
+    def followers():
+        pages = list(tweepy.Cursor(v1.get_follower_ids, user_id=FOLLOWED, count=5000).pages())
+        known["ids"] = list(dict.fromkeys(one for page in pages for one in page))
+        assert len(pages) > 3 and len(known["ids"]) > 15000, f"{len(pages)} pages, {len(known['ids'])} ids"
+        equal(other.GetFollowerIDs(user_id=FOLLOWED, total_count=5000), pages[0])
+        return f"{len(known['ids'])} on {len(pages)} pages"
+
+    def friends():
+        follower = known["ids"][0]
+        assert FOLLOWED in v1.get_friend_ids(user_id=follower)
+        assert FOLLOWED in [user.id for user in v2.get_users_following(follower, max_results=1000).data]
+        assert str(FOLLOWED) in [str(account.id) for account in social.account_following(follower, limit=80)]
+
+    def users():
+        pages = list(tweepy.Paginator(v2.get_users_followers, FOLLOWED, max_results=1000, limit=3))
+        equal([user.id for page in pages for user in page.data], known["ids"][:3000])
+        known["names"] = [user.username for page in pages for user in page.data]
+        missing = v2.get_users_followers(404)
+        equal((missing.data, missing.errors[0]["title"]), (None, "Not Found Error"))
+
+    def accounts():
+        page = social.account_followers(FOLLOWED, limit=80)
+        found = [account.username for account in page]
+        for _ in range(3):
+            page = social.fetch_next(page)
+            found += [account.username for account in page]
+        once = list(dict.fromkeys(found))
+        assert len(found) == 320 and len(once) >= 317, f"{len(once)} of {len(found)}"
+        equal(once, known["names"][:len(once)])
+
+    def views():
+        actor, found, cursor = known["names"][0] + domain, [], None
+        owner = graph.get_follows({"actor": actor, "limit": 100})
+        equal(owner.subject.handle, actor)
+        followed = [view.did for view in owner.follows if view.handle == "quiet_heron0" + domain]
+        for _ in range(3):
+            page = graph.get_followers({"actor": followed[0], "limit": 100, "cursor": cursor})
+            found, cursor = found + [view.handle.removesuffix(domain) for view in page.followers], page.cursor
+        equal(found, known["names"][:300])
+
+    def records():
+        owner = graph.get_follows({"actor": known["names"][0] + domain, "limit": 100})
+        client = atproto.Client(base_url=f"{WHERE['api']}/xrpc").com.atproto.repo
+        asked = {"repo": owner.subject.did, "collection": "app.bsky.graph.follow", "limit": 100}
+        found = client.list_records(asked).records
+        equal([record.value.subject for record in found], [view.did for view in owner.follows])
+        dates = [record.value.created_at for record in found]
+        equal(dates, sorted(dates, reverse=True))
+
+    for client, name, does in [
+        ("tweepy.API", "followers/ids, all pages; python-twitter's too", followers),
+        ("tweepy, Mastodon", "friends of a follower, at three networks", friends),
+        ("tweepy.API", "followers/ids, no such user", lambda: refused(
+            lambda: v1.get_follower_ids(user_id=404), tweepy.NotFound, codes(34))),
+        ("tweepy.Client", "GET /2/users/:id/followers, 3 pages", users),
+        ("Mastodon.py", "account_followers, 4 pages", accounts),
+        ("atproto", "getFollows, getFollowers, 3 pages", views),
+        ("atproto", "listRecords of follows", records),
+    ]:
+        call(client, name, does)
+
+
 def limits():
     """Two calls a window everywhere: the third is refused, and the next window takes calls again."""
     keys = {"consumer_key": "ck", "consumer_secret": "cs", "access_token": "7-t", "access_token_secret": "ts"}
@@ -591,7 +665,7 @@ def limits():
 def main(binary):
     led_to_the_simulator()
     with Simulator(binary):
-        for part in (tweepy_v1, signed_elsewhere, tweepy_v2, twarc1, twarc2, python_twitter, of_mastodon, of_bluesky):
+        for part in (tweepy_v1, signed_elsewhere, tweepy_v2, twarc1, twarc2, python_twitter, of_mastodon, of_bluesky, lists):
             part()
     names = ("calls", "app_calls", "x_calls", "x_app_calls", "mastodon_calls", "bluesky_calls")
     with Simulator(binary, window="4s", **{f"{name}_per_window": 2 for name in names}):

@@ -129,7 +129,7 @@ impl Fault {
     }
 }
 
-/// The calls that a fault affects. In JSON: `"lookup"`, `"accounts"`, `"token"`, `"stream"`.
+/// The calls that a fault affects. In JSON: `"lookup"`, `"accounts"`, `"relations"`, `"token"`, `"stream"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
@@ -138,6 +138,8 @@ pub enum Endpoint {
     Lookup,
     /// The lookup of accounts, whosever it is, of one or many. What is about tweets does not concern it.
     Accounts,
+    /// A page of a list of followers or friends, whosever it is. What is about tweets does not concern it.
+    Relations,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
     /// A stream's connection, v1.1's or v2's. What is about tweets does not concern it.

@@ -6,20 +6,25 @@
 //! | `GET`, `POST /1.1/statuses/lookup.json` | the endpoint: `id`, `map`, `tweet_mode`, `trim_user`, `include_entities` |
 //! | `GET /1.1/statuses/show.json`, `statuses/show/{id}.json` | one tweet, or why it cannot be had |
 //! | `GET /1.1/users/show.json`, `users/lookup`, `account/verify_credentials` | users, by `user_id` or `screen_name` |
+//! | `GET /1.1/followers/ids.json`, `friends/ids` | lists, by `user_id` or `screen_name`, 5,000 ids a page, with cursors |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
 //! | `GET`, `POST /1.1/statuses/filter.json`, `GET /2/tweets/search/stream` | streams of the same posts; `GET /2/tweets/search/stream/rules` |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
 //! | `GET /2/tweets`, `/2/tweets/{id}` | X API v2: `ids`, `tweet.fields` or `post.fields`, `expansions`, `user.fields` |
 //! | `GET /2/users`, `/2/users/by`, `/2/users/{id}`, `/2/users/by/username/{username}` | users of X |
+//! | `GET /2/users/{id}/followers`, `/2/users/{id}/following` | lists of X: accounts, 1,000 a page, by tokens |
 //! | `GET /2/users/me`, `/2/usage/tweets` | who calls, and what was charged |
 //! | `GET /2/tweets/search/recent`, `/2/users/{id}/tweets` | X's timelines, by tokens, ids or times; a search is of 7 days, and behind |
 //! | `GET /api/v1/statuses`, `/api/v1/statuses/{id}` | Mastodon: `id[]` |
 //! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/accounts/verify_credentials` | the instance, and who calls |
 //! | `GET /api/v1/accounts`, `/api/v1/accounts/{id}`, `/api/v1/accounts/lookup` | accounts of the instance: `id[]`, `acct` |
+//! | `GET /api/v1/accounts/{id}/followers`, `/following` | lists of the instance: 80 accounts a page, with `Link` |
 //! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
 //! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession`, `POST …createSession` |
 //! | `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile` | accounts of Bluesky: `actors`, `actor`, DIDs or handles |
+//! | `GET /xrpc/app.bsky.graph.getFollowers`, `/xrpc/app.bsky.graph.getFollows` | lists of Bluesky: 100 accounts a page |
+//! | `GET /xrpc/com.atproto.repo.listRecords` | the follows of an account of Bluesky as records |
 //! | `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts` | Bluesky's timelines; a search wants a token for its cursor |
 //! | `GET /simulator/credentials` | how each credential stands: `{"name": "good"}` |
 //! | `PUT /simulator/credentials/{name}` | switches it: `"good"`, `"revoked"`, `"locked"`, `"suspended"` |
@@ -76,8 +81,8 @@ pub use self::bluesky::dialect::bluesky_uri;
 pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::Standing;
 pub use self::mastodon::dialect::mastodon_id;
-pub use self::options::{SimulatedCredential, SimulatedKeys, SimulatorOptions};
-pub use self::people::{MOST_ACCOUNTS, People, Person, ScriptedChange};
+pub use self::options::{MOST_FOLLOWERS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+pub use self::people::{Follow, Follows, MOST_ACCOUNTS, POPULAR, People, Person, ScriptedChange};
 use self::timeline::Network;
 pub use self::timeline::TimelinePost;
 pub use self::twitter_v1::replay::Replay;

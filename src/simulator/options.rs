@@ -119,10 +119,38 @@ pub struct SimulatorOptions {
     /// The moment from which on accounts change and are away, ms since the epoch: simulators that are to agree have the same.
     #[serde(skip)]
     pub accounts_since: Millis,
+    /// The mean time between two new followers of an account; zero: nobody follows or unfollows. As many end their follows.
+    /// Accounts with very long lists get new followers more often.
+    #[serde(skip)]
+    pub follow_changes: Duration,
+    /// The most followers of an account, up to 300,000, and up to half of the accounts.
+    #[serde(skip)]
+    pub most_followers: u64,
+    /// Profiles state the numbers of followers and friends that the lists have, and not made-up ones.
+    #[serde(skip)]
+    pub count_follows: bool,
+    /// Lists take a cursor no longer than this; zero: always.
+    #[serde(skip)]
+    pub cursors_last: Duration,
+    /// The share of accounts, 0 to 1, whose lists give the cursor of their second page again and again.
+    #[serde(skip)]
+    pub cursors_repeat: f64,
+    /// The share of accounts, 0 to 1, that hide their lists (Mastodon).
+    #[serde(skip)]
+    pub lists_hidden: f64,
+    /// The share of accounts, 0 to 1, that are of another server, which shows half of their follows (Mastodon).
+    #[serde(skip)]
+    pub accounts_remote: f64,
+    /// Bluesky lists the records of follows, as a personal data server does; the AppView has none.
+    #[serde(skip)]
+    pub bluesky_records: bool,
     /// Count the lookups of every single id (memory grows with the ids).
     #[serde(skip)]
     pub count_ids: bool,
 }
+
+/// The most followers of an account.
+pub const MOST_FOLLOWERS: u64 = 300_000;
 
 /// 2026-01-01T00:00:00Z, in ms since the epoch.
 const ACCOUNTS_SINCE: Millis = 1_767_225_600_000;
@@ -169,6 +197,14 @@ impl Default for SimulatorOptions {
             account_away: Duration::from_secs(86_400),
             accounts_deleted: 0.0,
             accounts_since: ACCOUNTS_SINCE,
+            follow_changes: Duration::ZERO,
+            most_followers: MOST_FOLLOWERS,
+            count_follows: false,
+            cursors_last: Duration::ZERO,
+            cursors_repeat: 0.0,
+            lists_hidden: 0.0,
+            accounts_remote: 0.0,
+            bluesky_records: true,
             count_ids: false,
         }
     }

@@ -11,12 +11,12 @@ use crate::config::Settings;
 use crate::ingest::Moment;
 use crate::model::provider::Provider;
 use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
-use crate::simulator::{self, MOST_ACCOUNTS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+use crate::simulator::{self, MOST_ACCOUNTS, MOST_FOLLOWERS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
 /// Serve a simulated API of each network: set twitter.api to the printed address.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d"
+    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d\n  twitter-updater simulator --accounts 1048576 --follow-changes 1h --count-follows --cursors-last 15m"
 )]
 pub(super) struct Arguments {
     /// The address; port 0 takes a free port.
@@ -27,6 +27,8 @@ pub(super) struct Arguments {
     replay: Option<PathBuf>,
     #[command(flatten)]
     accounts: Accounts,
+    #[command(flatten)]
+    follows: Follows,
 }
 
 /// The lives of the simulated accounts. By default they never change.
@@ -66,6 +68,47 @@ impl Accounts {
     }
 }
 
+/// The simulated lists of followers and friends. By default they never change.
+#[derive(Debug, clap::Args)]
+struct Follows {
+    /// The mean time between two new followers of an account; as many end their follows.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    follow_changes: Option<Duration>,
+    /// The most followers of an account; never more than half of the accounts. [default: 300000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=MOST_FOLLOWERS))]
+    most_followers: Option<u64>,
+    /// Profiles state the numbers of followers and friends that the lists have, and not made-up ones.
+    #[arg(long)]
+    count_follows: bool,
+    /// The time for which a list takes a cursor; after it, the cursor is refused. [default: without end]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    cursors_last: Option<Duration>,
+    /// The share of accounts, 0 to 1, whose lists give the cursor of their second page again and again.
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    cursors_repeat: Option<f64>,
+    /// The share of accounts, 0 to 1, that hide their lists (Mastodon).
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    lists_hidden: Option<f64>,
+    /// The share of accounts, 0 to 1, that are of another server, which shows half of their follows (Mastodon).
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    accounts_remote: Option<f64>,
+}
+
+impl Follows {
+    fn over(self, options: SimulatorOptions) -> SimulatorOptions {
+        SimulatorOptions {
+            follow_changes: self.follow_changes.unwrap_or(options.follow_changes),
+            most_followers: self.most_followers.unwrap_or(options.most_followers),
+            count_follows: self.count_follows || options.count_follows,
+            cursors_last: self.cursors_last.unwrap_or(options.cursors_last),
+            cursors_repeat: self.cursors_repeat.unwrap_or(options.cursors_repeat),
+            lists_hidden: self.lists_hidden.unwrap_or(options.lists_hidden),
+            accounts_remote: self.accounts_remote.unwrap_or(options.accounts_remote),
+            ..options
+        }
+    }
+}
+
 fn share(text: &str, most: f64) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=most).contains(share));
     share.ok_or_else(|| format!("write a number from 0 to {most}"))
@@ -76,7 +119,10 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let settings = &start.settings;
-        let options = SimulatorOptions { replay: self.replay, ..self.accounts.over(settings.simulator.clone()) };
+        let options = SimulatorOptions {
+            replay: self.replay,
+            ..self.follows.over(self.accounts.over(settings.simulator.clone()))
+        };
         let options = if options.check_credentials { only_known(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
         // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.

@@ -26,8 +26,20 @@ impl Api {
         window: Option<Window>,
         answer: Answer,
     ) -> Response {
+        self.unless_struck(Endpoint::Accounts, dialect, ids, window, answer).await
+    }
+
+    /// An answer, unless a fault at that endpoint strikes it.
+    pub(crate) async fn unless_struck(
+        &self,
+        at: Endpoint,
+        dialect: Dialect,
+        ids: &[&str],
+        window: Option<Window>,
+        answer: Answer,
+    ) -> Response {
         self.count(ids);
-        if let Some(fault) = self.strike(Endpoint::Accounts, ids).await {
+        if let Some(fault) = self.strike(at, ids).await {
             let body = answer.as_ref().cloned().unwrap_or_default();
             if let Some(response) = faulty::answer(self, dialect, &fault, window, || body).await {
                 return response;

@@ -3,6 +3,7 @@
 pub mod accounts;
 mod connections;
 mod last;
+pub mod relations;
 mod shared;
 mod streams;
 pub mod timelines;
@@ -75,12 +76,16 @@ pub fn router(api: Arc<Api>) -> Router {
         twitter_v1::application::routes,
         twitter_v1::single::routes,
         twitter_v1::timelines::routes,
+        twitter_v1::relations::routes,
         twitter_v1::users::routes,
         x_v2::timelines::routes,
+        x_v2::relations::routes,
         x_v2::users::routes,
         mastodon::accounts::routes,
+        mastodon::relations::routes,
         mastodon::timelines::routes,
         bluesky::accounts::routes,
+        bluesky::relations::routes,
         bluesky::timelines::routes,
     ] {
         router = routes(router);

@@ -2,4 +2,5 @@
 
 pub mod accounts;
 pub mod dialect;
+pub mod relations;
 pub mod timelines;

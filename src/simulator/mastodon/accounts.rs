@@ -12,7 +12,7 @@ use crate::simulator::api::accounts::sent;
 use crate::simulator::api::{Api, Entered, Routes, TheApi, with_slash};
 use crate::simulator::call::Call;
 use crate::simulator::dialect::{Dialect, TOO_MANY};
-use crate::simulator::people::Person;
+use crate::simulator::people::{OTHER_SERVER, Person};
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Target;
 
@@ -52,7 +52,12 @@ impl Api {
             "verify_credentials" => Target::of(&format!("@{}", caller.name)).author,
             "lookup" => {
                 let acct = call.parameter("acct").unwrap_or_default();
-                people.named(acct.strip_suffix("@social.example.org").unwrap_or(acct), now)
+                let (handle, is_remote) = match acct.split_once('@') {
+                    Some((handle, OTHER_SERVER)) => (handle, true),
+                    Some((handle, "social.example.org")) => (handle, false),
+                    _ => (acct, false),
+                };
+                people.named(handle, now).filter(|number| people.is_remote(*number) == is_remote)
             }
             id => people.number(&ITS_IDS, id),
         };

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::model::account::AccountState;
 use crate::model::post::TweetId;
 use crate::simulator::dialect::{NONE, TOO_MANY};
-use crate::simulator::people::{Person, banner, mastodon_picture};
+use crate::simulator::people::{Person, banner, mastodon_handle, mastodon_picture};
 use crate::simulator::render::{MoreCounts, Shown, iso, said};
 use crate::simulator::reply::failure;
 use crate::simulator::text::user_id;
@@ -58,10 +58,10 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
 
 /// An account. Of one that is suspended the instance empties the profile.
 pub fn account(person: &Person) -> Value {
-    let handle = &person.handle;
+    let handle = mastodon_handle(person);
     let mut account = json!({
         "id": user_id(person.number).to_string(),
-        "username": handle,
+        "username": person.handle,
         "acct": handle,
         "display_name": person.display_name,
         "locked": person.protected,

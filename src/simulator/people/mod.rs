@@ -8,14 +8,21 @@
 //!
 //! `changes` says when a field changes, `lives` when an account is away, `ids` writes ids and later handles. [`Person`] is the
 //! account at one moment, [`People::script`] the list of its changes, [`People::account`] what a network tells of it.
+//!
+//! [`Follows`] says who follows whom, and when ([`People::follows`]), [`People::list`] what a network shows of it.
 
 mod changes;
+mod follows;
 mod ids;
+mod lists;
 mod lives;
 mod person;
 mod script;
 mod told;
 
+pub use self::follows::{Follow, Follows, POPULAR};
 pub use self::person::{MOST_ACCOUNTS, People, Person};
 pub use self::script::ScriptedChange;
-pub use self::told::{DOMAIN, banner, bluesky_picture, mastodon_picture, twitter_picture};
+pub use self::told::{
+    DOMAIN, OTHER_SERVER, banner, bluesky_picture, mastodon_handle, mastodon_picture, twitter_picture,
+};

@@ -1,6 +1,7 @@
 //! Accounts at a moment.
 
 use super::changes::{Changes, Field, Versions};
+use super::follows::Follows;
 use super::ids::{NUMBER_BITS, did, later_handle, number_of_did, number_of_later_handle};
 use super::lives::{Away, Lives};
 use crate::base::clock::Millis;
@@ -54,6 +55,8 @@ pub struct Person {
     pub likes: u64,
     /// Its newest post, one of its timeline; `None` for an account that does not post, and where accounts never change.
     pub last_post: Option<TweetId>,
+    /// True for an account of another server at Mastodon.
+    pub remote: bool,
 }
 
 impl Person {
@@ -71,6 +74,11 @@ pub struct People {
     since: Millis,
     pub(super) changes: Changes,
     pub(super) lives: Lives,
+    pub(super) follows: Follows,
+    pub(super) seed: u64,
+    pub(super) lists_hidden: f64,
+    pub(super) accounts_remote: f64,
+    counts_follows: bool,
     timelines: Timelines,
     has_absences: bool,
 }
@@ -79,11 +87,17 @@ impl People {
     /// The accounts of a simulator with these options: also without a running one.
     #[must_use]
     pub fn new(options: &SimulatorOptions) -> Self {
+        let count = options.accounts.clamp(1, MOST_ACCOUNTS);
         Self {
-            count: options.accounts.clamp(1, MOST_ACCOUNTS),
+            count,
             since: options.accounts_since,
             changes: Changes::new(options),
             lives: Lives::new(options),
+            follows: Follows::new(options, count),
+            seed: options.seed,
+            lists_hidden: options.lists_hidden,
+            accounts_remote: options.accounts_remote,
+            counts_follows: options.count_follows,
             timelines: Timelines::new(options),
             has_absences: options.accounts_gone > 0.0,
         }
@@ -173,12 +187,21 @@ impl People {
             protected,
             verified: versions.of(Field::Verified).is_some_and(|slot| self.draw(VERIFIED, number, slot) & 1 == 0),
             created_at: opened(number),
-            followers: dice % 50_000 + risen(1 + dice % 7),
-            following: (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 },
+            followers: if self.counts_follows {
+                self.follows.followers(number, seen, Millis::MAX).count() as u64
+            } else {
+                dice % 50_000 + risen(1 + dice % 7)
+            },
+            following: if self.counts_follows {
+                self.follows.friends(number, seen).len() as u64
+            } else {
+                (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 }
+            },
             posts: (dice >> 24) % 90_000 + posted.unsigned_abs(),
             listed: (dice >> 32) % 100 + risen(1) / 4,
             likes: (dice >> 8) % 20_000 + risen(1 + (dice >> 40) % 3),
             last_post: newest.map(|(_, post)| post.id),
+            remote: self.is_remote(number),
         }
     }
 

@@ -11,6 +11,8 @@ const DAY_MS: Millis = 86_400_000;
 
 /// The domain of the Mastodon instance,
 const INSTANCE: &str = "https://social.example.org";
+/// another one, whose accounts the instance knows,
+pub const OTHER_SERVER: &str = "elsewhere.example.org";
 /// and the end of the handles at Bluesky.
 pub const DOMAIN: &str = ".bsky.example.org";
 
@@ -24,6 +26,12 @@ pub fn twitter_picture(person: &Person) -> String {
 #[must_use]
 pub fn mastodon_picture(person: &Person) -> String {
     format!("{INSTANCE}/avatars/{}/{}.jpeg", user_id(person.number), person.picture)
+}
+
+/// The handle of an account at Mastodon: with its server, where that is another one.
+#[must_use]
+pub fn mastodon_handle(person: &Person) -> String {
+    if person.remote { format!("{}@{OTHER_SERVER}", person.handle) } else { person.handle.clone() }
 }
 
 /// The address of the banner that stands for none at Mastodon.
@@ -83,8 +91,8 @@ impl People {
                 let shown = |text: String| Some(text).filter(|_| !is_emptied);
                 Account {
                     picture: shown(mastodon_picture(&person)),
-                    url: Some(format!("{INSTANCE}/@{}", person.handle)),
-                    handle: Some(person.handle),
+                    url: Some(format!("{INSTANCE}/@{}", mastodon_handle(&person))),
+                    handle: Some(mastodon_handle(&person)),
                     display_name: shown(person.display_name),
                     description: shown(format!("<p>{}</p>", person.description)),
                     banner: shown(String::new()),

@@ -236,6 +236,7 @@ pub fn refusal(status: u16, code: u32) -> Response {
         34 => "Sorry, that page does not exist.",
         17 => "No user matches for specified terms.",
         38 => "id parameter is missing.",
+        44 => "cursor parameter is invalid.",
         50 => "User not found.",
         63 => "User has been suspended.",
         64 => "Your account is suspended and is not permitted to access this feature.",

@@ -2,6 +2,7 @@
 
 pub mod application;
 pub mod dialect;
+pub mod relations;
 pub mod replay;
 pub mod single;
 pub mod timelines;

@@ -8,6 +8,7 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::dialect::refusal;
+use super::relations;
 use crate::model::post::TweetId;
 use crate::simulator::api::timelines::{DAY_MS, Slice};
 use crate::simulator::api::{Api, Entered, Routes, TheApi};
@@ -77,7 +78,10 @@ const ENDPOINTS: [Endpoint; 4] = [
 pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&'static str, Limit)> {
     let is_there = move |endpoint: &&Endpoint| pool == Pool::Users || endpoint.calls.1 > 0;
     let limit = move |endpoint: &Endpoint| (endpoint.path, Dialect::TwitterV1.limit_of(options, pool, endpoint.calls));
-    ENDPOINTS.iter().filter(is_there).map(limit)
+    let lists = relations::PATHS
+        .into_iter()
+        .map(move |path| (path, Dialect::TwitterV1.limit_of(options, pool, (relations::CALLS, relations::CALLS))));
+    ENDPOINTS.iter().filter(is_there).map(limit).chain(lists)
 }
 
 /// The addresses.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 pub use self::fields::{Fields, Unknown};
 pub use self::includes::includes;
-pub use self::users::users;
+pub use self::users::{user, users};
 use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
 use crate::simulator::dice::mix;
 use crate::simulator::render::{MoreCounts, Shown, iso, said};

@@ -2,6 +2,7 @@
 //! simulator's lists, in modules.
 
 mod recorded;
+mod simulated;
 
 use serde_json::{Value, json};
 use twitter_updater::model::account::Absence;

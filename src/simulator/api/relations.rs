@@ -1,0 +1,120 @@
+//! The common part of all lists of followers and friends: pages by the moments of the follows, and their cursors.
+
+use axum::response::Response;
+
+use super::shared::Api;
+use crate::base::clock::{self, Millis};
+use crate::model::provider::Provider;
+use crate::model::relation::Side;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::dice::{draw, unit};
+use crate::simulator::faults::Endpoint;
+use crate::simulator::people::Follow;
+use crate::simulator::windows::Window;
+
+/// The bits of a cursor below the moment: the second in which it was given, as far as they reach (12 days).
+const GIVEN_BITS: u32 = 20;
+const GIVEN: Millis = (1 << GIVEN_BITS) - 1;
+
+/// A list that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List<'a> {
+    pub(crate) provider: &'a Provider,
+    pub(crate) side: Side,
+    /// The owner's number.
+    pub(crate) owner: u64,
+    /// The records of follows (Bluesky), and not the accounts.
+    pub(crate) of_records: bool,
+}
+
+/// A page of it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) follows: Vec<Follow>,
+    /// The cursor of the next page. Mastodon has one behind each full page.
+    pub(crate) next: Option<u64>,
+    /// That of the page before; `None` for a first page.
+    pub(crate) previous: Option<u64>,
+}
+
+impl Page {
+    /// The numbers of the members.
+    pub(crate) fn members(&self, side: Side) -> impl Iterator<Item = u64> {
+        self.follows.iter().map(move |follow| match side {
+            Side::Followers => follow.follower,
+            Side::Friends => follow.followed,
+        })
+    }
+}
+
+impl Api {
+    /// The page behind a cursor, or the first one; `None` where the cursor is no longer good.
+    pub(crate) fn list_page(&self, list: List<'_>, cursor: Option<u64>, limit: usize, now: Millis) -> Option<Page> {
+        let people = self.world.people();
+        let below = match cursor {
+            None => Millis::MAX,
+            Some(cursor) if self.is_stale(cursor, now) => return None,
+            Some(cursor) => moment(cursor),
+        };
+        let List { provider, side, owner, of_records } = list;
+        let mut follows: Vec<Follow> = match of_records {
+            true => people.records_below(owner, now, below).take(limit + 1).collect(),
+            false => people.list_below(provider, side, owner, now, below).take(limit + 1).collect(),
+        };
+        let rest = (follows.len() > limit).then(|| follows.split_off(limit));
+        let is_full = follows.len() == limit && matches!(provider, Provider::Mastodon(_));
+        let next = follows.last().filter(|_| rest.is_some() || is_full).map(|last| {
+            let behind = rest.as_ref().and_then(|rest| rest.first());
+            // A page that holds nothing new would come for ever.
+            let is_new = follows.first().is_some_and(|first| first.from > last.from);
+            let overlaps = is_new && behind.is_some_and(|behind| self.overlaps(list, last.from, behind.from));
+            let again = cursor.filter(|_| self.repeats(owner));
+            again.unwrap_or_else(|| written(last.from + Millis::from(overlaps), now))
+        });
+        let previous = cursor.and_then(|_| follows.first()).map(|first| written(first.from, now));
+        Some(Page { follows, next, previous })
+    }
+
+    /// Returns true if the next page repeats the last member of this one, as happens at Twitter. Two follows of one
+    /// millisecond always do: nobody may be left out.
+    fn overlaps(&self, list: List<'_>, last: Millis, behind: Millis) -> bool {
+        let may = matches!(list.provider, Provider::Twitter | Provider::Mastodon(_));
+        let is_drawn = draw(self.options.seed, SEAM, list.owner, last) % 5 < 2;
+        last == behind || may && is_drawn
+    }
+
+    /// Returns true if the lists of this account go round in circles.
+    fn repeats(&self, owner: u64) -> bool {
+        unit(draw(self.options.seed, REPEATS, owner, 0)) < self.options.cursors_repeat
+    }
+
+    fn is_stale(&self, cursor: u64, now: Millis) -> bool {
+        let age = (now.div_euclid(1_000) - (cursor as Millis & GIVEN)) & GIVEN;
+        let longest = clock::millis(self.options.cursors_last) / 1_000;
+        !self.options.cursors_last.is_zero() && age > longest
+    }
+
+    /// The answer to a call for a page, unless a fault strikes it.
+    pub(crate) async fn of_relations(
+        &self,
+        dialect: Dialect,
+        owner: &str,
+        window: Option<Window>,
+        answer: super::accounts::Answer,
+    ) -> Response {
+        self.unless_struck(Endpoint::Relations, dialect, &[owner], window, answer).await
+    }
+}
+
+/// A cursor, as Twitter's are made: the moment in ms above, below it bits that nobody else can read.
+fn written(below: Millis, now: Millis) -> u64 {
+    ((below as u64) << GIVEN_BITS) | (now.div_euclid(1_000) & GIVEN) as u64
+}
+
+fn moment(cursor: u64) -> Millis {
+    (cursor >> GIVEN_BITS) as Millis
+}
+
+/// The random choices.
+const SEAM: u64 = 181;
+const REPEATS: u64 = 182;

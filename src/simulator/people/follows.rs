@@ -1,0 +1,299 @@
+//! Who follows whom, and when: each follow is a function of the seed, the followed account and a slot of time.
+//!
+//! The first [`POPULAR`] accounts are followed; few by very many, most by a handful, some by nobody. Time is cut into slots of an
+//! even length for each of them, and in each slot one account begins to follow it. Its followers come from a circle of accounts,
+//! one after the other, and each ends its follow before its turn comes again. Follows last from no time to nearly a whole round,
+//! evenly spread, so half of a circle follows at a time, and the length of a list stays about the same.
+//!
+//! So a page is made of its own slots alone, and the follows of a pair of accounts are found without any list.
+
+use crate::base::clock::{self, Millis};
+use crate::simulator::dice::{draw, unit};
+use crate::simulator::options::{MOST_FOLLOWERS, SimulatorOptions};
+
+/// Accounts that are followed, from number 0 on.
+pub const POPULAR: u64 = 10_000;
+/// The tail of the lengths (Pareto's alpha) and their scale: half of the accounts have four followers or fewer.
+const TAIL: f64 = 0.8;
+const SCALE: f64 = 3.0;
+
+/// The length of a slot where follows never change.
+const CALM_MS: Millis = 3_600_000;
+/// No follow is older than this: 15 years.
+const OLDEST_MS: Millis = 15 * 365 * 86_400_000;
+
+/// A follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Follow {
+    /// The number of the account that follows.
+    pub follower: u64,
+    /// The number of the account that is followed.
+    pub followed: u64,
+    /// Its first moment, ms since the epoch,
+    pub from: Millis,
+    /// and the first moment after it.
+    pub until: Millis,
+}
+
+impl Follow {
+    /// Returns true if the follow holds at that moment.
+    #[must_use]
+    pub fn holds(&self, at: Millis) -> bool {
+        (self.from..self.until).contains(&at)
+    }
+}
+
+/// The follows of all accounts.
+#[derive(Debug, Clone)]
+pub struct Follows {
+    seed: u64,
+    accounts: u64,
+    since: Millis,
+    /// The length of a slot; zero: follows never change.
+    every: Millis,
+    most: u64,
+    /// The step from a follower to the next one in a circle, and its inverse modulo the number of accounts.
+    step: u64,
+    back: u64,
+}
+
+/// The accounts that follow one account by turns.
+#[derive(Debug, Clone, Copy)]
+struct Circle {
+    owner: u64,
+    first: u64,
+    /// Its length, in accounts and in slots.
+    length: u64,
+    /// The length of a slot, ms.
+    slot_ms: Millis,
+}
+
+impl Follows {
+    /// The follows among so many accounts, in a simulator with these options.
+    #[must_use]
+    pub fn new(options: &SimulatorOptions, accounts: u64) -> Self {
+        // About the golden section of the circle of all accounts: neighbours are far apart.
+        let from = (accounts as f64 * 0.618) as u64 + 1;
+        let (step, back) = (from..).find_map(|step| Some((step, inverse(step, accounts)?))).unwrap_or((1, 1));
+        Self {
+            seed: options.seed,
+            accounts,
+            since: options.accounts_since,
+            every: clock::millis(options.follow_changes),
+            most: options.most_followers.min(MOST_FOLLOWERS).min((accounts - 1) / 2),
+            step,
+            back,
+        }
+    }
+
+    /// The usual number of followers of an account. Account 0 has the most.
+    #[must_use]
+    pub fn size(&self, owner: u64) -> u64 {
+        match owner {
+            0 => self.most,
+            POPULAR.. => 0,
+            _ if owner >= self.accounts => 0,
+            _ => {
+                let size = SCALE * ((1.0 - unit(draw(self.seed, SIZE, owner, 0))).powf(-1.0 / TAIL) - 1.0);
+                (size as u64).min(self.most)
+            }
+        }
+    }
+
+    fn circle(&self, owner: u64) -> Option<Circle> {
+        let size = self.size(owner);
+        let length = 2 * size + 1;
+        let every = if self.every > 0 { self.every } else { CALM_MS };
+        let slot_ms = every.min(OLDEST_MS / length as Millis).max(2);
+        let first = draw(self.seed, FIRST, owner, 0) % self.accounts;
+        (size > 0).then_some(Circle { owner, first, length, slot_ms })
+    }
+
+    /// The moment that counts.
+    fn seen(&self, at: Millis) -> Millis {
+        if self.every > 0 { at } else { self.since }
+    }
+
+    /// The slot of a moment.
+    fn slot(&self, circle: &Circle, at: Millis) -> i64 {
+        (at - self.since).div_euclid(circle.slot_ms)
+    }
+
+    /// The follow that begins in a slot. An account that follows itself follows nobody.
+    fn follow(&self, circle: &Circle, slot: i64) -> Option<Follow> {
+        let dice = |salt: u64| draw(self.seed, salt, circle.owner, slot ^ (slot >> 63).wrapping_mul(0x5bd1_e995));
+        let turn = slot.rem_euclid(circle.length as i64) as u64;
+        let follower = (turn * self.step + circle.first) % self.accounts;
+        let from = self.since + slot * circle.slot_ms + (dice(MOMENT) % circle.slot_ms as u64) as Millis;
+        // It ends before the same account's next turn begins.
+        let longest = (circle.length as Millis - 1) * circle.slot_ms;
+        let until = from + 1 + (unit(dice(LENGTH)) * (longest - 1) as f64) as Millis;
+        (follower != circle.owner).then_some(Follow { follower, followed: circle.owner, from, until })
+    }
+
+    /// As it is told: where nothing changes, it lasts for ever.
+    fn told(&self, follow: Follow) -> Follow {
+        if self.every > 0 { follow } else { Follow { until: Millis::MAX, ..follow } }
+    }
+
+    /// The followers of an account at a moment whose follows began before another, the newest first.
+    pub fn followers(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
+        let at = self.seen(at);
+        let circle = self.circle(owner);
+        let slots = circle.map(|circle| {
+            let newest = self.slot(&circle, at.min(below));
+            let oldest = self.slot(&circle, at) - circle.length as i64;
+            (oldest..=newest).rev().filter_map(move |slot| self.follow(&circle, slot))
+        });
+        let follows = slots.into_iter().flatten().filter(move |follow| follow.holds(at) && follow.from < below);
+        follows.map(|follow| self.told(follow))
+    }
+
+    /// The follows by an account at a moment, the newest first.
+    #[must_use]
+    pub fn friends(&self, follower: u64, at: Millis) -> Vec<Follow> {
+        let seen = self.seen(at);
+        let mut friends: Vec<Follow> = (0..POPULAR.min(self.accounts))
+            .filter_map(|followed| {
+                let circle = self.circle(followed)?;
+                let slot = self.turn_before(&circle, follower, seen)?;
+                // The turn of this slot's account may still come in it.
+                let turns = [slot, slot - circle.length as i64];
+                turns.into_iter().filter_map(|slot| self.follow(&circle, slot)).find(|follow| follow.holds(seen))
+            })
+            .map(|follow| self.told(follow))
+            .collect();
+        friends.sort_unstable_by_key(|follow| std::cmp::Reverse((follow.from, follow.followed)));
+        friends
+    }
+
+    /// The follows between two accounts that hold at some moment from `from` until `to`, oldest first.
+    #[must_use]
+    pub fn between(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<Follow> {
+        let Some(circle) = self.circle(followed) else { return Vec::new() };
+        let (from, to) = (self.seen(from), self.seen(to));
+        let Some(last) = self.turn_before(&circle, follower, to) else { return Vec::new() };
+        let first = self.slot(&circle, from) - circle.length as i64;
+        let turns = (0..).map(|round| last - round * circle.length as i64).take_while(|slot| *slot >= first);
+        let mut follows: Vec<Follow> = turns
+            .filter_map(|slot| self.follow(&circle, slot))
+            .filter(|follow| follow.from <= to && follow.until > from)
+            .map(|follow| self.told(follow))
+            .collect();
+        follows.reverse();
+        follows
+    }
+
+    /// The slot of an account's last turn that begins by then; `None` for an account that is not in the circle.
+    fn turn_before(&self, circle: &Circle, follower: u64, at: Millis) -> Option<i64> {
+        if follower >= self.accounts {
+            return None;
+        }
+        let turn = (follower + self.accounts - circle.first) % self.accounts * self.back % self.accounts;
+        let now = self.slot(circle, at);
+        let since = (now - turn as i64).rem_euclid(circle.length as i64);
+        (turn < circle.length).then_some(now - since)
+    }
+}
+
+/// The inverse of a number modulo another; `None` where they have a common divisor.
+fn inverse(of: u64, modulus: u64) -> Option<u64> {
+    let (mut old, mut new) = ((of % modulus) as i64, modulus as i64);
+    let (mut old_factor, mut new_factor) = (1, 0);
+    while new != 0 {
+        let times = old / new;
+        (old, new) = (new, old - times * new);
+        (old_factor, new_factor) = (new_factor, old_factor - times * new_factor);
+    }
+    // Modulo 1 every number is 0, which is its own inverse.
+    (old == 1 || modulus == 1).then(|| i64::rem_euclid(old_factor, modulus as i64) as u64)
+}
+
+/// The random choices.
+const SIZE: u64 = 161;
+const FIRST: u64 = 162;
+const MOMENT: u64 = 163;
+const LENGTH: u64 = 164;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Millis = 1_795_000_000_000;
+
+    fn follows(accounts: u64, changes: Duration) -> Follows {
+        let options = SimulatorOptions { follow_changes: changes, ..SimulatorOptions::default() };
+        Follows::new(&options, accounts)
+    }
+
+    #[test]
+    fn a_number_has_an_inverse_unless_they_share_a_divisor() {
+        assert_eq!((inverse(3, 7), inverse(4, 8), inverse(5, 1)), (Some(5), None, Some(0)));
+        for accounts in [1, 2, 3, 10, 32_768, 600_001, 1 << 20] {
+            let world = follows(accounts, Duration::ZERO);
+            assert_eq!(world.step * world.back % accounts, 1 % accounts, "{accounts}");
+        }
+    }
+
+    #[test]
+    fn both_sides_and_each_pair_tell_the_same_world() {
+        for changes in [Duration::ZERO, Duration::from_secs(60)] {
+            let world = follows(600, changes);
+            let all: HashSet<Follow> = (0..600).flat_map(|owner| world.followers(owner, NOW, Millis::MAX)).collect();
+            let other: HashSet<Follow> = (0..600).flat_map(|owner| world.friends(owner, NOW)).collect();
+            assert!(all == other && all.len() > 5_000, "{} {}", all.len(), other.len());
+            for follow in all.iter().take(500) {
+                assert!(follow.holds(NOW) && follow.follower != follow.followed);
+                assert_eq!(world.between(follow.follower, follow.followed, NOW, NOW), [*follow]);
+            }
+            let pairs: HashSet<(u64, u64)> = all.iter().map(|follow| (follow.follower, follow.followed)).collect();
+            assert_eq!(pairs.len(), all.len(), "each follows another once");
+        }
+    }
+
+    #[test]
+    fn a_pair_has_its_follows_one_after_the_other() {
+        let world = follows(50, Duration::from_secs(60));
+        let (from, to) = (NOW - 86_400_000, NOW);
+        let mut again = 0;
+        for follower in 0..50 {
+            let follows = world.between(follower, 0, from, to);
+            assert!(follows.windows(2).all(|pair| pair[0].until <= pair[1].from), "{follows:?}");
+            again += usize::from(follows.len() > 1);
+            for at in (from..to).step_by(7_000_000) {
+                let holds = follows.iter().any(|follow| follow.holds(at));
+                let listed = world.followers(0, at, Millis::MAX).any(|follow| follow.follower == follower);
+                assert_eq!(holds, listed, "{follower} at {at}");
+            }
+        }
+        assert!(again > 20, "{again} of them come back");
+    }
+
+    #[test]
+    fn a_list_is_newest_first_and_begins_anywhere() {
+        let world = follows(20_000, Duration::from_secs(600));
+        let all: Vec<Follow> = world.followers(0, NOW, Millis::MAX).collect();
+        assert!(all.windows(2).all(|pair| pair[0].from > pair[1].from));
+        let usual = world.size(0) as f64;
+        assert!((all.len() as f64 / usual - 1.0).abs() < 0.05, "{} of {usual}", all.len());
+        for at in [0, 1, 500, all.len() - 1] {
+            assert!(world.followers(0, NOW, all[at].from).eq(all[at + 1..].iter().copied()), "{at}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_skewed_from_none_to_the_most() {
+        let world = follows(1 << 20, Duration::ZERO);
+        let sizes: Vec<u64> = (0..POPULAR).map(|owner| world.size(owner)).collect();
+        let share = |is: fn(u64) -> bool| sizes.iter().filter(|size| is(**size)).count() as f64 / sizes.len() as f64;
+        assert_eq!(sizes.iter().max(), Some(&MOST_FOLLOWERS));
+        assert!(share(|size| size == 0) > 0.1 && share(|size| size < 10) > 0.6);
+        assert!(share(|size| size > 1_000) > 0.002 && share(|size| size > 50_000) > 0.0);
+        assert_eq!((world.size(POPULAR), world.followers(POPULAR, NOW, Millis::MAX).count()), (0, 0));
+        let first = world.followers(0, NOW, Millis::MAX).next().unwrap();
+        assert!(first.from > 0 && first.until == Millis::MAX);
+    }
+}

@@ -1,0 +1,83 @@
+//! Lists of followers and friends as the networks tell them.
+
+use super::follows::{Follow, Follows};
+use super::person::People;
+use crate::base::clock::Millis;
+use crate::model::provider::Provider;
+use crate::model::relation::Side;
+use crate::simulator::dice::{draw, unit};
+
+impl People {
+    /// Who follows whom.
+    #[must_use]
+    pub fn follows(&self) -> &Follows {
+        &self.follows
+    }
+
+    /// The list of an account that a network shows at a moment, the newest follow first. Members who are away are left out, at
+    /// Bluesky of the views; of accounts of other servers Mastodon shows a part.
+    #[must_use]
+    pub fn list(&self, provider: &Provider, side: Side, owner: u64, at: Millis) -> Vec<Follow> {
+        self.list_below(provider, side, owner, at, Millis::MAX).collect()
+    }
+
+    /// The part of it whose follows began before a moment.
+    pub(super) fn in_order(
+        &self,
+        side: Side,
+        owner: u64,
+        at: Millis,
+        below: Millis,
+    ) -> Box<dyn Iterator<Item = Follow> + '_> {
+        match side {
+            Side::Followers => Box::new(self.follows.followers(owner, at, below)),
+            Side::Friends => {
+                let friends = self.follows.friends(owner, at).into_iter();
+                Box::new(friends.filter(move |follow| follow.from < below))
+            }
+        }
+    }
+
+    /// The part of a list whose follows began before a moment.
+    pub fn list_below(
+        &self,
+        provider: &Provider,
+        side: Side,
+        owner: u64,
+        at: Millis,
+        below: Millis,
+    ) -> impl Iterator<Item = Follow> {
+        let is_mastodon = matches!(provider, Provider::Mastodon(_));
+        let is_part = is_mastodon && self.is_remote(owner);
+        let is_hidden = is_mastodon && self.is_hidden(owner);
+        let follows = (!is_hidden).then(|| self.in_order(side, owner, at, below)).into_iter().flatten();
+        follows.filter(move |follow| {
+            let (follower, followed) = (follow.follower, follow.followed);
+            let member = if side == Side::Followers { follower } else { followed };
+            let is_known = !is_part || draw(self.seed, KNOWN, follower, followed as i64) & 1 == 0;
+            is_known && self.lives.away(member, at).is_none()
+        })
+    }
+
+    /// The records of an account's follows at a moment (Bluesky), the newest first: of accounts that are away, too.
+    pub fn records_below(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
+        self.in_order(Side::Friends, owner, at, below)
+    }
+
+    /// Returns true if the owner of an account hides its lists (Mastodon).
+    #[must_use]
+    pub fn is_hidden(&self, number: u64) -> bool {
+        unit(draw(self.seed, HIDDEN, number, 0)) < self.lists_hidden
+    }
+
+    /// Returns true if an account is of another server (Mastodon).
+    #[must_use]
+    pub fn is_remote(&self, number: u64) -> bool {
+        unit(draw(self.seed, REMOTE, number, 0)) < self.accounts_remote
+    }
+}
+
+/// The random choices.
+const HIDDEN: u64 = 171;
+const REMOTE: u64 = 172;
+const KNOWN: u64 = 173;
