@@ -1,0 +1,497 @@
+//! Pages and the ends of crawls, the same in every database: the steps, over the few statements of [`Tables`].
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use async_trait::async_trait;
+
+use super::Result;
+use super::edges::{
+    CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, End, Ended, ListCrawl, MemberSeen, Next, OVERLAP, PageSaved,
+    WaveGuard, network_of,
+};
+use super::packed::{Key, pack, unpack};
+use super::rows::clean;
+use crate::base::clock::Millis;
+
+/// Pages, or members, that are read at a time.
+const PAGES_AT_ONCE: i64 = 64;
+const MEMBERS_AT_ONCE: i64 = 50_000;
+
+/// A crawl under way, as its row has it.
+#[derive(Debug, Clone, sqlx_macros::FromRow)]
+pub(super) struct Row {
+    key: i64,
+    list: i64,
+    kind: String,
+    stops_after: Option<i64>,
+    started_at: Millis,
+    appeared_after: Option<Millis>,
+    cursor: Option<String>,
+    newest_at: Millis,
+    known_tail: i64,
+    pages: i64,
+    found: i64,
+    told: Option<i64>,
+}
+
+/// The columns of [`Row`], as both databases take them.
+macro_rules! crawl_columns {
+    () => {
+        "CAST(crawl.key AS BIGINT) AS key, CAST(crawl.list AS BIGINT) AS list, crawl.kind, crawl.stops_after, \
+         crawl.started_at, crawl.appeared_after, crawl.cursor, crawl.newest_at, crawl.known_tail, crawl.pages, \
+         crawl.found, crawl.told"
+    };
+}
+
+pub(super) use crawl_columns;
+
+impl From<Row> for CrawlUnderWay {
+    fn from(row: Row) -> Self {
+        let stops_after = row.stops_after.and_then(|members| u32::try_from(members).ok());
+        let kind = stops_after.map_or(CrawlKind::Complete, |known_tail| CrawlKind::Prefix { known_tail });
+        Self {
+            number: row.key,
+            kind: if row.kind == "complete" { CrawlKind::Complete } else { kind },
+            cursor: row.cursor,
+            started_at: row.started_at,
+            newest_at: row.newest_at,
+            pages: row.pages,
+            found: row.found,
+            told: row.told,
+        }
+    }
+}
+
+/// A crawl under way, and its list.
+#[derive(Debug, sqlx_macros::FromRow)]
+pub(super) struct ListRow {
+    owner: String,
+    #[sqlx(flatten)]
+    crawl: Row,
+}
+
+impl From<ListRow> for ListCrawl {
+    fn from(row: ListRow) -> Self {
+        Self { owner: row.owner, crawl: row.crawl.into() }
+    }
+}
+
+/// The extent of a crawl as its row has it.
+pub(super) fn words(kind: CrawlKind) -> (&'static str, Option<i64>) {
+    match kind {
+        CrawlKind::Complete => ("complete", None),
+        CrawlKind::Prefix { known_tail } => ("prefix", Some(i64::from(known_tail))),
+    }
+}
+
+// Statements that both databases take as they are.
+pub(super) const PAGES_OF_CRAWL: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
+     WHERE crawl = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
+pub(super) const PAGES_OF_LIST: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
+     WHERE list = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
+pub(super) const FIRST_PAGE: &str = "SELECT CAST(MIN(key) AS BIGINT) FROM list_page WHERE crawl = $1";
+pub(super) const HAS_CURSOR: &str = "SELECT EXISTS (SELECT 1 FROM list_page WHERE crawl = $1 AND cursor = $2)";
+pub(super) const WITHHELD_BEFORE: &str = "SELECT CAST(MAX(key) AS BIGINT) FROM list_crawl WHERE list = $1 \
+     AND ended = 'withheld' AND key > COALESCE((SELECT MAX(key) FROM list_crawl WHERE list = $1 AND ended = 'complete'), 0)";
+pub(super) const INSERT_PAGE: &str = "INSERT INTO list_page (list, crawl, cursor, asked_at, at, members) \
+     VALUES ($1, $2, $3, $4, $5, $6) RETURNING CAST(key AS BIGINT)";
+pub(super) const ADVANCE: &str = "UPDATE list_crawl SET cursor = $2, newest_at = $3, known_tail = $4, pages = $5, \
+     found = $6, appeared = appeared + $7, vanished = vanished + $8, withheld = withheld + $9, ended = $10, ended_at = $11 \
+     WHERE key = $1";
+
+/// What a page or an end changes of a crawl's row.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    pub crawl: i64,
+    pub cursor: Option<String>,
+    pub newest_at: Millis,
+    pub known_tail: i64,
+    pub pages: i64,
+    pub found: i64,
+    /// In addition to those before.
+    pub appeared: i64,
+    pub vanished: i64,
+    pub withheld: i64,
+    /// With the time, ms since the epoch.
+    pub ended: Option<(&'static str, Millis)>,
+}
+
+/// A page to be written.
+#[derive(Debug)]
+pub(super) struct PageRow<'a> {
+    pub list: i64,
+    pub crawl: i64,
+    pub cursor: Option<&'a str>,
+    pub asked_at: Millis,
+    pub at: Millis,
+    pub members: Vec<u8>,
+}
+
+/// The statements of a database, in a transaction or outside.
+#[async_trait]
+pub(super) trait Tables: Send {
+    /// The crawl of a list that is under way, locked for this transaction.
+    async fn under_way(&mut self, namespace: &str, owner: &str) -> Result<Option<Row>>;
+
+    /// The numbers of those ids that have one.
+    async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
+
+    /// Gives numbers to ids that have none. Sorted ids.
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()>;
+
+    /// Which of these members have an open edge, and its first page. Sorted members.
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>>;
+
+    /// Members with open edges behind that one, sorted.
+    async fn open_members(&mut self, list: i64, after: Key, limit: i64) -> Result<Vec<Key>>;
+
+    /// Pages of a crawl below that number, newest first.
+    async fn pages_of_crawl(&mut self, crawl: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>>;
+
+    /// The same of a list, of all crawls.
+    async fn pages_of_list(&mut self, list: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>>;
+
+    /// The first page of a crawl; `None`: it has none.
+    async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>>;
+
+    /// Says whether a crawl has a page with that cursor.
+    async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool>;
+
+    /// The newest crawl of a list that read it to its end, if it withheld its closings.
+    async fn withheld_before(&mut self, list: i64) -> Result<Option<i64>>;
+
+    /// Writes a page; returns its number.
+    async fn insert_page(&mut self, page: &PageRow<'_>) -> Result<i64>;
+
+    /// Writes open edges, with the times of their follows. Sorted members.
+    async fn insert_edges(&mut self, list: i64, page: i64, members: &[(Key, Option<Millis>)]) -> Result<()>;
+
+    /// Closes open edges, each with the last page that showed it. Returns how many. Sorted members.
+    async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64>;
+
+    /// Writes the progress of a crawl.
+    async fn advance(&mut self, progress: &Progress) -> Result<()>;
+}
+
+/// The closings of a crawl that has read its list to the end, found before the transaction that writes them.
+#[derive(Debug, Default)]
+pub(super) struct Closings {
+    /// Sorted members, each with the last page that showed it.
+    edges: Vec<(Key, i64)>,
+    withheld: u64,
+    found: u64,
+}
+
+/// Numbers in `sorted` that `other`, sorted as well, does not hold.
+fn without(sorted: &[Key], other: &[Key]) -> Vec<Key> {
+    let mut other = other.iter().peekable();
+    let is_absent = |key: &&Key| {
+        while other.next_if(|next| next < key).is_some() {}
+        other.peek() != Some(key)
+    };
+    sorted.iter().filter(is_absent).copied().collect()
+}
+
+/// The distinct members of all pages of a crawl and of `more`, sorted.
+async fn shown(tables: &mut dyn Tables, crawl: i64, more: Vec<Key>) -> Result<Vec<Key>> {
+    let (mut members, mut below) = (more, i64::MAX);
+    loop {
+        let pages = tables.pages_of_crawl(crawl, below, PAGES_AT_ONCE).await?;
+        for (_, page) in &pages {
+            unpack(page, &mut members)?;
+        }
+        match pages.last() {
+            Some((last, _)) => below = *last,
+            None => break,
+        }
+    }
+    members.sort_unstable();
+    members.dedup();
+    Ok(members)
+}
+
+/// Open edges that are not among those shown, and the number of all open ones.
+async fn unseen(tables: &mut dyn Tables, list: i64, shown: &[Key]) -> Result<(Vec<Key>, u64)> {
+    let (mut unseen, mut open, mut after, mut rest) = (Vec::new(), 0, 0, shown);
+    loop {
+        let members = tables.open_members(list, after, MEMBERS_AT_ONCE).await?;
+        let Some(last) = members.last() else { return Ok((unseen, open)) };
+        let (now, later) = rest.split_at(rest.partition_point(|key| key <= last));
+        unseen.extend(without(&members, now));
+        open += members.len() as u64;
+        (after, rest) = (*last, later);
+    }
+}
+
+/// The last page that showed each of these members.
+async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -> Result<Vec<(Key, i64)>> {
+    let (mut found, mut below, mut page) = (Vec::with_capacity(members.len()), i64::MAX, Vec::new());
+    while !members.is_empty() {
+        let pages = tables.pages_of_list(list, below, PAGES_AT_ONCE).await?;
+        let Some((last, _)) = pages.last() else { break };
+        below = *last;
+        for (number, blob) in &pages {
+            page.clear();
+            unpack(blob, &mut page)?;
+            let absent = without(&members, &page);
+            if absent.len() < members.len() {
+                found.extend(without(&members, &absent).into_iter().map(|member| (member, *number)));
+                members = absent;
+            }
+        }
+    }
+    // Of pages that are gone the first one is known in any case.
+    if !members.is_empty() {
+        found.extend(tables.open_edges(list, &members).await?);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Those of these members that no page of a list between these numbers showed.
+async fn unshown_since(
+    tables: &mut dyn Tables,
+    list: i64,
+    pages: Range<i64>,
+    mut members: Vec<Key>,
+) -> Result<Vec<Key>> {
+    let (mut below, mut page) = (pages.end, Vec::new());
+    while !members.is_empty() {
+        let newest = tables.pages_of_list(list, below, PAGES_AT_ONCE).await?;
+        let Some((last, _)) = newest.last() else { break };
+        below = *last;
+        for (_, blob) in newest.iter().filter(|(number, _)| *number >= pages.start) {
+            page.clear();
+            unpack(blob, &mut page)?;
+            members = without(&members, &page);
+        }
+        if below < pages.start {
+            break;
+        }
+    }
+    Ok(members)
+}
+
+/// Looks for the edges that the end of a crawl closes. `None`: the crawl does not wait for that cursor.
+pub(super) async fn closings(
+    tables: &mut dyn Tables,
+    (namespace, owner): (&str, &str),
+    (number, cursor): (i64, Option<&str>),
+    members: &[MemberSeen],
+    guard: WaveGuard,
+) -> Result<Option<Closings>> {
+    let Some(row) = tables.under_way(namespace, owner).await? else { return Ok(None) };
+    if row.key != number || row.cursor.as_deref() != cursor {
+        return Ok(None);
+    }
+    let ids = sorted_ids(members);
+    let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    let on_page = tables.known_accounts(network_of(namespace), &ids).await?;
+    let new = (ids.len() - on_page.len()) as u64;
+    let shown = shown(tables, row.key, on_page.into_iter().map(|(_, key)| key).collect()).await?;
+    let mut closings = Closings { found: shown.len() as u64 + new, ..Closings::default() };
+    let first = tables.first_page(row.key).await?.unwrap_or(i64::MAX);
+    if tables.pages_of_list(row.list, first, 1).await?.is_empty() {
+        return Ok(Some(closings)); // the first crawl of the list: all open edges are its own
+    }
+    let (mut gone, open) = unseen(tables, row.list, &shown).await?;
+    let doubted = match tables.withheld_before(row.list).await? {
+        Some(before) if !gone.is_empty() => {
+            // One without a page confirms nothing.
+            let since = tables.first_page(before).await?.unwrap_or(0);
+            let confirmed = unshown_since(tables, row.list, since..first, gone.clone()).await?;
+            without(&gone, &confirmed)
+        }
+        _ => gone.clone(),
+    };
+    if doubted.len() as f64 > guard.share * open as f64 && doubted.len() as u64 > guard.least {
+        closings.withheld = doubted.len() as u64;
+        gone = without(&gone, &doubted);
+    }
+    closings.edges = last_pages(tables, row.list, gone).await?;
+    Ok(Some(closings))
+}
+
+/// The ids of members, clean, sorted, each once.
+fn sorted_ids(members: &[MemberSeen]) -> Vec<std::borrow::Cow<'_, str>> {
+    let mut ids: Vec<_> = members.iter().map(|member| clean(&member.id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+impl CrawlEnd {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Withheld => "withheld",
+            Self::KnownTail => "known_tail",
+            Self::Capped => "capped",
+            Self::Hidden => "hidden",
+            Self::Partial => "partial",
+            Self::Stale => "stale",
+            Self::Looped => "looped",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// Writes the closings of a crawl, and notes its end in its progress.
+async fn end(
+    tables: &mut dyn Tables,
+    row: &Row,
+    end: CrawlEnd,
+    closings: Option<&Closings>,
+    progress: &mut Progress,
+) -> Result<Ended> {
+    let mut ended = Ended { end, vanished: 0, withheld: 0 };
+    if let Some(closings) = closings {
+        ended.vanished = tables.close_edges(row.list, row.key, &closings.edges).await?;
+        ended.withheld = closings.withheld;
+        if ended.withheld > 0 {
+            ended.end = CrawlEnd::Withheld;
+        }
+        progress.found = signed(closings.found);
+    } else if progress.pages > i64::from(OVERLAP) {
+        progress.found = signed(shown(tables, row.key, Vec::new()).await?.len() as u64);
+    }
+    (progress.vanished, progress.withheld) = (signed(ended.vanished), signed(ended.withheld));
+    progress.ended = Some((ended.end.as_str(), progress.newest_at));
+    Ok(ended)
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The word for an end without closings.
+fn word(end: End) -> CrawlEnd {
+    match end {
+        End::Complete(_) => CrawlEnd::Complete,
+        End::Capped => CrawlEnd::Capped,
+        End::Hidden => CrawlEnd::Hidden,
+        End::Partial => CrawlEnd::Partial,
+        End::Stale => CrawlEnd::Stale,
+        End::Aborted => CrawlEnd::Aborted,
+    }
+}
+
+/// Ends a crawl, in the caller's transaction. `None`: it does not wait for that cursor.
+pub(super) async fn end_crawl(
+    tables: &mut dyn Tables,
+    (namespace, owner): (&str, &str),
+    (number, cursor): (i64, Option<&str>),
+    at: Millis,
+    how: End,
+    closings: Option<&Closings>,
+) -> Result<Option<Ended>> {
+    let Some(row) = tables.under_way(namespace, owner).await? else { return Ok(None) };
+    if row.key != number || row.cursor.as_deref() != cursor {
+        return Ok(None);
+    }
+    let mut progress = Progress {
+        crawl: row.key,
+        cursor: row.cursor.clone(),
+        newest_at: at.max(row.newest_at),
+        known_tail: row.known_tail,
+        pages: row.pages,
+        found: row.found,
+        ..Progress::default()
+    };
+    let ended = end(tables, &row, word(how), closings, &mut progress).await?;
+    tables.advance(&progress).await?;
+    Ok(Some(ended))
+}
+
+/// Saves a page, in the caller's transaction. `None`: the crawl does not wait for it.
+pub(super) async fn save(
+    tables: &mut dyn Tables,
+    (namespace, owner): (&str, &str),
+    page: &EdgePage,
+    closings: Option<&Closings>,
+) -> Result<Option<PageSaved>> {
+    let Some(row) = tables.under_way(namespace, owner).await? else { return Ok(None) };
+    if row.key != page.crawl || row.cursor != page.cursor {
+        return Ok(None);
+    }
+    // Times of a list stand still while a clock is behind.
+    let at = page.answered_at.max(row.newest_at);
+    let asked_at = page.asked_at.max(row.started_at).min(at);
+
+    let ids = sorted_ids(&page.members);
+    let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    let network = network_of(namespace);
+    tables.add_accounts(network, &ids).await?;
+    let numbers: HashMap<String, Key> = tables.known_accounts(network, &ids).await?.into_iter().collect();
+    let mut keys: Vec<Key> = numbers.values().copied().collect();
+    keys.sort_unstable();
+    let open: HashMap<Key, i64> = tables.open_edges(row.list, &keys).await?.into_iter().collect();
+
+    let mut before = Vec::new();
+    for (_, blob) in &tables.pages_of_crawl(row.key, i64::MAX, i64::from(OVERLAP)).await? {
+        unpack(blob, &mut before)?;
+    }
+    before.sort_unstable();
+    before.dedup();
+    let fresh = without(&keys, &before);
+
+    let first_page = tables.first_page(row.key).await?;
+    let was_known = |member: &&MemberSeen| {
+        let first = numbers.get(&*clean(&member.id)).and_then(|key| open.get(key));
+        first.is_some_and(|first| first_page.is_none_or(|own| *first < own))
+    };
+    let tail = page.members.iter().rev().take_while(was_known).count();
+    let all = tail == page.members.len();
+    let known_tail = tail as i64 + if all { row.known_tail } else { 0 };
+
+    let followed: HashMap<Key, Millis> = page
+        .members
+        .iter()
+        .filter_map(|member| Some((*numbers.get(&*clean(&member.id))?, member.followed_at?)))
+        .filter(|(_, followed)| row.appeared_after.is_none_or(|after| after < *followed) && *followed <= at)
+        .collect();
+    let new: Vec<(Key, Option<Millis>)> =
+        keys.iter().filter(|key| !open.contains_key(key)).map(|key| (*key, followed.get(key).copied())).collect();
+    let cursor = page.cursor.as_deref();
+    let written = PageRow { list: row.list, crawl: row.key, cursor, asked_at, at, members: pack(&keys) };
+    let number = tables.insert_page(&written).await?;
+    tables.insert_edges(row.list, number, &new).await?;
+
+    let mut progress = Progress {
+        crawl: row.key,
+        cursor: row.cursor.clone(),
+        newest_at: at,
+        known_tail,
+        pages: row.pages + 1,
+        found: row.found + fresh.len() as i64,
+        appeared: new.len() as i64,
+        ..Progress::default()
+    };
+    let ends = match &page.next {
+        Next::End(end) => Some(word(*end)),
+        Next::Page(next) => {
+            let next = clean(next);
+            progress.cursor = Some(next.clone().into_owned());
+            let stops_after = row.stops_after.map(|members| members.max(1));
+            if tables.has_cursor(row.key, &next).await? {
+                Some(CrawlEnd::Looped)
+            } else if stops_after.is_some_and(|members| known_tail >= members) {
+                Some(CrawlEnd::KnownTail)
+            } else {
+                None
+            }
+        }
+    };
+    let ended = match ends {
+        Some(how) => Some(end(tables, &row, how, closings, &mut progress).await?),
+        None => None,
+    };
+    tables.advance(&progress).await?;
+    Ok(Some(PageSaved {
+        new: new.len() as u64,
+        repeated: (page.members.len() - fresh.len()) as u64,
+        known_tail: known_tail as u64,
+        ended,
+    }))
+}

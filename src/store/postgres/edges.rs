@@ -1,0 +1,406 @@
+//! Edges in PostgreSQL. A page is several statements in one transaction, which the row of the crawl guards.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, FromRow, PgConnection};
+
+use super::{PostgresStore, Statement, silent};
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::packed::Key;
+use crate::store::rows::{clean, number};
+use crate::store::{
+    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
+    MemberSeen, NewCrawl, Next, PageSaved, Result, StoreError, WaveGuard,
+};
+
+macro_rules! under_way {
+    () => {
+        concat!(
+            "SELECT ",
+            crawl_columns!(),
+            " FROM list_owner AS list JOIN list_crawl AS crawl ON crawl.list = list.key AND crawl.ended_at IS NULL \
+             WHERE list.namespace = $1 AND list.id = $2"
+        )
+    };
+}
+
+const UNDER_WAY: &str = under_way!();
+const LOCK_UNDER_WAY: &str = concat!(under_way!(), " FOR UPDATE OF crawl");
+
+/// The number of the list, whose row is locked.
+const ADD_LIST: &str = "INSERT INTO list_owner (namespace, id) SELECT namespace, id FROM tweet \
+     WHERE namespace = $1 AND id = $2 ON CONFLICT (namespace, id) DO UPDATE SET id = excluded.id \
+     RETURNING key::bigint";
+
+/// Times of a list never go back: the start is that of its newest page at least.
+const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
+     SELECT $1, $2, $3, at, at, $5, (SELECT MAX(started_at) FROM list_crawl WHERE list = $1 AND ended = 'complete') \
+     FROM (SELECT GREATEST($4, MAX(newest_at)) AS at FROM list_crawl WHERE list = $1) AS newest ON CONFLICT DO NOTHING";
+
+const ALL_UNDER_WAY: &str = concat!(
+    "SELECT ",
+    crawl_columns!(),
+    ", list.id AS owner FROM list_crawl AS crawl JOIN list_owner AS list ON list.key = crawl.list \
+     WHERE list.namespace = $1 AND crawl.ended_at IS NULL AND crawl.key > $2 ORDER BY crawl.key LIMIT $3"
+);
+
+const KNOWN_ACCOUNTS: &str = "SELECT id, key::bigint FROM list_account \
+     WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = ANY($2)";
+
+/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict would use up a
+/// number.
+const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) SELECT network.key, given.id \
+     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 AND NOT EXISTS \
+     (SELECT 1 FROM list_account AS known WHERE known.network = network.key AND known.id = given.id COLLATE \"C\") \
+     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING";
+
+const OPEN_EDGES: &str = "SELECT member::bigint, first_page::bigint FROM list_edge \
+     WHERE list = $1 AND member = ANY($2) AND closed_by IS NULL";
+
+const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1 AND member > $2 AND closed_by IS NULL \
+     ORDER BY list_edge.member LIMIT $3";
+
+const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
+     SELECT $1, member, $2, followed_at FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, followed_at)";
+
+const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, last_page = given.page \
+     FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
+     WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL RETURNING 1) SELECT count(*) FROM closed";
+
+const MEMBERS_AT: &str = concat!(
+    "SELECT ",
+    edge_columns!("edge.id"),
+    " FROM edge WHERE edge.list = (SELECT key FROM list_owner WHERE namespace = $1 AND id = $2) AND ",
+    existed!("$3"),
+    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT $6"
+);
+
+const APPEARED: &str = concat!(
+    "SELECT ",
+    edge_columns!("edge.id"),
+    " FROM edge WHERE edge.namespace = $1 AND edge.appeared_by >= $2 AND edge.appeared_by < $3 \
+     AND (edge.appeared_by, edge.first_page, edge.member_key) > ($4, $5, $6) \
+     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT $7"
+);
+
+const VANISHED: &str = concat!(
+    "SELECT ",
+    edge_columns!("edge.id"),
+    " FROM list_crawl AS ended JOIN edge ON edge.closed_by = ended.key WHERE edge.namespace = $1 \
+     AND ended.ended_at >= $2 AND ended.ended_at < $3 AND (ended.ended_at, edge.closed_by, edge.member_key) > ($4, $5, $6) \
+     ORDER BY ended.ended_at, edge.closed_by, edge.member_key LIMIT $7"
+);
+
+/// By each account's own edges: no more than the lists that were read, however long those are.
+const FOLLOWS: &str = concat!(
+    "SELECT DISTINCT account.id AS member, list.id AS owner FROM list_account AS account \
+     JOIN list_edge AS of ON of.member = account.key JOIN list_owner AS list ON list.key = of.list \
+     WHERE account.network = (SELECT key FROM list_network WHERE name = $3) AND account.id = ANY($2) \
+     AND list.namespace = $1 AND list.id = ANY($2) \
+     AND CASE WHEN $4::bigint IS NULL THEN of.closed_by IS NULL ELSE EXISTS (SELECT 1 FROM edge \
+     WHERE edge.list = of.list AND edge.member_key = of.member AND edge.first_page = of.first_page AND ",
+    existed!("$4"),
+    ") END"
+);
+
+/// The crawls of an account's own lists, as every page locks its crawl first.
+const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND list IN \
+     (SELECT key FROM list_owner WHERE namespace IN ($1, $2) AND id = $3) ORDER BY key FOR UPDATE";
+
+/// Pages are saved before this or after it: no page in the making names an account that goes.
+const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
+
+const FORGET_MEMBER: &str = "WITH gone AS (DELETE FROM list_account \
+     WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = $2 RETURNING key), \
+     edges AS (DELETE FROM list_edge WHERE member IN (SELECT key FROM gone) RETURNING 1) SELECT count(*) FROM edges";
+
+const FORGET_LIST: &str = "WITH list AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id = $2), \
+     pages AS (DELETE FROM list_page WHERE list IN (SELECT key FROM list)), \
+     crawls AS (DELETE FROM list_crawl WHERE list IN (SELECT key FROM list)), \
+     edges AS (DELETE FROM list_edge WHERE list IN (SELECT key FROM list) RETURNING 1) SELECT count(*) FROM edges";
+
+/// The statements on a connection.
+struct OnServer<'c> {
+    connection: &'c mut PgConnection,
+    patience: Duration,
+    /// In a transaction: the crawl's row is locked.
+    locks: bool,
+}
+
+impl OnServer<'_> {
+    async fn rows<T>(&mut self, statement: Statement) -> Result<Vec<T>>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        let answer = tokio::time::timeout(self.patience, statement.fetch_all(&mut *self.connection)).await;
+        let rows = answer.map_err(|_| silent(self.patience))??;
+        rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from)
+    }
+
+    async fn value<T>(&mut self, statement: Statement) -> Result<T>
+    where
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        let row: Option<(T,)> = self.rows(statement).await?.pop();
+        row.map(|(value,)| value).ok_or_else(|| sqlx::Error::RowNotFound.into())
+    }
+
+    async fn done(&mut self, statement: Statement) -> Result<()> {
+        self.rows::<()>(statement).await.map(drop)
+    }
+}
+
+fn owned(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+fn list(sql: &'static str, namespace: &str, owner: &str) -> Statement {
+    sqlx::query(sql).bind(namespace.to_owned()).bind(clean(owner).into_owned())
+}
+
+#[async_trait]
+impl Tables for OnServer<'_> {
+    async fn under_way(&mut self, namespace: &str, owner: &str) -> Result<Option<Row>> {
+        let sql = if self.locks { LOCK_UNDER_WAY } else { UNDER_WAY };
+        Ok(self.rows(list(sql, namespace, owner)).await?.pop())
+    }
+
+    async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
+        self.rows(sqlx::query(KNOWN_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
+    }
+
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+        const ADD_NETWORK: &str = "INSERT INTO list_network (name) SELECT $1 \
+             WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1) ON CONFLICT DO NOTHING";
+        self.done(sqlx::query(ADD_NETWORK).bind(network.to_owned())).await?;
+        self.done(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
+    }
+
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
+        self.rows(sqlx::query(OPEN_EDGES).bind(list).bind(members.to_vec())).await
+    }
+
+    async fn open_members(&mut self, list: i64, after: Key, limit: i64) -> Result<Vec<Key>> {
+        let members: Vec<(Key,)> = self.rows(sqlx::query(OPEN_MEMBERS).bind(list).bind(after).bind(limit)).await?;
+        Ok(members.into_iter().map(|(member,)| member).collect())
+    }
+
+    async fn pages_of_crawl(&mut self, crawl: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
+        self.rows(sqlx::query(crawling::PAGES_OF_CRAWL).bind(crawl).bind(below).bind(limit)).await
+    }
+
+    async fn pages_of_list(&mut self, list: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
+        self.rows(sqlx::query(crawling::PAGES_OF_LIST).bind(list).bind(below).bind(limit)).await
+    }
+
+    async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>> {
+        self.value(sqlx::query(crawling::FIRST_PAGE).bind(crawl)).await
+    }
+
+    async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool> {
+        self.value(sqlx::query(crawling::HAS_CURSOR).bind(crawl).bind(cursor.to_owned())).await
+    }
+
+    async fn withheld_before(&mut self, list: i64) -> Result<Option<i64>> {
+        self.value(sqlx::query(crawling::WITHHELD_BEFORE).bind(list)).await
+    }
+
+    async fn insert_page(&mut self, page: &PageRow<'_>) -> Result<i64> {
+        let insert = sqlx::query(crawling::INSERT_PAGE).bind(page.list).bind(page.crawl);
+        let insert = insert.bind(page.cursor.map(str::to_owned)).bind(page.asked_at).bind(page.at);
+        self.value(insert.bind(page.members.clone())).await
+    }
+
+    async fn insert_edges(&mut self, list: i64, page: i64, members: &[(Key, Option<Millis>)]) -> Result<()> {
+        let (keys, followed): (Vec<Key>, Vec<Option<Millis>>) = members.iter().copied().unzip();
+        self.done(sqlx::query(INSERT_EDGES).bind(list).bind(page).bind(keys).bind(followed)).await
+    }
+
+    async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64> {
+        let (keys, pages): (Vec<Key>, Vec<i64>) = members.iter().copied().unzip();
+        let closed = self.value(sqlx::query(CLOSE_EDGES).bind(list).bind(crawl).bind(keys).bind(pages)).await?;
+        Ok(number(closed))
+    }
+
+    async fn advance(&mut self, of: &Progress) -> Result<()> {
+        let advance = sqlx::query(crawling::ADVANCE).bind(of.crawl).bind(of.cursor.clone()).bind(of.newest_at);
+        let advance = advance.bind(of.known_tail).bind(of.pages).bind(of.found).bind(of.appeared).bind(of.vanished);
+        let advance = advance.bind(of.withheld).bind(of.ended.map(|(word, _)| word)).bind(of.ended.map(|(_, at)| at));
+        self.done(advance).await
+    }
+}
+
+/// Takes a step in a transaction. A connection on which it failed is given up: it may hold an open transaction, or be dead.
+macro_rules! in_transaction {
+    ($store:expr, |$tables:ident| $step:expr) => {{
+        let (patience, mut connection) = ($store.patience, $store.pool.acquire().await?);
+        let limited = |_| silent(patience);
+        let taken = async {
+            let mut transaction = tokio::time::timeout(patience, connection.begin()).await.map_err(limited)??;
+            let $tables = &mut OnServer { connection: &mut transaction, patience, locks: true };
+            let taken = $step.await?;
+            failpoint::point("before_commit");
+            tokio::time::timeout(patience, transaction.commit()).await.map_err(limited)??;
+            Ok::<_, StoreError>(taken)
+        };
+        let taken = taken.await;
+        if taken.is_err() {
+            drop(connection.detach());
+        }
+        taken
+    }};
+}
+
+impl PostgresStore {
+    /// The closings of a crawl, read before its transaction.
+    async fn closings(
+        &self,
+        list: (&str, &str),
+        waits_for: (i64, Option<&str>),
+        members: &[MemberSeen],
+        guard: WaveGuard,
+    ) -> Result<Option<Closings>> {
+        let mut connection = self.pool.acquire().await?;
+        let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false };
+        let closings = crawling::closings(tables, list, waits_for, members, guard).await;
+        if closings.is_err() {
+            drop(connection.detach());
+        }
+        closings
+    }
+}
+
+async fn begin(
+    tables: &mut OnServer<'_>,
+    (namespace, owner): (&str, &str),
+    new: &NewCrawl,
+) -> Result<Option<CrawlUnderWay>> {
+    let number: Option<(i64,)> = tables.rows(list(ADD_LIST, namespace, owner)).await?.pop();
+    let Some((number,)) = number else { return Ok(None) };
+    let (kind, stops_after) = crawling::words(new.kind);
+    let begin = sqlx::query(BEGIN).bind(number).bind(kind).bind(stops_after).bind(new.at).bind(new.told);
+    tables.done(begin).await?;
+    Ok(tables.under_way(namespace, owner).await?.map(CrawlUnderWay::from))
+}
+
+async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> Result<u64> {
+    let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+    let hold = sqlx::query(HOLD_CRAWLS).bind(followers).bind(friends).bind(clean(account).into_owned());
+    tables.done(hold).await?;
+    tables.done(sqlx::query(HOLD_PAGES)).await?;
+    let mut forgotten: i64 = tables.value(list(FORGET_MEMBER, network, account)).await?;
+    for kind in edges::KINDS {
+        let gone: i64 = tables.value(list(FORGET_LIST, &edges::namespace(kind, network), account)).await?;
+        forgotten += gone;
+    }
+    Ok(number(forgotten))
+}
+
+#[async_trait]
+impl Edges for PostgresStore {
+    async fn begin_crawl(&self, namespace: &str, owner: &str, new: &NewCrawl) -> Result<Option<CrawlUnderWay>> {
+        in_transaction!(self, |tables| begin(tables, (namespace, owner), new))
+    }
+
+    async fn crawl(&self, namespace: &str, owner: &str) -> Result<Option<CrawlUnderWay>> {
+        let mut rows: Vec<Row> = self.rows(|| list(UNDER_WAY, namespace, owner)).await?;
+        Ok(rows.pop().map(CrawlUnderWay::from))
+    }
+
+    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
+        let at = (namespace, owner);
+        let closings = match page.next {
+            Next::End(End::Complete(guard)) => {
+                let closings = self.closings(at, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
+                let Some(closings) = closings else { return Ok(None) };
+                Some(closings)
+            }
+            _ => None,
+        };
+        in_transaction!(self, |tables| crawling::save(tables, at, page, closings.as_ref()))
+    }
+
+    async fn end_crawl(
+        &self,
+        namespace: &str,
+        owner: &str,
+        waits_for: (i64, Option<&str>),
+        at: Millis,
+        end: End,
+    ) -> Result<Option<Ended>> {
+        let of = (namespace, owner);
+        let closings = match end {
+            End::Complete(guard) => {
+                let Some(closings) = self.closings(of, waits_for, &[], guard).await? else { return Ok(None) };
+                Some(closings)
+            }
+            _ => None,
+        };
+        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, closings.as_ref()))
+    }
+
+    async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>> {
+        self.rows(|| list(edges::CRAWLS, namespace, owner).bind(i64::from(limit))).await
+    }
+
+    async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>> {
+        let statement = || sqlx::query(ALL_UNDER_WAY).bind(namespace.to_owned()).bind(after).bind(i64::from(limit));
+        let rows: Vec<ListRow> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(ListCrawl::from).collect())
+    }
+
+    async fn members_at(
+        &self,
+        namespace: &str,
+        owner: &str,
+        at: Millis,
+        after: Option<EdgePlace>,
+        limit: u32,
+    ) -> Result<Vec<MemberAt>> {
+        let EdgePlace(_, member, page) = after.unwrap_or_default();
+        let statement = || list(MEMBERS_AT, namespace, owner).bind(at).bind(member).bind(page);
+        let rows: Vec<EdgeRow> = self.rows(|| statement().bind(i64::from(limit))).await?;
+        Ok(rows.into_iter().map(|row| row.at(at)).collect())
+    }
+
+    async fn edge_changes(
+        &self,
+        namespace: &str,
+        change: EdgeChange,
+        (from, until): (Millis, Millis),
+        after: Option<EdgePlace>,
+        limit: u32,
+    ) -> Result<Vec<(EdgePlace, Edge)>> {
+        let EdgePlace(at, by, member) = after.unwrap_or_default();
+        let sql = if change == EdgeChange::Appeared { APPEARED } else { VANISHED };
+        let statement = || {
+            let changes = sqlx::query(sql).bind(namespace.to_owned()).bind(from.max(at)).bind(until);
+            changes.bind(at).bind(by).bind(member).bind(i64::from(limit))
+        };
+        let rows: Vec<EdgeRow> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(|row| row.changed(change)).collect())
+    }
+
+    async fn follows_among(&self, network: &str, ids: &[String], at: Option<Millis>) -> Result<Vec<Follow>> {
+        let given: Vec<String> = ids.iter().map(|id| clean(id).into_owned()).collect();
+        let mut follows = Vec::new();
+        for kind in edges::KINDS {
+            let statement = || {
+                let follows = sqlx::query(FOLLOWS).bind(edges::namespace(kind, network)).bind(given.clone());
+                follows.bind(network.to_owned()).bind(at)
+            };
+            let found: Vec<OnList> = self.rows(statement).await?;
+            follows.extend(found.into_iter().map(|on_list| on_list.follow(kind)));
+        }
+        Ok(edges::sorted(follows))
+    }
+
+    async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
+        in_transaction!(self, |tables| forget(tables, (network, account)))
+    }
+}

@@ -1,0 +1,342 @@
+//! Edges in the file.
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use super::SqliteStore;
+use crate::base::backend::sqlite::rows_of;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::packed::Key;
+use crate::store::rows::clean;
+use crate::store::{
+    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
+    MemberSeen, NewCrawl, Next, PageSaved, Result, WaveGuard,
+};
+
+const UNDER_WAY: &str = concat!(
+    "SELECT ",
+    crawl_columns!(),
+    " FROM tweet JOIN list_crawl AS crawl ON crawl.list = tweet.key AND crawl.ended_at IS NULL \
+     WHERE tweet.namespace = ?1 AND tweet.id = ?2"
+);
+
+/// Times of a list never go back: the start is that of its newest page at least.
+const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
+     SELECT of.key, ?3, ?4, at, at, ?6, \
+     (SELECT MAX(started_at) FROM list_crawl AS other WHERE other.list = of.key AND other.ended = 'complete') \
+     FROM (SELECT tweet.key, MAX(?5, COALESCE((SELECT MAX(newest_at) FROM list_crawl WHERE list = tweet.key), ?5)) AS at \
+     FROM tweet WHERE namespace = ?1 AND id = ?2) AS of WHERE TRUE ON CONFLICT DO NOTHING";
+
+const ALL_UNDER_WAY: &str = concat!(
+    "SELECT ",
+    crawl_columns!(),
+    ", tweet.id AS owner FROM list_crawl AS crawl JOIN tweet ON tweet.key = crawl.list \
+     WHERE tweet.namespace = ?1 AND crawl.ended_at IS NULL AND crawl.key > ?2 ORDER BY crawl.key LIMIT ?3"
+);
+
+const KNOWN_ACCOUNTS: &str = "SELECT json_group_array(json_array(id, key)) FROM list_account \
+     WHERE network = (SELECT key FROM list_network WHERE name = ?1) AND id IN (SELECT value FROM json_each(?2))";
+
+const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) \
+     SELECT (SELECT key FROM list_network WHERE name = ?1), value FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING";
+
+// `CROSS JOIN` has SQLite begin with the given ones.
+const OPEN_EDGES: &str = "SELECT json_group_array(json_array(member, first_page)) FROM json_each(?2) \
+     CROSS JOIN list_edge ON list = ?1 AND member = value WHERE closed_by IS NULL";
+
+const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member FROM list_edge \
+     WHERE list = ?1 AND member > ?2 AND closed_by IS NULL ORDER BY member LIMIT ?3)";
+
+const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
+     SELECT ?1, value ->> 0, ?2, value ->> 1 FROM json_each(?3)";
+
+const CLOSE_EDGES: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS member, value ->> 1 AS page FROM json_each(?3)) \
+     UPDATE list_edge SET closed_by = ?2, last_page = given.page FROM given \
+     WHERE list = ?1 AND list_edge.member = given.member AND closed_by IS NULL";
+
+const MEMBERS_AT: &str = concat!(
+    "SELECT ",
+    edge_columns!("tweet.id"),
+    " FROM edge_row AS edge JOIN tweet ON tweet.key = edge.tweet \
+     WHERE edge.tweet = (SELECT key FROM tweet WHERE namespace = ?1 AND id = ?2) AND ",
+    existed!("?3"),
+    " AND (member_key, first_page) > (?4, ?5) ORDER BY member_key, first_page LIMIT ?6"
+);
+
+const APPEARED: &str = concat!(
+    "SELECT ",
+    edge_columns!("tweet.id"),
+    " FROM edge_row AS edge JOIN tweet ON tweet.key = edge.tweet WHERE namespace = ?1 AND appeared_by >= ?2 \
+     AND appeared_by < ?3 AND (appeared_by, first_page, member_key) > (?4, ?5, ?6) \
+     ORDER BY appeared_by, first_page, member_key LIMIT ?7"
+);
+
+/// By the crawls that ended then.
+const VANISHED: &str = concat!(
+    "SELECT ",
+    edge_columns!("tweet.id"),
+    " FROM list_crawl AS gone CROSS JOIN edge_row AS edge ON edge.closed_by = gone.key \
+     JOIN tweet ON tweet.key = edge.tweet \
+     WHERE namespace = ?1 AND gone.ended_at >= ?2 AND gone.ended_at < ?3 \
+     AND (gone.ended_at, edge.closed_by, member_key) > (?4, ?5, ?6) \
+     ORDER BY gone.ended_at, edge.closed_by, member_key LIMIT ?7"
+);
+
+/// By each account's own edges: no more than the lists that were read, however long those are.
+const FOLLOWS: &str = concat!(
+    "SELECT DISTINCT account.id AS member, tweet.id AS owner FROM json_each(?2) AS given \
+     CROSS JOIN list_account AS account \
+     ON account.network = (SELECT key FROM list_network WHERE name = ?3) AND account.id = given.value \
+     CROSS JOIN list_edge AS of ON of.member = account.key CROSS JOIN tweet ON tweet.key = of.list \
+     WHERE tweet.namespace = ?1 AND tweet.id IN (SELECT value FROM json_each(?2)) \
+     AND (CASE WHEN ?4 IS NULL THEN of.closed_by IS NULL ELSE EXISTS (SELECT 1 FROM edge_row AS edge \
+     WHERE edge.tweet = of.list AND edge.member_key = of.member AND edge.first_page = of.first_page AND ",
+    existed!("?4"),
+    ") END)"
+);
+
+/// The statements on a connection: the process's writer, or a reader.
+struct OnFile<'c>(&'c mut SqliteConnection);
+
+impl OnFile<'_> {
+    async fn pages(&mut self, sql: &'static str, of: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
+        Ok(sqlx::query_as(sql).bind(of).bind(below).bind(limit).fetch_all(&mut *self.0).await?)
+    }
+}
+
+fn json(values: impl IntoIterator<Item = impl Into<serde_json::Value>>) -> String {
+    serde_json::Value::from_iter(values).to_string()
+}
+
+#[async_trait]
+impl Tables for OnFile<'_> {
+    async fn under_way(&mut self, namespace: &str, owner: &str) -> Result<Option<Row>> {
+        Ok(sqlx::query_as(UNDER_WAY).bind(namespace).bind(clean(owner)).fetch_optional(&mut *self.0).await?)
+    }
+
+    async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
+        let known = sqlx::query_scalar(KNOWN_ACCOUNTS).bind(network).bind(json(ids.iter().copied()));
+        let known: String = known.fetch_one(&mut *self.0).await?;
+        Ok(rows_of(&known)?)
+    }
+
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+        const ADD_NETWORK: &str = "INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING";
+        sqlx::query(ADD_NETWORK).bind(network).execute(&mut *self.0).await?;
+        sqlx::query(ADD_ACCOUNTS).bind(network).bind(json(ids.iter().copied())).execute(&mut *self.0).await?;
+        Ok(())
+    }
+
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
+        let open = sqlx::query_scalar(OPEN_EDGES).bind(list).bind(json(members.iter().copied()));
+        let open: String = open.fetch_one(&mut *self.0).await?;
+        Ok(rows_of(&open)?)
+    }
+
+    async fn open_members(&mut self, list: i64, after: Key, limit: i64) -> Result<Vec<Key>> {
+        let members = sqlx::query_scalar(OPEN_MEMBERS).bind(list).bind(after).bind(limit);
+        let members: String = members.fetch_one(&mut *self.0).await?;
+        Ok(rows_of(&members)?)
+    }
+
+    async fn pages_of_crawl(&mut self, crawl: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
+        self.pages(crawling::PAGES_OF_CRAWL, crawl, below, limit).await
+    }
+
+    async fn pages_of_list(&mut self, list: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
+        self.pages(crawling::PAGES_OF_LIST, list, below, limit).await
+    }
+
+    async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>> {
+        Ok(sqlx::query_scalar(crawling::FIRST_PAGE).bind(crawl).fetch_one(&mut *self.0).await?)
+    }
+
+    async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool> {
+        Ok(sqlx::query_scalar(crawling::HAS_CURSOR).bind(crawl).bind(cursor).fetch_one(&mut *self.0).await?)
+    }
+
+    async fn withheld_before(&mut self, list: i64) -> Result<Option<i64>> {
+        Ok(sqlx::query_scalar(crawling::WITHHELD_BEFORE).bind(list).fetch_one(&mut *self.0).await?)
+    }
+
+    async fn insert_page(&mut self, page: &PageRow<'_>) -> Result<i64> {
+        let insert = sqlx::query_scalar(crawling::INSERT_PAGE).bind(page.list).bind(page.crawl).bind(page.cursor);
+        let insert = insert.bind(page.asked_at).bind(page.at).bind(&page.members);
+        Ok(insert.fetch_one(&mut *self.0).await?)
+    }
+
+    async fn insert_edges(&mut self, list: i64, page: i64, members: &[(Key, Option<Millis>)]) -> Result<()> {
+        let members = json(members.iter().map(|(key, followed_at)| serde_json::json!([key, followed_at])));
+        sqlx::query(INSERT_EDGES).bind(list).bind(page).bind(members).execute(&mut *self.0).await?;
+        Ok(())
+    }
+
+    async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64> {
+        let members = json(members.iter().map(|(key, page)| serde_json::json!([key, page])));
+        let close = sqlx::query(CLOSE_EDGES).bind(list).bind(crawl).bind(members);
+        Ok(close.execute(&mut *self.0).await?.rows_affected())
+    }
+
+    async fn advance(&mut self, of: &Progress) -> Result<()> {
+        let advance = sqlx::query(crawling::ADVANCE).bind(of.crawl).bind(of.cursor.as_deref()).bind(of.newest_at);
+        let advance = advance.bind(of.known_tail).bind(of.pages).bind(of.found).bind(of.appeared).bind(of.vanished);
+        let advance = advance.bind(of.withheld).bind(of.ended.map(|(word, _)| word)).bind(of.ended.map(|(_, at)| at));
+        advance.execute(&mut *self.0).await?;
+        Ok(())
+    }
+}
+
+impl SqliteStore {
+    /// The closings of a crawl, read beside the writer.
+    async fn closings(
+        &self,
+        list: (&str, &str),
+        waits_for: (i64, Option<&str>),
+        members: &[MemberSeen],
+        guard: WaveGuard,
+    ) -> Result<Option<Closings>> {
+        let mut reader = self.readers().acquire().await?;
+        crawling::closings(&mut OnFile(&mut reader), list, waits_for, members, guard).await
+    }
+}
+
+#[async_trait]
+impl Edges for SqliteStore {
+    async fn begin_crawl(&self, namespace: &str, owner: &str, new: &NewCrawl) -> Result<Option<CrawlUnderWay>> {
+        let (kind, stops_after) = crawling::words(new.kind);
+        let mut transaction = self.begin().await?;
+        let begin = sqlx::query(BEGIN).bind(namespace).bind(clean(owner)).bind(kind).bind(stops_after);
+        begin.bind(new.at).bind(new.told).execute(&mut *transaction).await?;
+        let crawl = OnFile(&mut transaction).under_way(namespace, owner).await?;
+        transaction.commit().await?;
+        Ok(crawl.map(CrawlUnderWay::from))
+    }
+
+    async fn crawl(&self, namespace: &str, owner: &str) -> Result<Option<CrawlUnderWay>> {
+        let row: Option<Row> =
+            sqlx::query_as(UNDER_WAY).bind(namespace).bind(clean(owner)).fetch_optional(self.readers()).await?;
+        Ok(row.map(CrawlUnderWay::from))
+    }
+
+    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
+        let list = (namespace, owner);
+        let closings = match page.next {
+            Next::End(End::Complete(guard)) => {
+                let closings = self.closings(list, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
+                let Some(closings) = closings else { return Ok(None) };
+                Some(closings)
+            }
+            _ => None,
+        };
+        let mut transaction = self.begin().await?;
+        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, closings.as_ref()).await?;
+        failpoint::point("before_commit");
+        transaction.commit().await?;
+        Ok(saved)
+    }
+
+    async fn end_crawl(
+        &self,
+        namespace: &str,
+        owner: &str,
+        waits_for: (i64, Option<&str>),
+        at: Millis,
+        end: End,
+    ) -> Result<Option<Ended>> {
+        let list = (namespace, owner);
+        let closings = match end {
+            End::Complete(guard) => {
+                let Some(closings) = self.closings(list, waits_for, &[], guard).await? else { return Ok(None) };
+                Some(closings)
+            }
+            _ => None,
+        };
+        let mut transaction = self.begin().await?;
+        let tables = &mut OnFile(&mut transaction);
+        let ended = crawling::end_crawl(tables, list, waits_for, at, end, closings.as_ref()).await?;
+        transaction.commit().await?;
+        Ok(ended)
+    }
+
+    async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>> {
+        let crawls = sqlx::query_as(edges::CRAWLS).bind(namespace).bind(clean(owner)).bind(i64::from(limit));
+        Ok(crawls.fetch_all(self.readers()).await?)
+    }
+
+    async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>> {
+        let crawls = sqlx::query_as(ALL_UNDER_WAY).bind(namespace).bind(after).bind(i64::from(limit));
+        let crawls: Vec<ListRow> = crawls.fetch_all(self.readers()).await?;
+        Ok(crawls.into_iter().map(ListCrawl::from).collect())
+    }
+
+    async fn members_at(
+        &self,
+        namespace: &str,
+        owner: &str,
+        at: Millis,
+        after: Option<EdgePlace>,
+        limit: u32,
+    ) -> Result<Vec<MemberAt>> {
+        let EdgePlace(_, member, page) = after.unwrap_or_default();
+        let members = sqlx::query_as(MEMBERS_AT).bind(namespace).bind(clean(owner)).bind(at).bind(member).bind(page);
+        let members: Vec<EdgeRow> = members.bind(i64::from(limit)).fetch_all(self.readers()).await?;
+        Ok(members.into_iter().map(|row| row.at(at)).collect())
+    }
+
+    async fn edge_changes(
+        &self,
+        namespace: &str,
+        change: EdgeChange,
+        (from, until): (Millis, Millis),
+        after: Option<EdgePlace>,
+        limit: u32,
+    ) -> Result<Vec<(EdgePlace, Edge)>> {
+        let EdgePlace(at, by, member) = after.unwrap_or_default();
+        let statement = if change == EdgeChange::Appeared { APPEARED } else { VANISHED };
+        let changes = sqlx::query_as(statement).bind(namespace).bind(from.max(at)).bind(until).bind(at).bind(by);
+        let changes: Vec<EdgeRow> = changes.bind(member).bind(i64::from(limit)).fetch_all(self.readers()).await?;
+        Ok(changes.into_iter().map(|row| row.changed(change)).collect())
+    }
+
+    async fn follows_among(&self, network: &str, ids: &[String], at: Option<Millis>) -> Result<Vec<Follow>> {
+        let given = json(ids.iter().map(|id| clean(id)));
+        let mut follows = Vec::new();
+        for kind in edges::KINDS {
+            let found = sqlx::query_as(FOLLOWS).bind(edges::namespace(kind, network)).bind(&given).bind(network);
+            let found: Vec<OnList> = found.bind(at).fetch_all(self.readers()).await?;
+            follows.extend(found.into_iter().map(|on_list| on_list.follow(kind)));
+        }
+        Ok(edges::sorted(follows))
+    }
+
+    async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
+        let account = clean(account);
+        let mut transaction = self.begin().await?;
+        let known = OnFile(&mut transaction).known_accounts(network, &[&account]).await?;
+        let mut forgotten = 0;
+        for (_, key) in known {
+            let edges = "DELETE FROM list_edge WHERE member = ?1";
+            forgotten += sqlx::query(edges).bind(key).execute(&mut *transaction).await?.rows_affected();
+            let account = "DELETE FROM list_account WHERE key = ?1";
+            sqlx::query(account).bind(key).execute(&mut *transaction).await?;
+        }
+        for kind in edges::KINDS {
+            let list = "SELECT key FROM tweet WHERE namespace = ?1 AND id = ?2";
+            let list = sqlx::query_scalar(list).bind(edges::namespace(kind, network)).bind(&account);
+            let list: Option<i64> = list.fetch_optional(&mut *transaction).await?;
+            for (delete, counts) in [
+                ("DELETE FROM list_edge WHERE list = ?1", true),
+                ("DELETE FROM list_page WHERE list = ?1", false),
+                ("DELETE FROM list_crawl WHERE list = ?1", false),
+            ] {
+                let gone = sqlx::query(delete).bind(list).execute(&mut *transaction).await?.rows_affected();
+                forgotten += if counts { gone } else { 0 };
+            }
+        }
+        transaction.commit().await?;
+        Ok(forgotten)
+    }
+}
