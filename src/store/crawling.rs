@@ -1,6 +1,7 @@
 //! Pages and the ends of crawls, the same in every database: the steps, over the few statements of [`Tables`].
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use async_trait::async_trait;
 
@@ -248,6 +249,30 @@ async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -
     Ok(found)
 }
 
+/// Those of these members that no page of a list between these numbers showed.
+async fn unshown_since(
+    tables: &mut dyn Tables,
+    list: i64,
+    pages: Range<i64>,
+    mut members: Vec<Key>,
+) -> Result<Vec<Key>> {
+    let (mut below, mut page) = (pages.end, Vec::new());
+    while !members.is_empty() {
+        let newest = tables.pages_of_list(list, below, PAGES_AT_ONCE).await?;
+        let Some((last, _)) = newest.last() else { break };
+        below = *last;
+        for (_, blob) in newest.iter().filter(|(number, _)| *number >= pages.start) {
+            page.clear();
+            unpack(blob, &mut page)?;
+            members = without(&members, &page);
+        }
+        if below < pages.start {
+            break;
+        }
+    }
+    Ok(members)
+}
+
 /// Looks for the edges that the end of a crawl closes. `None`: the crawl does not wait for that cursor.
 pub(super) async fn closings(
     tables: &mut dyn Tables,
@@ -273,8 +298,9 @@ pub(super) async fn closings(
     let (mut gone, open) = unseen(tables, row.list, &shown).await?;
     let doubted = match tables.withheld_before(row.list).await? {
         Some(before) if !gone.is_empty() => {
-            let shown_before = self::shown(tables, before, Vec::new()).await?;
-            let confirmed = without(&gone, &shown_before);
+            // One without a page confirms nothing.
+            let since = tables.first_page(before).await?.unwrap_or(0);
+            let confirmed = unshown_since(tables, row.list, since..first, gone.clone()).await?;
             without(&gone, &confirmed)
         }
         _ => gone.clone(),

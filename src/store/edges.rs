@@ -74,8 +74,8 @@ pub struct CrawlUnderWay {
     pub told: Option<i64>,
 }
 
-/// The limit up to which a complete crawl may close edges by itself. Above both figures it closes none, until the next
-/// complete crawl misses them as well.
+/// The limit up to which a complete crawl may close edges by itself. Above both figures it closes none of them, until the next
+/// complete crawl misses them as well. An edge that a page showed in between is in doubt for the first time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaveGuard {
     /// Edges that a crawl may close, as a share of the open ones, 0 to 1.
@@ -144,7 +144,7 @@ pub enum CrawlEnd {
     /// It read the whole list, and closed the edges that it did not show.
     Complete,
     /// It read the whole list, and would have closed more edges than [`WaveGuard`] allows: it closed none of them. The next
-    /// complete crawl confirms them or not.
+    /// complete crawl confirms them or not. Edges that the crawl before withheld, and that no page has shown since, it closed.
     Withheld,
     /// A prefix crawl came to known members.
     KnownTail,
@@ -266,7 +266,7 @@ pub struct MemberAt {
 }
 
 /// A place in an order of edges. Its numbers are the store's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EdgePlace(pub i64, pub i64, pub i64);
 
 /// A kind of change.
@@ -323,7 +323,8 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
     /// Crawls under way of a pipeline's lists by their numbers, behind that number; `limit` of them.
     async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>>;
 
-    /// The members of a list at a moment, ms since the epoch, surely or perhaps; `limit` of them behind a place.
+    /// The members of a list at a moment, ms since the epoch, surely or perhaps; `limit` of them behind a place. One
+    /// that left and came back around that moment is there with both edges.
     async fn members_at(
         &self,
         namespace: &str,
@@ -368,4 +369,119 @@ fn mutual(follows: &[Follow]) -> Vec<(String, String)> {
     };
     let pairs = follows.iter().filter(is_returned);
     pairs.map(|follow| (follow.follower.clone(), follow.followed.clone())).collect()
+}
+
+/// The kinds of lists, by the first word of their namespaces.
+pub(super) const KINDS: [&str; 2] = ["followers", "friends"];
+
+/// The namespace of a network's lists.
+pub(super) fn namespace(kind: &str, network: &str) -> String {
+    format!("{kind}:{network}")
+}
+
+/// The network of a namespace of lists.
+pub(super) fn network_of(namespace: &str) -> &str {
+    namespace.split_once(':').map_or(namespace, |(_, network)| network)
+}
+
+/// An edge with its places.
+#[derive(Debug, sqlx_macros::FromRow)]
+pub(super) struct EdgeRow {
+    #[sqlx(flatten)]
+    edge: Edge,
+    seen_at: Millis,
+    member_number: i64,
+    page_number: i64,
+    end_number: Option<i64>,
+}
+
+impl EdgeRow {
+    pub(super) fn at(self, at: Millis) -> MemberAt {
+        let Self { edge, seen_at, member_number, page_number, .. } = self;
+        let surely = edge.followed_at.unwrap_or(edge.appeared_by) <= at && at <= seen_at;
+        MemberAt { surely, edge, place: EdgePlace(0, member_number, page_number) }
+    }
+
+    pub(super) fn changed(self, change: EdgeChange) -> (EdgePlace, Edge) {
+        let (at, by) = match change {
+            EdgeChange::Appeared => (Some(self.edge.appeared_by), Some(self.page_number)),
+            EdgeChange::Vanished => (self.edge.vanished_by, self.end_number),
+        };
+        (EdgePlace(at.unwrap_or_default(), by.unwrap_or_default(), self.member_number), self.edge)
+    }
+}
+
+/// A member of a list.
+#[derive(Debug, sqlx_macros::FromRow)]
+pub(super) struct OnList {
+    owner: String,
+    member: String,
+}
+
+impl OnList {
+    /// Who follows whom, by the kind of the list.
+    pub(super) fn follow(self, kind: &str) -> Follow {
+        let (follower, followed) = if kind == KINDS[0] { (self.member, self.owner) } else { (self.owner, self.member) };
+        Follow { follower, followed }
+    }
+}
+
+/// Each once, sorted.
+pub(super) fn sorted(mut follows: Vec<Follow>) -> Vec<Follow> {
+    follows.sort_unstable();
+    follows.dedup();
+    follows
+}
+
+/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner.
+macro_rules! edge_columns {
+    ($owner:literal) => {
+        concat!(
+            $owner,
+            " AS owner, edge.member, edge.appeared_after, edge.appeared_by, edge.followed_at, edge.vanished_after, \
+             edge.vanished_by, edge.cause, edge.seen_at, edge.member_number, edge.page_number, \
+             CAST(edge.closed_by AS BIGINT) AS end_number"
+        )
+    };
+}
+
+/// The condition that an edge existed at a moment, surely or perhaps.
+macro_rules! existed {
+    ($at:literal) => {
+        concat!(
+            "COALESCE(edge.followed_at <= ",
+            $at,
+            ", edge.appeared_after < ",
+            $at,
+            ", TRUE) AND (edge.closed_by IS NULL OR edge.vanished_by > ",
+            $at,
+            ")"
+        )
+    };
+}
+
+pub(super) use {edge_columns, existed};
+
+/// The statement of [`Edges::crawls`].
+pub(super) const CRAWLS: &str = "SELECT number, kind, started_at, ended_at, ended, pages, found, told, appeared, vanished, \
+     withheld FROM crawl WHERE namespace = $1 AND id = $2 ORDER BY number DESC LIMIT $3";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_follow_each_other_are_pairs() {
+        let follow =
+            |(follower, followed): (&str, &str)| Follow { follower: follower.into(), followed: followed.into() };
+        let follows = [("b", "a"), ("a", "b"), ("c", "a"), ("c", "b"), ("b", "c"), ("a", "a"), ("b", "a")];
+        let follows = sorted(follows.map(follow).to_vec());
+        assert_eq!(follows.len(), 6);
+        assert_eq!(mutual(&follows), [("a".into(), "b".into()), ("b".into(), "c".into())]);
+    }
+
+    #[test]
+    fn a_network_is_what_follows_the_kind() {
+        assert_eq!(network_of(&namespace("friends", "mastodon:social")), "mastodon:social");
+    }
 }

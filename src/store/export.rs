@@ -378,6 +378,49 @@ pub const MEDIA: &[Table] = &[
     .beside("media_use", &[("post", Kind::Text)]),
 ];
 
+/// Further tables of lists.
+pub const EDGES: &[Table] = &[
+    Table::of_items(
+        "edges",
+        "a follower or a friend of an account, for a time",
+        &[
+            text("owner", "the account whose followers or friends are listed").computed("tweet.id"),
+            text("member", "the follower or friend"),
+            text("direction", "`follower`: the member follows the owner; `friend`: the owner follows the member"),
+            time("appeared_after", "the member was not there before; empty: unknown"),
+            time("appeared_by", "when it was seen first"),
+            time("followed_at", "when it followed, as the network states it"),
+            time("vanished_after", "when it was last seen; empty: it is there"),
+            time("vanished_by", "when it was missed; empty: it is there"),
+            text("cause", "`unfollowed`, `suspended`, `deactivated`, `deleted` or `unknown`; empty: it is there"),
+        ],
+    )
+    .beside("edge", &[("member_number", Kind::Number), ("page_number", Kind::Number)]),
+    Table::of_items(
+        "crawls",
+        "a reading of a list, page by page",
+        &[
+            text("owner", "the account whose followers or friends are listed").computed("tweet.id"),
+            number("number", "its number"),
+            text("kind", "`complete` or `prefix` (the newest members)"),
+            time("started_at", "when it began"),
+            time("ended_at", "when it ended; empty: it is under way"),
+            text(
+                "ended",
+                "`complete`; or why it is not: `withheld`, `known_tail`, `capped`, `hidden`, `partial`, `stale`, `looped`, \
+                 `aborted`",
+            ),
+            number("pages", "number of its pages"),
+            number("found", "number of members on them"),
+            number("told", "number of members that the owner's profile states"),
+            number("appeared", "number of new edges"),
+            number("vanished", "number of edges that it ended"),
+            number("withheld", "number of edges that it did not show and, as too many, did not end"),
+        ],
+    )
+    .beside("crawl", &[("number", Kind::Number)]),
+];
+
 /// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
 /// quotes, views`.
 pub static HISTORIES: Table = Table::of_items(

@@ -1,5 +1,5 @@
 //! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
-//! source has been read ([`Positions`]).
+//! source has been read ([`Positions`]), and who follows whom ([`Edges`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -16,10 +16,12 @@
 
 mod accounts;
 mod budget;
+mod crawling;
 mod edges;
 mod error;
 pub mod export;
 mod media;
+mod packed;
 mod positions;
 mod postgres;
 mod rows;

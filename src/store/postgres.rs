@@ -6,6 +6,7 @@
 
 mod accounts;
 mod budget;
+mod edges;
 mod media;
 mod pooler;
 mod positions;
@@ -141,6 +142,11 @@ const REMOVE: &str = concat!(
      account_posts AS (DELETE FROM account_post WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      media_rows AS (DELETE FROM media WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
      media_uses AS (DELETE FROM media_use WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
+     edges AS (DELETE FROM list_edge WHERE list IN (SELECT key FROM lists)), \
+     pages AS (DELETE FROM list_page WHERE list IN (SELECT key FROM lists)), \
+     crawls AS (DELETE FROM list_crawl WHERE list IN (SELECT key FROM lists)), \
+     owners AS (DELETE FROM list_owner WHERE key IN (SELECT key FROM lists)), \
      tweets AS (DELETE FROM tweet WHERE namespace = $1 AND id IN (SELECT id FROM gone) RETURNING 1) \
      SELECT count(*) FROM tweets"
 );
@@ -327,7 +333,7 @@ impl Lifecycle for PostgresStore {
             .rows(|| {
                 sqlx::query(
                     "SELECT FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, \
-                     account_post, source_position, source_gap, schedule_budget LIMIT 0",
+                     account_post, source_position, source_gap, schedule_budget, edge, crawl LIMIT 0",
                 )
             })
             .await?;

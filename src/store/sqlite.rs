@@ -5,6 +5,7 @@
 
 mod accounts;
 mod budget;
+mod edges;
 mod media;
 mod positions;
 
@@ -241,7 +242,7 @@ impl Lifecycle for SqliteStore {
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
         sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, account_post, \
-             source_position, source_gap, schedule_budget LIMIT 0")
+             source_position, source_gap, schedule_budget, edge, crawl LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)
@@ -352,6 +353,9 @@ impl Lifecycle for SqliteStore {
             "DELETE FROM account_post_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM media_row WHERE tweet IN (SELECT value FROM json_each(?1))",
             "DELETE FROM media_use_row WHERE tweet IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM list_edge WHERE list IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM list_page WHERE list IN (SELECT value FROM json_each(?1))",
+            "DELETE FROM list_crawl WHERE list IN (SELECT value FROM json_each(?1))",
             "DELETE FROM tweet WHERE key IN (SELECT value FROM json_each(?1))",
         ] {
             removed = sqlx::query(delete).bind(&keys).execute(&mut *transaction).await?.rows_affected();

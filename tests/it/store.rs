@@ -2,6 +2,7 @@
 
 mod accounts;
 mod contract;
+mod edges;
 mod media;
 mod migration;
 mod model;

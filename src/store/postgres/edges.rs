@@ -108,7 +108,11 @@ const FOLLOWS: &str = concat!(
     ") END"
 );
 
-/// Pages of a network are saved before this or after it: no page in the making names an account that goes.
+/// The crawls of an account's own lists, as every page locks its crawl first.
+const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND list IN \
+     (SELECT key FROM list_owner WHERE namespace IN ($1, $2) AND id = $3) ORDER BY key FOR UPDATE";
+
+/// Pages are saved before this or after it: no page in the making names an account that goes.
 const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
 
 const FORGET_MEMBER: &str = "WITH gone AS (DELETE FROM list_account \
@@ -285,6 +289,9 @@ async fn begin(
 }
 
 async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> Result<u64> {
+    let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+    let hold = sqlx::query(HOLD_CRAWLS).bind(followers).bind(friends).bind(clean(account).into_owned());
+    tables.done(hold).await?;
     tables.done(sqlx::query(HOLD_PAGES)).await?;
     let mut forgotten: i64 = tables.value(list(FORGET_MEMBER, network, account)).await?;
     for kind in edges::KINDS {
