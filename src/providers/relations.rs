@@ -169,7 +169,7 @@ pub trait Relations: Send + Sync + std::fmt::Debug {
     /// nothing is charged.
     fn cost(&self, side: Side, limit: u32) -> u64 {
         match self.capabilities(side).charge {
-            Charge::PerCall => 0,
+            Charge::Nothing | Charge::PerCall => 0,
             Charge::PerId | Charge::PerIdPerUtcDay => u64::from(limit) * self.reads("").len() as u64,
         }
     }

@@ -27,6 +27,7 @@ mod queue;
 mod rebuild;
 mod recordings;
 mod refresh;
+mod relations;
 mod replay;
 mod simulation;
 mod simulator;

@@ -15,7 +15,7 @@ use crate::support::world::{Backends, World};
 const ACCOUNTS: u64 = 1_000;
 const WITHIN: Duration = Duration::from_secs(60);
 /// An absence is believed by so many rounds of all accounts.
-const ROUNDS: Millis = 3;
+const ROUNDS: Millis = 2;
 /// A call takes no longer, ms. An answer's moment is that at which its call began.
 const CALL: Millis = 2_000;
 /// Time to be watched, ms.
@@ -188,6 +188,6 @@ async fn of_a_thousand_accounts_is_their_script_through_kills_a_wiped_queue_and_
         "{changes} changes of {ACCOUNTS} accounts in {kills} kills, {away} of them of the state, as they happened; {sure} \
          lasted longer than {resolution} ms before and after, and each of these is told"
     );
-    assert!(changes > 1_000 && away > 100 && sure > 100, "{changes} {away} {sure}");
+    assert!(changes > 1_000 && away > 100 && sure > 30, "{changes} {away} {sure}");
     api.stop().await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{PostgresStore, SqliteStore, Store};
+use twitter_updater::store::{Edges, PostgresStore, SqliteStore, Store};
 
 use super::postgres;
 use super::process::{Variables, variables};
@@ -18,6 +18,8 @@ pub struct World {
     pub settings: Variables,
     pub queue: Arc<dyn Queue>,
     pub store: Arc<dyn Store>,
+    /// Who follows whom, in the same database.
+    pub edges: Arc<dyn Edges>,
     /// Where the queue is, if it is in Redis.
     pub redis: Option<TestRedis>,
 }
@@ -60,14 +62,16 @@ impl World {
             }
             None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
         };
-        let store: Arc<dyn Store> = if let Some(url) = postgres {
+        let (store, edges): (Arc<dyn Store>, Arc<dyn Edges>) = if let Some(url) = postgres {
             settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
-            Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap())
+            let store = Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap());
+            (store.clone(), store)
         } else {
-            Arc::new(SqliteStore::open(&tweets, patience).await.unwrap())
+            let store = Arc::new(SqliteStore::open(&tweets, patience).await.unwrap());
+            (store.clone(), store)
         };
         store.migrate().await.unwrap();
-        Self { settings, queue, store, redis: None }
+        Self { settings, queue, store, edges, redis: None }
     }
 
     /// The queue of another pipeline; `folder` is that of the world's files.

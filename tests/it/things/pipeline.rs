@@ -159,8 +159,8 @@ impl PipelineKind for Things {
         Arc::new(ByNumber)
     }
 
-    fn fans_out_to(&self, _: &Settings) -> &'static [&'static str] {
-        &["makers"]
+    fn fans_out_to(&self, _: &Settings) -> Vec<&'static str> {
+        vec!["makers"]
     }
 
     fn date_of(&self, _: &PipelineId, id: &str) -> Result<Option<Millis>, String> {

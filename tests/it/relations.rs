@@ -1,0 +1,4 @@
+//! Lists of followers and friends, by real processes against a simulated network whose truth is known.
+
+mod order;
+mod truth;
