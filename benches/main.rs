@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod adaptive;
+mod edges;
 mod enqueue;
 mod export;
 mod fill;
@@ -56,12 +57,13 @@ async fn run(name: &str, size: Size, cascades: &freshness::Given) -> Option<Repo
         "fill" => fill::run(size).await,
         "freshness" => freshness::run(size, cascades.clone()).await,
         "memory" => memory::run(size).await,
+        "edges" => edges::run(size).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 9] =
-    ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "freshness", "memory"];
+const ALL: [&str; 10] =
+    ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "freshness", "memory", "edges"];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {

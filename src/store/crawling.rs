@@ -428,13 +428,12 @@ pub(super) async fn save(
     keys.sort_unstable();
     let open: HashMap<Key, i64> = tables.open_edges(row.list, &keys).await?.into_iter().collect();
 
-    let mut before = Vec::new();
+    let (mut fresh, mut earlier) = (keys.clone(), Vec::new());
     for (_, blob) in &tables.pages_of_crawl(row.key, i64::MAX, i64::from(OVERLAP)).await? {
-        unpack(blob, &mut before)?;
+        earlier.clear();
+        unpack(blob, &mut earlier)?;
+        fresh = without(&fresh, &earlier);
     }
-    before.sort_unstable();
-    before.dedup();
-    let fresh = without(&keys, &before);
 
     let first_page = tables.first_page(row.key).await?;
     let was_known = |member: &&MemberSeen| {

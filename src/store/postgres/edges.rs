@@ -88,12 +88,14 @@ const APPEARED: &str = concat!(
      ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT $7"
 );
 
+/// By the view's own columns alone: a join with it would be one table too many for the planner to begin with
+/// (`join_collapse_limit`), and read all edges.
 const VANISHED: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
-    " FROM list_crawl AS ended JOIN edge ON edge.closed_by = ended.key WHERE edge.namespace = $1 \
-     AND ended.ended_at >= $2 AND ended.ended_at < $3 AND (ended.ended_at, edge.closed_by, edge.member_key) > ($4, $5, $6) \
-     ORDER BY ended.ended_at, edge.closed_by, edge.member_key LIMIT $7"
+    " FROM edge WHERE edge.namespace = $1 AND edge.vanished_by >= $2 AND edge.vanished_by < $3 \
+     AND (edge.vanished_by, edge.closed_by, edge.member_key) > ($4, $5, $6) \
+     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT $7"
 );
 
 /// By each account's own edges: no more than the lists that were read, however long those are.

@@ -53,9 +53,11 @@ const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member 
 const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT ?1, value ->> 0, ?2, value ->> 1 FROM json_each(?3)";
 
-const CLOSE_EDGES: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS member, value ->> 1 AS page FROM json_each(?3)) \
-     UPDATE list_edge SET closed_by = ?2, last_page = given.page FROM given \
-     WHERE list = ?1 AND list_edge.member = given.member AND closed_by IS NULL";
+/// An upsert, since it begins with the given ones, whatever the planner thinks of an UPDATE.
+const CLOSE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, last_page, closed_by) \
+     SELECT of.list, of.member, of.first_page, value ->> 1, ?2 FROM json_each(?3) \
+     CROSS JOIN list_edge AS of ON of.list = ?1 AND of.member = value ->> 0 WHERE of.closed_by IS NULL \
+     ON CONFLICT (list, member, first_page) DO UPDATE SET last_page = excluded.last_page, closed_by = excluded.closed_by";
 
 const MEMBERS_AT: &str = concat!(
     "SELECT ",
@@ -66,12 +68,14 @@ const MEMBERS_AT: &str = concat!(
     " AND (member_key, first_page) > (?4, ?5) ORDER BY member_key, first_page LIMIT ?6"
 );
 
+/// By the pages of that time.
 const APPEARED: &str = concat!(
     "SELECT ",
     edge_columns!("tweet.id"),
-    " FROM edge_row AS edge JOIN tweet ON tweet.key = edge.tweet WHERE namespace = ?1 AND appeared_by >= ?2 \
-     AND appeared_by < ?3 AND (appeared_by, first_page, member_key) > (?4, ?5, ?6) \
-     ORDER BY appeared_by, first_page, member_key LIMIT ?7"
+    " FROM list_page AS shown CROSS JOIN edge_row AS edge ON edge.first_page = shown.key \
+     JOIN tweet ON tweet.key = edge.tweet \
+     WHERE namespace = ?1 AND shown.at >= ?2 AND shown.at < ?3 AND (shown.at, edge.first_page, member_key) > (?4, ?5, ?6) \
+     ORDER BY shown.at, edge.first_page, member_key LIMIT ?7"
 );
 
 /// By the crawls that ended then.
