@@ -46,6 +46,8 @@ impl Words {
     pub const ACCOUNTS: Self = Self { one: "account", many: "accounts", intervals: "accounts.active, idle and frozen" };
     /// Those of media.
     pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
+    /// Those of lists of followers and friends.
+    pub const LISTS: Self = Self { one: "list", many: "lists", intervals: "relations.revisit" };
     /// Those of items whose kind names none.
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }

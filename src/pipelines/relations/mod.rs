@@ -23,7 +23,7 @@ use self::counters::Reads;
 use self::handler::{Bounds, ListReader};
 use self::schedule::Visits;
 use super::apis::open_relations;
-use super::kind::{Opened, Opening, PipelineKind, Work};
+use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, RelationSettings, Settings};
@@ -51,6 +51,10 @@ impl PipelineKind for Lists {
             return Ok(Vec::new());
         }
         Ok(settings.providers()?.iter().map(|provider| PipelineId::items(provider, self.0.as_str())).collect())
+    }
+
+    fn words(&self) -> Words {
+        Words::LISTS
     }
 
     fn capabilities(&self, of: &PipelineId) -> Capabilities {
