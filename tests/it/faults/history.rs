@@ -19,7 +19,7 @@ const ROUNDS: Millis = 2;
 /// A call takes no longer, ms. An answer's moment is that at which its call began.
 const CALL: Millis = 2_000;
 /// Time to be watched, ms.
-const SPAN: Millis = 36_000;
+const SPAN: Millis = 26_000;
 
 /// The value of a field at a moment, by the changes of that field.
 fn value_at(steps: &[&ScriptedChange], at: Millis) -> String {
