@@ -19,7 +19,8 @@
 //! - [`pipelines`] — what becomes due and what an answer means: [`pipelines::registry`] has a line
 //!   for each kind; [`pipelines::refresh`] is their machine (request, judge, save, promote), [`pipelines::posts`] the first,
 //!   [`pipelines::profiles`] those of accounts;
-//!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens, [`pipelines::media`] fetches files
+//!   [`pipelines::timelines`] polls, [`pipelines::streams`] listens, [`pipelines::media`] fetches files,
+//!   [`pipelines::relations`] reads who follows whom
 //! - [`config`] — settings: compiled-in defaults, files, the environment; what changed
 //! - [`simulator`] — a faithful fake API, a folder per network
 //! - [`ingest`] — how ids come in: library call, files, HTTP, the `incoming` set; rebuild and refresh

@@ -36,6 +36,8 @@ use crate::store::{
 
 /// A list that the API refuses is asked for again after so long, ms.
 const REFUSED_PAUSE_MS: Millis = 60_000;
+/// A crawl that missed far too many members is repeated after so long, ms: what makes a network leave them out may last.
+const WITHHELD_PAUSE_MS: Millis = 3_600_000;
 /// Crawls by which it is decided what the next one is, and when.
 const REMEMBERED: u32 = 32;
 /// Members that a crawl may miss in any case: of short lists a few are a large share.
@@ -358,8 +360,11 @@ impl ListReader {
             After::Visited(end) => {
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
                 let next = match end {
-                    // The second crawl that has to agree is due soon.
-                    CrawlEnd::Withheld => (self.visits.next_visit(&crawls).0, REFUSED_PAUSE_MS),
+                    // The second crawl that has to agree.
+                    CrawlEnd::Withheld => {
+                        let (lane, delay) = self.visits.next_visit(&crawls);
+                        (lane, delay.min(WITHHELD_PAUSE_MS))
+                    }
                     _ => self.visits.next_visit(&crawls),
                 };
                 let summary = crawls.first().and_then(|crawl| serde_json::to_string(crawl).ok()).unwrap_or_default();

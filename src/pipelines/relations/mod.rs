@@ -27,7 +27,7 @@ use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, RelationSettings, Settings};
-use crate::engine::lane::Lane;
+use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::relation::Side;
@@ -68,7 +68,7 @@ impl PipelineKind for Lists {
 
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
         UnavailableSettings {
-            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(GONE_TIER),
+            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).ordered(Order::OldestFirst).in_tier(GONE_TIER),
             believed_after: clock::millis(settings.updater.unavailable_after),
             limit: u32::MAX,
             after: Millis::MAX,

@@ -7,6 +7,8 @@
 //!
 //! *Classes* (paper 004): a list has a priority of 1 to 100. A visit that finds a change raises it, one that finds none lowers
 //! it; each of three classes has an interval of its own.
+//!
+//! No list is late: where calls are short, the figure is the age of the data.
 
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ impl Visits {
     }
 
     fn visited(self) -> Lane {
-        Lane::new("visited", self.revisit).in_tier(2)
+        Lane::new("visited", self.revisit).ordered(Order::OldestFirst).in_tier(2)
     }
 
     /// The class of a list with that priority.
@@ -58,7 +60,7 @@ impl Visits {
             of if of >= CLASSES.1 => ("usual", self.revisit),
             _ => ("seldom", self.revisit.saturating_mul(FACTOR)),
         };
-        Lane::new(name, interval)
+        Lane::new(name, interval).ordered(Order::OldestFirst)
     }
 
     /// The lane of that name; that of visited lists if it is none of the names.
