@@ -306,7 +306,7 @@ async fn the_hooks_token_shows_nowhere() {
         said += &text(&check.stdout);
         assert_eq!(starter.stopped().await, Some(0));
         said += &std::fs::read_to_string(&log).unwrap();
-        assert!(said.contains("DEBUG") && said.contains("tweets by HTTP"), "{said}");
+        assert!(said.contains("DEBUG") && said.contains("answered over HTTP"), "{said}");
         assert!(!said.contains("canary"), "{}", said.lines().find(|line| line.contains("canary")).unwrap());
     }
     let both = home.settings(&ways);

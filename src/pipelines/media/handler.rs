@@ -54,6 +54,8 @@ pub struct MediaHandler {
     pub retrying: Retrying,
     /// The time limit for saving.
     pub save_timeout: Duration,
+    /// A medium that ended so many processes while it was alone in its batch is dead.
+    pub max_deliveries: u32,
     /// The counters.
     pub counters: Arc<Fetches>,
 }
@@ -71,6 +73,11 @@ struct Results {
 #[async_trait]
 impl FreeHandler for MediaHandler {
     async fn handle(&self, batch: &Batch) -> Handled {
+        if let [job] = &batch.jobs[..]
+            && job.failures >= self.max_deliveries
+        {
+            return self.bury(batch, job).await;
+        }
         let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
         failpoint::poison(&ids);
         let known = match self.in_time(self.store.media(&self.namespace, &ids)).await {
@@ -109,6 +116,19 @@ impl FreeHandler for MediaHandler {
 }
 
 impl MediaHandler {
+    /// The store hears of it before the queue does.
+    async fn bury(&self, batch: &Batch, job: &Job) -> Handled {
+        let reason = format!("its process ended {} times while it was alone in it", job.failures);
+        let buried = [(job.id.clone(), reason.clone())];
+        match self.in_time(self.store.bury(&self.namespace, batch.now.now(), &buried)).await {
+            Ok(()) => {
+                tracing::error!(id = job.id, reason, "buried");
+                Handled { verdicts: vec![(job.clone(), Verdict::Bury { reason })], ..Handled::default() }
+            }
+            Err(outlook) => Handled::released(batch, outlook),
+        }
+    }
+
     /// Waits for a store that may not answer.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         let answer = tokio::time::timeout(self.save_timeout, work).await;

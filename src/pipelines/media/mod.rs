@@ -121,6 +121,7 @@ impl PipelineKind for Media {
             store,
             retrying: Retrying { first: media.retry, most: media.longest_retry, give_up_after: media.give_up_after },
             save_timeout: settings.updater.save_timeout,
+            max_deliveries: settings.updater.max_deliveries,
             counters,
         };
         let beside = Some(removal.run(stop).boxed());

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::base::clock::{self, Millis};
 use crate::config::VisitOrder;
-use crate::engine::lane::{Lane, Order};
+use crate::engine::lane::{Lane, NEW, Order, REPEAT};
 use crate::engine::schedule::{Known, Next, Schedule};
 use crate::store::CrawlRecord;
 
@@ -42,11 +42,11 @@ impl Visits {
     /// The lane of owners that have posted since their last visit. Due times in it are those of the last visits.
     #[must_use]
     pub fn repeat() -> Lane {
-        Lane::new("repeat", UNTIMED).ordered(Order::OldestFirst)
+        Lane::new(REPEAT, UNTIMED).ordered(Order::OldestFirst)
     }
 
     fn new_owners() -> Lane {
-        Lane::new("new", UNTIMED).ordered(Order::NewestFirst).in_tier(1)
+        Lane::new(NEW, UNTIMED).ordered(Order::NewestFirst).in_tier(1)
     }
 
     fn visited(self) -> Lane {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Queue, RedisQueue};
 
 use crate::media::process::media_settings;
 use crate::media::server::Server;
@@ -66,4 +66,39 @@ async fn dies_at_each_point(backends: Backends) {
     assert!(updater.terminate().success());
     check(&*world.store, &folder.path().join("media"), 0..all).await;
     assert_eq!(u64::from(all), world.store.counts(NS).await.unwrap().ended);
+}
+
+/// A medium whose batch ends the process, again and again: it alone ends dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_medium_that_ends_its_process_is_dead_alone() {
+    const POISON: &str = "7";
+    let (server, folder) = (Server::start().await, tempfile::tempdir().unwrap());
+    let world = World::new(Backends { redis: false, postgres: false }, folder.path(), "http://127.0.0.1:1").await;
+    let queue = EmbeddedQueue::open(&folder.path().join("jobs.db"), NS, PATIENCE).await.unwrap();
+    let mut settings: Variables = [world.settings.clone(), media_settings(&server, folder.path())].concat();
+    settings.extend(variables(&[
+        ("media.retry", "50ms"),
+        ("media.longest_retry", "200ms"),
+        ("updater.buffer_ttl", "20ms"),
+        ("updater.lease", "2500ms"),
+        ("updater.max_deliveries", "2"),
+    ]));
+    settings.push(("TWITTER_UPDATER_POISON".to_owned(), POISON.to_owned()));
+    let log = folder.path().join("updater.log");
+    put_in(&*world.store, &queue, &server, 0..EACH).await;
+    let mut deaths = 0;
+    let mut updater = Process::start(&["updater"], &settings, &log);
+    until_true("the poison is dead, and all others are settled", PATIENCE, async || {
+        if !updater.runs() {
+            deaths += 1;
+            updater = Process::start(&["updater"], &settings, &log);
+        }
+        let stats = queue.stats().await.unwrap();
+        (stats.delayed, stats.leased, stats.dead) == (0, 0, 1)
+    })
+    .await;
+    assert!(updater.terminate().success());
+    let counts = world.store.counts(NS).await.unwrap();
+    assert_eq!((counts.ended, counts.dead), (u64::from(EACH) - 1, 1), "after {deaths} deaths");
+    assert!(deaths >= 2, "{deaths}");
 }
