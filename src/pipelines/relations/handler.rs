@@ -28,7 +28,7 @@ use crate::pipelines::timelines::reservation::Reservation;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
-use crate::quota::{Credential, Credentials, Permit};
+use crate::quota::{Credential, Credentials, Park, Permit};
 use crate::store::{
     CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen,
     Store, StoreError, WaveGuard, Way,
@@ -244,7 +244,8 @@ impl ListReader {
             answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
-            let park = answer.as_ref().err().and_then(LookupError::park);
+            // Whoever may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
+            let park = answer.as_ref().err().and_then(LookupError::park).map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
             Told { quota, park, charged: reservation.charged(self.read_by(answer)) }
         };
