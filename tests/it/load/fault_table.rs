@@ -82,6 +82,8 @@ struct Alert {
     minimum: bool,
     by: String,
     metric: String,
+    /// Series are left out whose label begins like this.
+    except: Option<(String, String)>,
     above: bool,
     bound: f64,
 }
@@ -98,11 +100,19 @@ impl Alert {
         let (by, rest) = rest.split_once(") (")?;
         let (metric, rest) = rest.split_once(") ")?;
         let (comparison, bound) = rest.split_once(' ')?;
+        let (metric, except) = match metric.split_once('{') {
+            Some((metric, matcher)) => {
+                let (label, start) = matcher.strip_suffix(".+\"}")?.split_once("!~\"")?;
+                (metric, Some((label.to_owned(), start.to_owned())))
+            }
+            None => (metric, None),
+        };
         let one_of = |word: &str, yes: &str, no: &str| (word == yes || word == no).then_some(word == yes);
         Some(Self {
             minimum: one_of(what, "min", "max")?,
             by: by.to_owned(),
             metric: metric.to_owned(),
+            except,
             above: one_of(comparison, ">", "==")?,
             bound: bound.parse().ok()?,
         })
@@ -113,7 +123,12 @@ impl Alert {
         let mut groups: BTreeMap<String, f64> = BTreeMap::new();
         for line in exposed.lines().filter_map(|line| line.strip_prefix(&self.metric)?.strip_prefix('{')) {
             let (labels, value) = line.rsplit_once("} ").unwrap();
-            let label = labels.split_once(&format!("{}=\"", self.by)).unwrap().1.split('"').next().unwrap();
+            let value_of =
+                |label: &str| labels.split_once(&format!("{label}=\"")).unwrap().1.split('"').next().unwrap();
+            if self.except.as_ref().is_some_and(|(label, start)| value_of(label).starts_with(start)) {
+                continue;
+            }
+            let label = value_of(&self.by);
             let value: f64 = value.parse().unwrap();
             let choose = if self.minimum { f64::min } else { f64::max };
             groups.entry(label.to_owned()).and_modify(|known| *known = choose(*known, value)).or_insert(value);
@@ -130,6 +145,9 @@ fn an_alert_of_that_form_is_evaluated() {
     let rings = |expression| Alert::read(expression).unwrap().rings(exposed).into_iter().collect::<Vec<_>>();
     assert_eq!(rings("min by (namespace) (a) == 0"), ["x"]);
     assert_eq!(rings("max by (namespace) (a) > 0"), ["x", "y"]);
+    let exposed = format!("{exposed}a{{namespace=\"x:1\"}} 1\n");
+    let all_but = Alert::read("max by (namespace) (a{namespace!~\"x:.+\"}) > 0").unwrap().rings(&exposed);
+    assert_eq!(all_but.into_iter().collect::<Vec<_>>(), ["x", "y"]);
     assert!(Alert::read("sum by (namespace) (a) > 0").is_none() && Alert::read("absent(a)").is_none());
 }
 
