@@ -12,5 +12,6 @@ pub mod profiles;
 pub mod refresh;
 pub mod registry;
 pub mod relations;
+pub mod store_call;
 pub mod streams;
 pub mod timelines;

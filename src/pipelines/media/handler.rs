@@ -24,6 +24,7 @@ use crate::engine::queue::{Batch, Due, Job, Verdict};
 use crate::engine::worker::{FreeHandler, Handled, Outlook};
 use crate::model::media::MediaState;
 use crate::model::post::{Tweet, TweetState};
+use crate::pipelines::store_call;
 use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedium};
 
 /// Before a file of which only a part came is continued.
@@ -116,27 +117,18 @@ impl FreeHandler for MediaHandler {
 }
 
 impl MediaHandler {
-    /// The store hears of it before the queue does.
+    /// Buries a medium that ended its process.
     async fn bury(&self, batch: &Batch, job: &Job) -> Handled {
-        let reason = format!("its process ended {} times while it was alone in it", job.failures);
-        let buried = [(job.id.clone(), reason.clone())];
-        match self.in_time(self.store.bury(&self.namespace, batch.now.now(), &buried)).await {
-            Ok(()) => {
-                tracing::error!(id = job.id, reason, "buried");
-                Handled { verdicts: vec![(job.clone(), Verdict::Bury { reason })], ..Handled::default() }
-            }
+        let (at, reason) = (batch.now.now(), store_call::ended_its_process(job));
+        match self.in_time(store_call::bury(&*self.store, &self.namespace, at, job, reason)).await {
+            Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
             Err(outlook) => Handled::released(batch, outlook),
         }
     }
 
     /// Waits for a store that may not answer.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        let answer = tokio::time::timeout(self.save_timeout, work).await;
-        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
-            StoreError::Gone(why) => Outlook::Stop(why),
-            failure => Outlook::Outage(failure.to_string()),
-        })
+        store_call::in_time(self.save_timeout, work).await
     }
 
     async fn save(&self, tried: &[MediumTried], lives: &[Observation]) -> Result<(), StoreError> {

@@ -43,6 +43,7 @@ use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::post::TweetState;
+use crate::pipelines::store_call;
 use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
 use crate::store::{LastAnswer, Observation, Seen, Standing, Store, StoreError};
@@ -465,29 +466,21 @@ impl<J: Judge> Refresher<J> {
 
     /// A job that ended its process whenever it was alone in it: not tried again.
     async fn bury_killer(&self, batch: &Batch, job: &Job) -> Handled {
-        let reason = format!("its process ended {} times while it was alone in it", job.failures);
-        match self.in_time(self.bury(batch, job, reason)).await {
+        match self.in_time(self.bury(batch, job, store_call::ended_its_process(job))).await {
             Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
             Err(outlook) => Handled::released(batch, outlook),
         }
     }
 
     async fn bury(&self, batch: &Batch, job: &Job, reason: String) -> Result<Verdict, StoreError> {
-        // The store hears of it before the queue does.
-        self.store.bury(&self.namespace, batch.now.now(), &[(job.id.clone(), reason.clone())]).await?;
+        let verdict = store_call::bury(&*self.store, &self.namespace, batch.now.now(), job, reason).await?;
         self.metrics.counters.buried_here.add(1);
-        tracing::error!(id = job.id, reason, "buried");
-        Ok(Verdict::Bury { reason })
+        Ok(verdict)
     }
 
     /// The store's answer, if it comes in time; else what that says of the services.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        let answer = tokio::time::timeout(self.save_timeout, work).await;
-        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
-            StoreError::Gone(why) => Outlook::Stop(why),
-            failure => Outlook::Outage(failure.to_string()),
-        })
+        store_call::in_time(self.save_timeout, work).await
     }
 }
 

@@ -24,6 +24,7 @@ use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
 use crate::pipelines::refresh::UnavailableSettings;
+use crate::pipelines::store_call;
 use crate::pipelines::timelines::reservation::Reservation;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
@@ -113,8 +114,7 @@ impl Handler for ListReader {
         let [job] = &batch.jobs[..] else { return Handled::released(batch, Outlook::Unchanged) };
         if job.failures >= self.max_deliveries {
             self.credentials.give_back(permit).await;
-            let why = format!("its process ended {} times while it was alone in it", job.failures);
-            return match self.bury(job, batch.now.now(), why).await {
+            return match self.bury(job, batch.now.now(), store_call::ended_its_process(job)).await {
                 Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
                 Err(outlook) => Handled::released(batch, outlook),
             };
@@ -134,12 +134,7 @@ impl Handler for ListReader {
 impl ListReader {
     /// Waits for a store that may not answer.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
-        let answer = tokio::time::timeout(self.save_timeout, work).await;
-        let late = || format!("the store did not answer within updater.save_timeout ({:?})", self.save_timeout);
-        answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
-            StoreError::Gone(why) => Outlook::Stop(why),
-            failure => Outlook::Outage(failure.to_string()),
-        })
+        store_call::in_time(self.save_timeout, work).await
     }
 
     /// The crawl that is under way, or a new one.
@@ -426,10 +421,7 @@ impl ListReader {
         Ok((self.bury(job, at, why).await?, Outlook::Unchanged))
     }
 
-    /// The store hears of it before the queue does.
     async fn bury(&self, job: &Job, at: Millis, reason: String) -> Result<Verdict, Outlook> {
-        self.in_time(self.store.bury(&self.namespace, at, &[(job.id.clone(), reason.clone())])).await?;
-        tracing::error!(list = self.namespace, owner = job.id, reason, "buried");
-        Ok(Verdict::Bury { reason })
+        self.in_time(store_call::bury(&*self.store, &self.namespace, at, job, reason)).await
     }
 }

@@ -1,0 +1,46 @@
+//! What handlers ask of the store: an answer in time, and the burial of a job.
+
+use std::time::Duration;
+
+use crate::base::clock::Millis;
+use crate::engine::queue::{Job, Verdict};
+use crate::engine::worker::Outlook;
+use crate::store::{Store, StoreError};
+
+/// The store's answer.
+///
+/// # Errors
+/// It did not come within `save_timeout`, or the store is out: what that means for the process.
+pub async fn in_time<T>(
+    save_timeout: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, Outlook> {
+    let answer = tokio::time::timeout(save_timeout, work).await;
+    let late = || format!("the store did not answer within updater.save_timeout ({save_timeout:?})");
+    answer.map_err(|_| Outlook::Outage(late()))?.map_err(|failure| match failure {
+        StoreError::Gone(why) => Outlook::Stop(why),
+        failure => Outlook::Outage(failure.to_string()),
+    })
+}
+
+/// Buries a job; the store hears of it before the queue does. `at` is on the queue's clock, ms since the epoch.
+///
+/// # Errors
+/// The store's.
+pub async fn bury(
+    store: &dyn Store,
+    namespace: &str,
+    at: Millis,
+    job: &Job,
+    reason: String,
+) -> Result<Verdict, StoreError> {
+    store.bury(namespace, at, &[(job.id.clone(), reason.clone())]).await?;
+    tracing::error!(id = job.id, reason, "buried");
+    Ok(Verdict::Bury { reason })
+}
+
+/// Why a job is buried that ended its process each time it was alone in it.
+#[must_use]
+pub fn ended_its_process(job: &Job) -> String {
+    format!("its process ended {} times while it was alone in it", job.failures)
+}
