@@ -108,7 +108,7 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     /// What is missing of a source, in the order in which it was noted.
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>>;
 
-    /// Every source of every namespace, by namespace and name, each with so many of its latest gaps. One query.
+    /// Every source that is polled (their namespaces begin with `source:`), by namespace and name, each with so many of its latest gaps. One query.
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>>;
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -14,6 +15,7 @@ use crate::base::clock;
 use crate::base::humanize::grouped;
 use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, Settings};
+use crate::engine::schedule::Schedule;
 use crate::ingest::Input;
 use crate::model::provider::Provider;
 use crate::pipelines::handles::{Resolution, Resolved};
@@ -35,6 +37,14 @@ pub(super) enum Command {
     /// Follow the accounts of a file no more. What was collected of them stays. Exits with 65 if a line was refused.
     #[command(after_help = "Examples:\n  twitter-updater accounts unfollow accounts.txt")]
     Unfollow(File),
+    /// Divide the followed accounts among the parts (visits.parts) by the work that each makes, and put each into its part where
+    /// it is missing. Accounts move while they are visited; what is interrupted is done by the next call.
+    #[command(after_help = "Examples:\n  twitter-updater accounts divide")]
+    Divide {
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -70,9 +80,9 @@ impl fmt::Display for Summary {
 
 /// The services of the command.
 struct Opened {
-    input: Input,
     follower: Follower,
-    credentials: std::sync::Arc<Credentials>,
+    schedule: Arc<dyn Schedule>,
+    credentials: Arc<Credentials>,
     /// The queue's clock is so far ahead of ours, ms.
     ahead: clock::Millis,
 }
@@ -80,19 +90,21 @@ struct Opened {
 impl Command {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
-        let (file, follows) = match self {
-            Self::Follow(file) => (file, true),
-            Self::Unfollow(file) => (file, false),
-        };
-        let settings = &start.settings;
-        let provider = settings.provider()?;
+        let (settings, provider) = (&start.settings, start.settings.provider()?);
         if !settings.visits.collect {
             bail!("no account is visited; set visits.collect = true, also for the updater");
         }
-        let Some(opened) = start.stop.token().run_until_cancelled(open(settings, &provider, &file)).await else {
+        let (file, follows) = match self {
+            Self::Follow(file) => (file, true),
+            Self::Unfollow(file) => (file, false),
+            Self::Divide { json } => return divide(settings, &provider, json).await,
+        };
+        // The input first: where it is missing, no file of an embedded queue is made.
+        let opened = async { anyhow::Ok((Input::open(&file.file).await?, open(settings, &provider).await?)) };
+        let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
             bail!("accounts was stopped before it read anything");
         };
-        let Opened { input, follower, credentials, ahead } = opened?;
+        let (input, Opened { follower, credentials, ahead, .. }) = opened?;
         let mut summary = Summary::default();
         let hand_over = async |resolved: Vec<Resolved>| {
             let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
@@ -117,9 +129,19 @@ impl Command {
     }
 }
 
-async fn open(settings: &Settings, provider: &Provider, file: &File) -> Result<Opened> {
-    // The input first: where it is missing, no file of an embedded queue is made.
-    let input = Input::open(&file.file).await?;
+async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<u8> {
+    let Opened { follower, schedule, ahead, .. } = open(settings, provider).await?;
+    let division = follower.divide(&*schedule, clock::wall_ms() + ahead).await?;
+    let mut text = String::from("part    accounts   visits a day\n");
+    for (part, (accounts, visits)) in division.accounts.iter().zip(&division.visits_per_day).enumerate() {
+        text.push_str(&format!("{part:<4} {:>11} {visits:>14.1}\n", grouped(*accounts)));
+    }
+    text.push_str(&format!("moved {}, put into a queue {}", grouped(division.moved), grouped(division.scheduled)));
+    write_answer(json, &division, &text)?;
+    Ok(0)
+}
+
+async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let service = Service::new(settings)?;
     let credentials = app::open_credentials(settings, &service, provider).await?;
     let Database { store, followed, .. } = app::open_store(settings).await?;
@@ -127,12 +149,11 @@ async fn open(settings: &Settings, provider: &Provider, file: &File) -> Result<O
     for part in 0..settings.visits.parts {
         let pipeline = Registered {
             id: visits_of(provider, Part::from(part)),
-            kind: std::sync::Arc::new(Timelines),
+            kind: Arc::new(Timelines),
         };
         let queue = service.queue(&pipeline.namespace()).await?;
         let schedule = Reloadable::new(pipeline.schedule(settings));
-        let way = Way { source: input.name.clone(), ..Way::of("follow") };
-        let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(way);
+        let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("follow"));
         parts.push(PartQueue { queue, starter });
     }
     let Some(PartQueue { queue, .. }) = parts.first() else {
@@ -140,5 +161,6 @@ async fn open(settings: &Settings, provider: &Provider, file: &File) -> Result<O
     };
     let ahead = queue.stats().await?.now_ms - clock::wall_ms();
     let follower = Follower { provider: provider.clone(), parts, followed };
-    Ok(Opened { input, follower, credentials, ahead })
+    let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(Timelines) }.schedule(settings);
+    Ok(Opened { follower, schedule, credentials, ahead })
 }

@@ -40,6 +40,7 @@ mod pages;
 mod past;
 mod polled;
 mod router;
+mod rhythm;
 mod routes;
 mod sessions;
 mod site;

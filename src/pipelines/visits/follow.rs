@@ -1,6 +1,6 @@
 //! Follows accounts, and follows them no more, while they are visited.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ pub struct Followed {
 }
 
 impl Follower {
-    fn namespace(&self) -> String {
+    /// The pipeline without its part.
+    pub(super) fn namespace(&self) -> String {
         visits_of(&self.provider, 0).to_string()
     }
 
@@ -67,20 +68,35 @@ impl Follower {
     pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<Followed, StarterError> {
         let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
         let parts = self.followed.follow(&self.namespace(), at, &given).await?;
-        let mut by_part = BTreeMap::<Part, std::collections::BTreeSet<&str>>::new();
+        let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
         for (account, part) in accounts.iter().zip(parts) {
             by_part.entry(part).or_default().insert(account);
         }
         let mut done = Followed::default();
         for (part, ids) in by_part {
-            let starter = &self.queue(part)?.starter;
-            let admitted = starter.record_ids(ids).await?;
-            let answers = starter.hand_over(&admitted).await?;
-            let new = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
+            let all = ids.len() as u64;
+            let new = self.put_into(part, ids, &[]).await?;
             done.new += new;
-            done.known += answers.len() as u64 - new;
+            done.known += all - new;
         }
         Ok(done)
+    }
+
+    /// Puts accounts into a part: those that `come` from another part are in the list as its own from then on. Answers how many
+    /// were not in its queue.
+    pub(super) async fn put_into(
+        &self,
+        part: Part,
+        accounts: BTreeSet<&str>,
+        come: &[String],
+    ) -> Result<u64, StarterError> {
+        let starter = &self.queue(part)?.starter;
+        let admitted = starter.record_ids(accounts).await?;
+        if !come.is_empty() {
+            self.followed.move_to(&self.namespace(), part, come).await?;
+        }
+        let answers = starter.hand_over(&admitted).await?;
+        Ok(answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64)
     }
 
     /// Follows accounts no more; answers how many were followed. What was collected of them stays. A visit that is under way is

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::summary::VisitSummary;
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::lane::Lane;
@@ -21,7 +22,7 @@ use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::history::{Answer, History};
 use crate::engine::schedule::visits::classes::Rules;
 use crate::engine::schedule::visits::rhythm::Rhythm;
-use crate::engine::schedule::{Known, Schedule, Schedules};
+use crate::engine::schedule::{Known, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::post::{Tweet, TweetState};
 use crate::model::provider::Provider;
@@ -181,22 +182,10 @@ impl Visitor {
             ..History::default()
         };
         let spent = schedule.spending(&Known { history, ..known }, job.due);
-        let raw = self.summary(&*schedule, rhythm, *posts, *now, delay);
+        let summary = VisitSummary::new(&*schedule, rhythm, *posts, *now, delay);
+        let raw = serde_json::to_string(&summary).unwrap_or_default();
         let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
         After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }
-    }
-
-    /// What is kept of a visit, for people and SQL.
-    fn summary(&self, schedule: &dyn Schedule, rhythm: &Rhythm, posts: usize, now: Millis, delay: Millis) -> String {
-        let known = Known { rhythm: Some(rhythm), ..Known::default() };
-        let explained = schedule.explained(&known, delay, now);
-        serde_json::json!({
-            "posts": posts,
-            "posts_per_day": rhythm.per_day(),
-            "kind": rhythm.kind(now),
-            "expected_posts": explained.map(|explained| explained.unseen),
-        })
-        .to_string()
     }
 
     /// When an account is visited next whose timeline could not be read.

@@ -9,9 +9,11 @@
 //! How a timeline is read is the matter of [`timelines`](super::timelines): paging, positions and gaps are the same. Who is
 //! followed, and in which part of the work, stands in the store ([`FollowList`](crate::store::FollowList)).
 
+pub mod divide;
 pub mod follow;
 pub mod handler;
 pub mod signs;
+pub mod summary;
 
 use std::sync::Arc;
 

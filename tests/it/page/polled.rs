@@ -143,7 +143,7 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     });
     let two = Two::with_sources(named.to_vec()).await;
     let _workers = [two.works(0).await, two.works(1).await, two.polls(&of).await];
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true };
+    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None };
     for name in ["calm", "down"] {
         two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();
     }

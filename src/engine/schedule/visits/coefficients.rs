@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Coefficients of the visiting policies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coefficients {
     /// Where the events come from, for people.
