@@ -124,13 +124,9 @@ async fn nothing_is_lost(redis: bool) {
     all_visited("at last", &world, &[VISITS], stay, to + 1_000).await;
     let output = run(&["rebuild"], &world.settings);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let counted = |accounts: &[String]| -> u64 {
-        accounts.iter().map(|account| api.timeline(account, began, wall_ms()).len() as u64).sum()
-    };
-    let (before, known) = (counted(left), world.store.standing(VISITS, left).await.unwrap());
+    let known = world.store.standing(VISITS, left).await.unwrap();
     all_visited("once more", &world, &[VISITS], stay, wall_ms()).await;
     assert_eq!(world.store.standing(VISITS, left).await.unwrap(), known, "visited after it was left");
-    assert!(counted(left) > before, "they go on posting");
     for process in processes {
         let status = process.terminate();
         assert!(status.success(), "{status}\n{}", logged());
