@@ -20,11 +20,14 @@ pub struct Rules {
     pub night: [u8; 2],
     /// For so long after an item's last event its priority does not fall, ms.
     pub just: Millis,
+    /// The interval of a class, as a multiple of that of the class before: 1 to 10. The thesis leaves open how much more
+    /// often a class is visited.
+    pub step: f64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { up: 20, down: 5, night: [3, 7], just: 3_600_000 }
+        Self { up: 20, down: 5, night: [3, 7], just: 3_600_000, step: 2.0 }
     }
 }
 
@@ -43,5 +46,28 @@ impl Rules {
     fn is_night(&self, now: Millis) -> bool {
         let ([from, to], hour) = (self.night.map(usize::from), hour_of(now));
         if from <= to { (from..to).contains(&hour) } else { hour >= from || hour < to }
+    }
+}
+
+/// The class of a priority, 1 (the most often visited) to 6: 100, 99–81, 80–61, 60–41, 40–21, 20–1.
+#[must_use]
+pub fn class(priority: u8) -> u8 {
+    match priority {
+        100.. => 1,
+        81..=99 => 2,
+        61..=80 => 3,
+        41..=60 => 4,
+        21..=40 => 5,
+        _ => 6,
+    }
+}
+
+impl Rules {
+    /// The interval of a class, as a multiple of the average one: the fourth class has it, each class [`Rules::step`] times
+    /// that of the class before.
+    #[must_use]
+    pub fn interval(&self, class: u8) -> f64 {
+        let step = if self.step.is_finite() { self.step.clamp(1.0, 10.0) } else { 1.0 };
+        step.powi(i32::from(class) - 4)
     }
 }

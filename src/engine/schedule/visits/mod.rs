@@ -5,20 +5,25 @@
 
 pub mod classes;
 pub mod coefficients;
+pub mod forecast;
+pub mod hash;
+pub mod partition;
+pub mod poisson;
 pub mod rhythm;
+mod scheduled;
+pub mod train;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use self::coefficients::Coefficients;
+use self::forecast::Forecast;
 use self::rhythm::{Kind, Rhythm};
 use super::adaptive::Spend;
-use super::adaptive::budget::{Normaliser, Spending};
-use super::adaptive::grid::{Grid, WIDEST_STEP};
-use super::{Known, Next, Schedule};
+use super::adaptive::budget::Normaliser;
+use super::adaptive::grid::Grid;
 use crate::base::clock::Millis;
-use crate::engine::lane::Lane;
 
 /// The policies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -50,8 +55,10 @@ pub struct Options {
     pub longest: Millis,
     /// Lanes for each doubling of the interval, 1 to 4.
     pub lanes_per_octave: u32,
-    /// How priorities rise and fall, of the policy `classes`. [`Rhythm::see`] wants them at each visit.
+    /// Of the policy `classes`. [`Rhythm::see`] wants them at each visit.
     pub classes: classes::Rules,
+    /// Of the policy `hash`.
+    pub hash: hash::Rules,
     /// What decides on the number of visits.
     pub spend: Spend,
     /// With [`Spend::Quota`]: the share of its interval after which an item may be visited early, 0 to 1.
@@ -62,11 +69,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
-            every: 24 * 3_600_000,
+            every: rhythm::DAY,
             shortest: 5 * 60_000,
-            longest: 14 * 24 * 3_600_000,
+            longest: 14 * rhythm::DAY,
             lanes_per_octave: 1,
             classes: classes::Rules::default(),
+            hash: hash::Rules::default(),
             spend: Spend::Demand,
             earliest: 0.5,
         }
@@ -99,8 +107,10 @@ pub enum Why {
 pub struct Expected {
     /// Its kind.
     pub kind: Kind,
-    /// Estimated events per day around now.
+    /// Estimated events per day, over the day after the last visit.
     pub per_day: f64,
+    /// Events expected from the last visit to now.
+    pub unseen: f64,
     /// Events expected from the last visit to the next one.
     pub events: f64,
     /// Why it is visited then.
@@ -134,48 +144,82 @@ impl Visits {
         &self.options
     }
 
-    /// From the last visit to the next one, ms.
-    fn interval(&self, _rhythm: &Rhythm, _now: Millis) -> Millis {
-        self.options.every
+    /// The same with another correction of the budget.
+    #[must_use]
+    pub fn normalised(self, normaliser: Normaliser) -> Self {
+        Self { normaliser, ..self }
     }
 
-    /// What the policy expects of an item, and why it is visited after `interval`, ms, from its last visit.
+    /// Intervals, as multiples of those that the budget was reckoned with.
+    fn stretch(&self) -> f64 {
+        (self.normaliser.price * self.normaliser.level).sqrt()
+    }
+
+    /// The price of a visit in force, event seconds: by the coefficients an average item is visited once in
+    /// [`Options::every`] at it.
     #[must_use]
-    pub fn expected(&self, rhythm: &Rhythm, interval: Millis, now: Millis) -> Expected {
-        let per_day = rhythm.per_day();
-        let events = per_day * interval as f64 / rhythm::DAY as f64;
-        Expected { kind: rhythm.kind(now), per_day, events, why: Why::Turn }
+    pub fn price(&self) -> f64 {
+        (self.options.every as f64 / 1e3 * self.coefficients.root * self.stretch()).powi(2) / 2.0
+    }
+
+    /// Events for which the policy `hash` visits an item.
+    fn hash_events(&self) -> f64 {
+        if self.options.hash.events > 0.0 {
+            return self.options.hash.events;
+        }
+        self.coefficients.rate_per_s * self.options.every as f64 / 1e3 * self.stretch()
+    }
+
+    /// From the last visit to the next one, ms, within the bounds.
+    #[must_use]
+    pub fn interval(&self, rhythm: &Rhythm, id: &str) -> Millis {
+        let Options { policy, every, shortest, longest, .. } = self.options;
+        let interval = match policy {
+            Policy::RoundRobin => every,
+            Policy::Classes => {
+                let times = self.options.classes.interval(classes::class(rhythm.priority));
+                (every as f64 * times * self.stretch()) as Millis
+            }
+            Policy::Poisson => self.in_turn(rhythm, id),
+            Policy::Hash if self.options.hash.by_kind && !is_steady(rhythm) => self.in_turn(rhythm, id),
+            Policy::Hash => hash::interval(&self.options.hash, rhythm, self.hash_events(), longest),
+            Policy::Adaptive => Forecast::new(&self.coefficients, rhythm).interval(self.price(), shortest, longest),
+        };
+        interval.clamp(shortest, longest)
+    }
+
+    fn in_turn(&self, rhythm: &Rhythm, id: &str) -> Millis {
+        let visited = rhythm.visited.unwrap_or(rhythm.since);
+        poisson::interval(self.slot(rhythm, id), self.options.every, visited)
+    }
+
+    fn slot(&self, rhythm: &Rhythm, id: &str) -> f64 {
+        poisson::slot(self.coefficients.rank(rhythm.per_day()), id)
+    }
+
+    /// What the policy expects of an item, and why it is visited `interval`, ms, after its last visit.
+    #[must_use]
+    pub fn expected(&self, rhythm: &Rhythm, id: &str, interval: Millis, now: Millis) -> Expected {
+        let forecast = Forecast::new(&self.coefficients, rhythm);
+        let since = now.saturating_sub(rhythm.visited.unwrap_or(now)).max(0);
+        let events = forecast.events(interval);
+        let by_its_kind = self.options.hash.by_kind && !is_steady(rhythm);
+        let why = match self.options.policy {
+            _ if rhythm.visited.is_none() => Why::Unknown,
+            Policy::RoundRobin => Why::Turn,
+            _ if interval <= self.options.shortest => Why::Shortest,
+            _ if interval >= self.options.longest => Why::Longest,
+            Policy::Classes => Why::Class(classes::class(rhythm.priority)),
+            Policy::Poisson => Why::Slot(self.slot(rhythm, id)),
+            Policy::Hash if by_its_kind => Why::Slot(self.slot(rhythm, id)),
+            Policy::Hash => Why::Events(self.hash_events()),
+            Policy::Adaptive => Why::Delay(self.price()),
+        };
+        Expected { kind: rhythm.kind(now), per_day: forecast.per_day(), unseen: forecast.events(since), events, why }
     }
 }
 
-impl Schedule for Visits {
-    fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
-        let visited = item.rhythm.and_then(|rhythm| rhythm.visited).map_or(now, |visited| visited.min(now));
-        let interval = item.rhythm.map_or(self.options.every, |rhythm| self.interval(rhythm, now));
-        Some((self.grid.lane(interval), visited.saturating_add(interval).saturating_sub(now).max(0)))
-    }
-
-    fn first(&self, _item: &Known<'_>, _now: Millis) -> Option<Next> {
-        Some((Lane::first(), 0))
-    }
-
-    fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
-        Some(Arc::new(Self { normaliser: by, ..self.clone() }))
-    }
-
-    fn spending(&self, _item: &Known<'_>, _due: Millis) -> Option<Spending> {
-        None
-    }
-
-    fn early(&self) -> f64 {
-        if self.options.spend == Spend::Quota { (1.0 - self.options.earliest) / WIDEST_STEP } else { 0.0 }
-    }
-
-    fn lane_of(&self, interval: Millis) -> Option<Lane> {
-        Some(self.grid.lane(interval))
-    }
-
-    fn longest(&self, _item: &Known<'_>, _now: Millis) -> Option<Millis> {
-        Some(self.options.longest)
-    }
+/// Returns true for an item that the paper on visiting forecasts by its hours.
+fn is_steady(rhythm: &Rhythm) -> bool {
+    matches!(rhythm.kind(rhythm.visited.unwrap_or(rhythm.since)), Kind::Constant | Kind::Authority)
 }

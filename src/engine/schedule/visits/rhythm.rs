@@ -48,6 +48,8 @@ pub struct Rhythm {
     pub since: Millis,
     /// Its last visit; `None` before the first.
     pub visited: Option<Millis>,
+    /// The visit before that.
+    pub before: Option<Millis>,
     /// Its last event; `None` if none was seen.
     pub last: Option<Millis>,
     /// Events seen, ever.
@@ -85,6 +87,7 @@ impl Rhythm {
         Self {
             since: now,
             visited: None,
+            before: None,
             last: None,
             count: 0,
             priority: classes::FIRST,
@@ -104,6 +107,7 @@ impl Rhythm {
             self.add(event, now);
         }
         self.priority = rules.after(self.priority, !events.is_empty(), self.last, now);
+        self.before = self.visited;
         self.visited = Some(now);
     }
 
@@ -200,6 +204,7 @@ impl From<Rhythm> for String {
         };
         field('s', &base36(rhythm.since));
         rhythm.visited.iter().for_each(|at| field('v', &base36(*at)));
+        rhythm.before.iter().for_each(|at| field('b', &base36(*at)));
         rhythm.last.iter().for_each(|at| field('l', &base36(*at)));
         field('n', &base36(i64::try_from(rhythm.count).unwrap_or(i64::MAX)));
         field('p', &base36(i64::from(rhythm.priority)));
@@ -243,6 +248,7 @@ impl Rhythm {
         match name {
             's' => self.since = number().unwrap_or(UNKNOWN),
             'v' => self.visited = number(),
+            'b' => self.before = number(),
             'l' => self.last = number(),
             'n' => self.count = number().and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
             'p' => self.priority = number().and_then(|number| u8::try_from(number).ok()).unwrap_or(self.priority),
