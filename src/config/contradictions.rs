@@ -58,7 +58,7 @@ const SHARES: [(&str, Of<f64>, f64, f64); 11] = [
 
 /// Factors: the least and the greatest that may be.
 const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
-    ("visits.hash_posts", |of| of.visits.hash_posts, 0.1, 100_000.0),
+    ("visits.hash_posts", |of| of.visits.hash_posts, 0.0, 100_000.0),
     ("adaptive.faster", |of| of.adaptive.faster, 1.0, 100.0),
     ("adaptive.slower", |of| of.adaptive.slower, 1.0, 100.0),
     ("adaptive.weights.likes", |of| of.adaptive.weights.likes, 0.0, 1_000.0),

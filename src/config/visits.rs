@@ -51,7 +51,10 @@ impl VisitSettings {
             let part = word.trim().parse().ok().filter(|part| *part < self.parts);
             part.ok_or_else(|| {
                 let (word, last) = (word.trim(), self.parts.saturating_sub(1));
-                BadConfig(format!("visits.here: {word:?} is no part; with visits.parts = {} they are 0 to {last}", self.parts))
+                BadConfig(format!(
+                    "visits.here: {word:?} is no part; with visits.parts = {} they are 0 to {last}",
+                    self.parts
+                ))
             })
         };
         self.here.split(',').map(part).collect()
@@ -82,6 +85,7 @@ impl VisitSettings {
         }
         let mut options = Options { policy: self.policy, every, shortest, longest, ..Options::default() };
         (options.spend, options.earliest) = (self.spend, self.earliest);
+        (options.hash.events, options.hash.weight) = (self.hash_posts, self.hash_weight);
         (options.classes.night, options.classes.just) = (self.night()?, clock::millis(self.posted_within));
         Ok(options)
     }

@@ -17,7 +17,13 @@ pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Vec::new()).with(Posts).with(Profiles).with(Media).with(Lists(Side::Followers)).with(Lists(Side::Friends)).with(Timelines)
+        Self(Vec::new())
+            .with(Posts)
+            .with(Profiles)
+            .with(Media)
+            .with(Lists(Side::Followers))
+            .with(Lists(Side::Friends))
+            .with(Timelines)
     }
 }
 

@@ -81,8 +81,8 @@ pub struct Timelines {
 /// Posts in the hours of a day, as multiples of the mean: of 1.4 million posts of 3,431 accounts in 2016
 /// (`dapurv5/twitter-influence-propagation-dataset`), by UTC.
 const HOURS: [f64; 24] = [
-    1.245, 1.281, 1.239, 1.148, 1.162, 1.184, 1.187, 1.187, 1.019, 0.823, 0.712, 0.604, 0.552, 0.557, 0.584, 0.683, 0.801,
-    0.931, 1.057, 1.168, 1.251, 1.227, 1.186, 1.212,
+    1.245, 1.281, 1.239, 1.148, 1.162, 1.184, 1.187, 1.187, 1.019, 0.823, 0.712, 0.604, 0.552, 0.557, 0.584, 0.683,
+    0.801, 0.931, 1.057, 1.168, 1.251, 1.227, 1.186, 1.212,
 ];
 /// A night is darker than the mean of many time zones: hours are raised to this power.
 const CONTRAST: f64 = 3.0;

@@ -147,10 +147,7 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let Database { store, followed, .. } = app::open_store(settings).await?;
     let mut parts = Vec::new();
     for part in 0..settings.visits.parts {
-        let pipeline = Registered {
-            id: visits_of(provider, Part::from(part)),
-            kind: Arc::new(Timelines),
-        };
+        let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(Timelines) };
         let queue = service.queue(&pipeline.namespace()).await?;
         let schedule = Reloadable::new(pipeline.schedule(settings));
         let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("follow"));

@@ -59,7 +59,10 @@ fn hours(summary: &VisitSummary) -> Option<Chart> {
     let points = summary.hours.iter().enumerate().map(|(hour, share)| (hour as f64, share * 100.0)).collect();
     let ticks = (0..24).step_by(6).map(|hour| (f64::from(hour), format!("{hour}:00"))).collect();
     Some(Chart {
-        gist: format!("Shares of the hours of the day in its posts: most of them, {:.0} %, after {busiest}:00 UTC", most * 100.0),
+        gist: format!(
+            "Shares of the hours of the day in its posts: most of them, {:.0} %, after {busiest}:00 UTC",
+            most * 100.0
+        ),
         x: Axis::even("hour (UTC)", 0.0..23.0, ticks),
         y: Axis::up_to("% of its posts", most * 100.0),
         series: vec![Series { name: "posts".to_owned(), ink: Ink::First, shape: Shape::Filled, points }],
@@ -83,7 +86,9 @@ mod tests {
         let (checked_at, next_due) = (Some(1_700_000_000_000), Some(1_700_000_360_000));
         let row = StoredTweet { state: TweetState::Live, raw, checked_at, next_due, ..StoredTweet::default() };
         let shown = section(&row).into_string();
-        for text in ["it is its turn by then", "constant: it posts every day", "most of them, 75 %, after 9:00 UTC", "0.7"] {
+        for text in
+            ["it is its turn by then", "constant: it posts every day", "most of them, 75 %, after 9:00 UTC", "0.7"]
+        {
             assert!(shown.contains(text), "{text}: {shown}");
         }
         // Before the first visit, and of an older version.

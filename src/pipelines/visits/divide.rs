@@ -118,7 +118,11 @@ impl Follower {
         let parts = u32::try_from(self.parts.len()).unwrap_or(1);
         let given: Vec<(f64, Part)> = accounts.iter().map(|(account, work)| (*work, account.part)).collect();
         let of = divided(&given, parts);
-        let mut done = Division { accounts: vec![0; self.parts.len()], visits_per_day: vec![0.0; self.parts.len()], ..Division::default() };
+        let mut done = Division {
+            accounts: vec![0; self.parts.len()],
+            visits_per_day: vec![0.0; self.parts.len()],
+            ..Division::default()
+        };
         for part in 0..Part::from(parts) {
             let mine: Vec<&(FollowedAccount, f64)> =
                 accounts.iter().zip(&of).filter(|(_, to)| **to == part).map(|(account, _)| account).collect();

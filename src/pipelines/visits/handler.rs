@@ -19,7 +19,6 @@ use crate::base::failpoint;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Batch, Due, Job, Verdict};
 use crate::engine::schedule::adaptive::budget::Spending;
-use crate::engine::schedule::history::{Answer, History};
 use crate::engine::schedule::visits::classes::Rules;
 use crate::engine::schedule::visits::rhythm::Rhythm;
 use crate::engine::schedule::{Known, Schedules};
@@ -86,17 +85,21 @@ pub struct Visitor {
 
 /// What a visit learns: when there were posts.
 struct Learnt {
+    /// Before the visit.
+    before: Rhythm,
     rhythm: Rhythm,
     rules: Rules,
     now: Millis,
-    /// Posts that are new since the last visit.
-    posts: usize,
+    /// When the posts were made that are new since the last visit, ms since the epoch.
+    posts: Vec<Millis>,
 }
 
 impl Learning for Learnt {
     fn page(&mut self, _: &mut Option<Position>, taken: &Taken, fresh: &[Millis], _: u32) -> Option<Millis> {
-        self.rhythm.see(fresh, self.now, &self.rules);
-        self.posts += fresh.len();
+        self.posts.extend_from_slice(fresh);
+        // However many pages it has, it is one visit.
+        self.rhythm = self.before.clone();
+        self.rhythm.see(&self.posts, self.now, &self.rules);
         taken.whole.map(|_| 0)
     }
 
@@ -149,18 +152,19 @@ impl Visitor {
         failpoint::poison(id);
         let timeline = match self.accounts.timeline(&job.id) {
             Ok(timeline) => timeline,
-            Err(why) => return Ok(verdict(self.bury(job, batch.now.now(), format!("no id of an account: {why}")).await?)),
+            Err(why) => {
+                return Ok(verdict(self.bury(job, batch.now.now(), format!("no id of an account: {why}")).await?));
+            }
         };
         let saved = self.reader.in_time(self.reader.positions.saved(of, &job.id)).await?;
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
-        let before = rhythm.clone();
-        let mut learnt = Learnt { rhythm, rules: self.rules, now, posts: 0 };
+        let mut learnt = Learnt { before: rhythm.clone(), rhythm, rules: self.rules, now, posts: Vec::new() };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
         let after = match read {
-            Ok(Some(_)) => self.next(job, &before, &learnt),
+            Ok(Some(_)) => self.next(job, &learnt),
             // The rest is read in the next visit.
             Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: Lane::first(), due: Due::At(job.due) })),
             Err(ended) => self.failed(job, now, ended, &saved).await?,
@@ -169,20 +173,13 @@ impl Visitor {
     }
 
     /// When an account is visited next whose timeline was read.
-    fn next(&self, job: &Job, before: &Rhythm, learnt: &Learnt) -> After {
+    fn next(&self, job: &Job, learnt: &Learnt) -> After {
         let schedule = self.schedule.in_force();
         let Learnt { rhythm, now, posts, .. } = learnt;
         let known = Known { rhythm: Some(rhythm), ..Known::answered(&job.id, None, Some(*now)) };
         let (lane, delay) = schedule.next(&known, *now).unwrap_or_else(|| (Lane::first(), 0));
-        // What the visit cost, and what came of it: compared by the counts at both ends.
-        let last = |at| Some(Answer { at, count: 0.0 });
-        let history = History {
-            last: Some(Answer { at: *now, count: *posts as f64 }),
-            before: before.visited.and_then(last),
-            ..History::default()
-        };
-        let spent = schedule.spending(&Known { history, ..known }, job.due);
-        let summary = VisitSummary::new(&*schedule, rhythm, *posts, *now, delay);
+        let spent = schedule.spending(&known, job.due);
+        let summary = VisitSummary::new(&*schedule, &known, posts.len(), *now, delay);
         let raw = serde_json::to_string(&summary).unwrap_or_default();
         let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
         After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }

@@ -29,8 +29,8 @@ use super::timelines::reader::{InCommon, Reader};
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, Settings};
 use crate::engine::lane::Lane;
-use crate::engine::schedule::visits::Visits;
 use crate::engine::schedule::visits::coefficients::Coefficients;
+use crate::engine::schedule::visits::{Options, Policy, Visits};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::{Kind, POSTS, PipelineId};
 use crate::model::provider::Provider;
@@ -74,7 +74,8 @@ impl PipelineKind for Timelines {
         }
         settings.visits.options()?;
         let (providers, parts) = (settings.providers()?, settings.visits.parts_here()?);
-        let of = |provider: &Provider| parts.iter().map(|part| visits_of(provider, Part::from(*part))).collect::<Vec<_>>();
+        let of =
+            |provider: &Provider| parts.iter().map(|part| visits_of(provider, Part::from(*part))).collect::<Vec<_>>();
         Ok(providers.iter().flat_map(of).collect())
     }
 
@@ -119,11 +120,13 @@ impl PipelineKind for Timelines {
     }
 
     fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        Coefficients::embedded()?;
         Accounts::open(settings, &of.provider).map(drop)
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, positions, followed, credentials, metrics, unavailable, fan_out, .. } = opening;
+        let Opening { id, settings, store, positions, followed, credentials, metrics, unavailable, fan_out, .. } =
+            opening;
         let capabilities = self.capabilities(&id);
         let accounts = Accounts::open(&settings, &id.provider)?;
         let Some(posts) = fan_out.first() else {
@@ -163,10 +166,16 @@ impl PipelineKind for Timelines {
     }
 }
 
-/// `pipelines` has checked the settings, and a test the coefficients.
+/// The schedule; settings and coefficients were checked before.
 fn schedule(settings: &Settings) -> Visits {
-    let coefficients = Coefficients::embedded().unwrap_or_default();
-    Visits::new(settings.visits.options().unwrap_or_default(), Arc::new(coefficients))
+    let options = settings.visits.options().unwrap_or_default();
+    match Coefficients::embedded() {
+        Ok(coefficients) => Visits::new(options, Arc::new(coefficients)),
+        Err(why) => {
+            tracing::error!(error = %why, "no coefficients: all accounts are visited alike");
+            Visits::new(Options { policy: Policy::RoundRobin, ..options }, Arc::default())
+        }
+    }
 }
 
 impl Accounts {

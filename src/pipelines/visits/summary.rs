@@ -26,9 +26,10 @@ pub struct VisitSummary {
 impl VisitSummary {
     /// After a visit at `now`, ms since the epoch, which brought so many posts; the next one is due after `delay` ms.
     #[must_use]
-    pub fn new(schedule: &dyn Schedule, rhythm: &Rhythm, posts: usize, now: Millis, delay: Millis) -> Self {
-        let known = Known { rhythm: Some(rhythm), ..Known::default() };
-        let explained = schedule.explained(&known, delay, now);
+    pub fn new(schedule: &dyn Schedule, account: &Known<'_>, posts: usize, now: Millis, delay: Millis) -> Self {
+        let explained = schedule.explained(account, delay, now.saturating_add(delay));
+        let nothing = Rhythm::new(now);
+        let rhythm = account.rhythm.unwrap_or(&nothing);
         let why = match explained.and_then(|explained| explained.bound) {
             Some(Bound::Shortest) => "no account is visited more often",
             Some(Bound::Longest) => "no account is visited more seldom",

@@ -16,8 +16,7 @@ const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[]
          followed_at = CASE WHEN visit.left_at IS NULL THEN visit.followed_at ELSE EXCLUDED.followed_at END, \
          left_at = NULL RETURNING account, part) SELECT account, part FROM written";
 
-const FOLLOWED: &str =
-    "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
+const FOLLOWED: &str = "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
 
 /// The lives end in the pipelines of their parts; part 0 has the plain name.
 const UNFOLLOW: &str = "WITH gone AS (UPDATE visit SET left_at = $2 WHERE namespace = $1 AND left_at IS NULL \
@@ -57,8 +56,7 @@ impl FollowList for PostgresStore {
     }
 
     async fn move_to(&self, namespace: &str, part: Part, accounts: &[String]) -> Result<()> {
-        const MOVE: &str =
-            "UPDATE visit SET part = $2 WHERE namespace = $1 AND left_at IS NULL AND account = ANY($3)";
+        const MOVE: &str = "UPDATE visit SET part = $2 WHERE namespace = $1 AND left_at IS NULL AND account = ANY($3)";
         let ids = cleaned(accounts.iter());
         let statement = || sqlx::query(MOVE).bind(namespace.to_owned()).bind(part).bind(ids.clone());
         let _: Vec<()> = self.rows(statement).await?;

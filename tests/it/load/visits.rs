@@ -153,7 +153,8 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     };
     let mut updaters: Vec<Process> = (0..PROCESSES).map(updater).collect();
     let patience = Duration::from_secs(120 + count / 50);
-    until_true("all accounts were visited", patience, async || visited(&world, &accounts, 0).await == accounts.len()).await;
+    until_true("all accounts were visited", patience, async || visited(&world, &accounts, 0).await == accounts.len())
+        .await;
     let from = wall_ms();
     until_true("windows are closed", WINDOW * (4 * windows as u32 + 20), async || {
         closed(&api, from, wall_ms()).len() as u64 >= windows * NAMES.len() as u64

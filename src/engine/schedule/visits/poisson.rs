@@ -14,9 +14,9 @@ pub fn slot(rank: f64, id: &str) -> f64 {
 
 /// Half of all ids, by the hash FNV-1a: the same in each process and version.
 fn is_odd(id: &str) -> bool {
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     (hash ^ (hash >> 32)) & 1 == 1
 }
 

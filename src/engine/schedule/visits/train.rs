@@ -32,7 +32,9 @@ impl Observed {
 
 /// Why there is nothing to learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("training needs at least 10 items that are known for a week, with 200 events in all; there are {items} with {events}")]
+#[error(
+    "training needs at least 10 items that are known for a week, with 200 events in all; there are {items} with {events}"
+)]
 pub struct TooLittle {
     /// Items that are known for a week.
     pub items: usize,
