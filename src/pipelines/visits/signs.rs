@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::engine::queue::NewJob;
+use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::{Known, Schedules};
 use crate::ingest::Starter;
 use crate::model::post::TweetState;
@@ -41,7 +41,7 @@ impl Receiver for Signs {
                 known.state == TweetState::Live && known.checked_at.is_some_and(|visited| visited < now)
             });
             if let Some((lane, _)) = schedule.first(&Known::new(id, None), now).filter(|_| waits) {
-                due.push(NewJob { id: id.clone(), lane, due: now.into() });
+                due.push(NewJob { id: id.clone(), lane, due: Due::At(now) });
             }
         }
         let dates: Vec<_> = due.iter().map(|job| (job.id.clone(), now)).collect();

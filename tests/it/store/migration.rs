@@ -197,7 +197,8 @@ async fn of_positions_in_sqlite() {
     store.migrate().await.unwrap();
     let mut plain = on_sqlite::plain(&path).await;
     let undo = format!(
-        "DROP TABLE source_position; DROP TABLE source_gap; {} DELETE FROM store_migrations WHERE version = 5;",
+        "DROP TABLE source_position; DROP TABLE source_gap; DROP TABLE visit; {} \
+         DELETE FROM store_migrations WHERE version IN (5, 15);",
         include_str!("../../../src/store/migrations/sqlite/0003_sources.sql")
     );
     let before = async |sql: String| {
@@ -212,7 +213,8 @@ async fn of_positions_in_postgres() {
     let store = open_postgres(&url).await;
     let mut plain = PgConnection::connect(&url).await.unwrap();
     let undo = format!(
-        "DROP TABLE source_position; DROP TABLE source_gap; {} DELETE FROM store_migrations WHERE version = 6;",
+        "DROP TABLE source_position; DROP TABLE source_gap; DROP TABLE visit; {} \
+         DELETE FROM store_migrations WHERE version IN (6, 15);",
         include_str!("../../../src/store/migrations/postgres/0004_sources.sql")
     );
     let before = async |sql: String| {

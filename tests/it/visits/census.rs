@@ -133,7 +133,7 @@ async fn nothing_is_lost(redis: bool) {
     }
     let posts = posts_are_stored(&api, &world, stay, began, to).await;
     println!("redis {redis}: {posts} posts of {} accounts, none lost, 10 kills", stay.len());
-    assert!(posts > 500, "{posts}");
+    assert!(posts > 50, "{posts}");
     let queue = world.queue_of(folder.path(), VISITS).await;
     let found = census(&*queue, &*world.store, &accounts).await;
     assert_eq!((found.delayed + found.leased, found.ended), (stay.len(), left.len()), "{found:?}");
@@ -223,7 +223,10 @@ async fn accounts_change_their_part_while_they_are_visited() {
     .await;
     let told = divide();
     let (first, second) = parts().await;
-    assert!(first.min(second) >= 25 && first + second == 60, "{first} {second}: {told}");
+    // As much work in each, and not as many accounts.
+    let work = |part: usize| told["visits_per_day"][part].as_f64().unwrap();
+    assert!(first.min(second) >= 10 && first + second == 60, "{first} {second}: {told}");
+    assert!((work(0) / work(1) - 1.0).abs() < 0.1, "{told}");
     assert_eq!(told["accounts"], serde_json::json!([first, second]));
     all_visited("after the division", &world, &PARTS, &accounts, wall_ms()).await;
     // One dies while all go back.
