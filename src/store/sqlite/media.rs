@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::SqliteStore;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
+use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
 use crate::store::rows::clean;
-use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
+use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 // `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
 // for each of them.
@@ -45,8 +45,15 @@ const OF_POST: &str = concat!(
      JOIN tweet ON tweet.key = used.tweet WHERE used.post = ?2 AND tweet.namespace = ?1) ORDER BY id"
 );
 
-const BYTES: &str =
-    "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT DISTINCT sha256, bytes FROM media_row WHERE state = 'stored')";
+const TAKE: &str = "INSERT INTO media_file (sha256, bytes, at) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (sha256) DO UPDATE SET at = MAX(at, excluded.at), removing = NULL";
+
+const UNUSED_FILES: &str = concat!(
+    "UPDATE media_file SET removing = $2 WHERE sha256 IN (SELECT sha256 FROM media_file AS known WHERE ",
+    removable!(),
+    " AND NOT EXISTS (SELECT 1 FROM media_row WHERE media_row.sha256 = known.sha256 AND media_row.state = 'stored') LIMIT $3) \
+     RETURNING sha256"
+);
 
 const OUTLIVE: &str = concat!(
     "DELETE FROM media_use_row WHERE tweet IN (SELECT key FROM tweet WHERE namespace = $1 AND key = media_use_row.tweet) AND ",
@@ -105,7 +112,7 @@ impl MediaStore for SqliteStore {
     }
 
     async fn media_bytes(&self) -> Result<i64> {
-        Ok(sqlx::query_scalar(BYTES).fetch_one(self.readers()).await?)
+        Ok(sqlx::query_scalar(media::BYTES).fetch_one(self.readers()).await?)
     }
 
     async fn unused_media(
@@ -121,8 +128,36 @@ impl MediaStore for SqliteStore {
         Ok(sqlx::query_as(UNUSED).bind(namespace).bind(limit).fetch_all(self.readers()).await?)
     }
 
-    async fn is_file_used(&self, sha256: &str) -> Result<bool> {
-        const USED: &str = "SELECT EXISTS (SELECT 1 FROM media_row WHERE sha256 = ?1 AND state = 'stored')";
-        Ok(sqlx::query_scalar(USED).bind(sha256).fetch_one(self.readers()).await?)
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room> {
+        const REMOVING: &str = "SELECT removing FROM media_file WHERE sha256 = ?1";
+        let mut transaction = self.begin().await?;
+        let used: i64 = sqlx::query_scalar(media::BYTES).fetch_one(&mut *transaction).await?;
+        let known: Option<Option<Millis>> =
+            sqlx::query_scalar(REMOVING).bind(sha256).fetch_optional(&mut *transaction).await?;
+        let room = match known {
+            Some(Some(removing)) if removing >= at - media::REMOVAL_MS => return Ok(Room { taken: Taken::Busy, used }),
+            Some(_) => Room { taken: Taken::Known, used },
+            None if cap > 0 && used + bytes > cap => return Ok(Room { taken: Taken::Full, used }),
+            None => Room { taken: Taken::New, used: used + bytes },
+        };
+        sqlx::query(TAKE).bind(sha256).bind(bytes).bind(at).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(room)
+    }
+
+    async fn unused_files(&self, before: Millis, now: Millis, limit: u32) -> Result<Vec<String>> {
+        let mut transaction = self.begin().await?;
+        let unused = sqlx::query_scalar(UNUSED_FILES).bind(before).bind(now).bind(limit);
+        let unused = unused.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(unused)
+    }
+
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()> {
+        const FORGET: &str = "DELETE FROM media_file WHERE sha256 IN (SELECT value FROM json_each(?1)) AND removing = ?2";
+        let mut transaction = self.begin().await?;
+        let given = super::json(sha256.iter().map(|one| clean(one)));
+        sqlx::query(FORGET).bind(given).bind(now).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
     }
 }

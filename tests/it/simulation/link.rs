@@ -531,7 +531,7 @@ impl Accounts for LinkedStore {
     }
 }
 
-crate::support::media_store::hand_on_media!(LinkedStore, store);
+crate::support::media_store::hand_on_media!(LinkedStore, store, pass_on);
 
 #[async_trait]
 impl Budgets for LinkedStore {

@@ -105,6 +105,8 @@ async fn the_file_is_durable_and_shared() {
         "list_edge",
         "list_network",
         "list_page",
+        "media_file",
+        "media_room",
         "media_row",
         "media_use_row",
         "schedule_budget",

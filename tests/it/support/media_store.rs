@@ -5,23 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::MediaState;
-use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+use twitter_updater::store::{
+    MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken,
+};
 
 use super::memory_store::MemoryStore;
 
 type Key = (String, String);
 
-/// Hands the calls about media on to a field.
+/// Calls a method of a field.
+macro_rules! call_straight {
+    ($self:ident . $field:ident . $call:ident ($($argument:ident),*)) => { $self.$field.$call($(&$argument),*).await };
+}
+
+/// Hands the calls about media on to a field; those of a worker by the macro that is named, if one is.
 macro_rules! hand_on_media {
     ($store:ty, $field:ident) => {
+        crate::support::media_store::hand_on_media!($store, $field, crate::support::media_store::call_straight);
+    };
+    ($store:ty, $field:ident, $pass_on:path) => {
         const _: () = {
             use twitter_updater::base::clock::Millis;
-            use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+            use twitter_updater::store::{
+                MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium,
+            };
 
             #[async_trait::async_trait]
             impl MediaStore for $store {
                 async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
-                    self.$field.record_media(namespace, seen).await
+                    let (namespace, seen) = (namespace.to_owned(), seen.to_vec());
+                    $pass_on!(self.$field.record_media(namespace, seen))
                 }
 
                 async fn media(
@@ -29,11 +42,13 @@ macro_rules! hand_on_media {
                     namespace: &str,
                     ids: &[String],
                 ) -> Result<Vec<Option<StoredMedium>>, StoreError> {
-                    self.$field.media(namespace, ids).await
+                    let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
+                    $pass_on!(self.$field.media(namespace, ids))
                 }
 
                 async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
-                    self.$field.save_media(namespace, tried).await
+                    let (namespace, tried) = (namespace.to_owned(), tried.to_vec());
+                    $pass_on!(self.$field.save_media(namespace, tried))
                 }
 
                 async fn media_uses(
@@ -67,21 +82,48 @@ macro_rules! hand_on_media {
                     self.$field.unused_media(namespace, posts, before, limit).await
                 }
 
-                async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
-                    self.$field.is_file_used(sha256).await
+                async fn take_file(
+                    &self,
+                    sha256: &str,
+                    bytes: i64,
+                    at: Millis,
+                    cap: i64,
+                ) -> Result<Room, StoreError> {
+                    self.$field.take_file(sha256, bytes, at, cap).await
+                }
+
+                async fn unused_files(
+                    &self,
+                    before: Millis,
+                    now: Millis,
+                    limit: u32,
+                ) -> Result<Vec<String>, StoreError> {
+                    self.$field.unused_files(before, now, limit).await
+                }
+
+                async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<(), StoreError> {
+                    self.$field.forget_files(sha256, now).await
                 }
             }
         };
     };
 }
 
-pub(crate) use hand_on_media;
+pub(crate) use {call_straight, hand_on_media};
 
 /// Media and the posts that show them.
 #[derive(Debug, Default)]
 pub struct MediaInMemory {
     media: BTreeMap<Key, StoredMedium>,
     uses: BTreeMap<Key, BTreeMap<String, Millis>>,
+    files: BTreeMap<String, FileInMemory>,
+}
+
+#[derive(Debug, Default)]
+struct FileInMemory {
+    bytes: i64,
+    at: Millis,
+    removing: Option<Millis>,
 }
 
 impl MediaInMemory {
@@ -122,6 +164,26 @@ impl MediaInMemory {
         self.media.remove(key);
         self.uses.remove(key);
         true
+    }
+
+    fn used(&self) -> i64 {
+        self.files.values().map(|file| file.bytes).sum()
+    }
+
+    fn take(&mut self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Taken {
+        let used = self.used();
+        match self.files.get_mut(sha256) {
+            Some(file) if file.removing.is_some_and(|since| since >= at - 600_000) => Taken::Busy,
+            Some(file) => {
+                (file.at, file.removing) = (file.at.max(at), None);
+                Taken::Known
+            }
+            None if cap > 0 && used + bytes > cap => Taken::Full,
+            None => {
+                self.files.insert(sha256.to_owned(), FileInMemory { bytes, at, removing: None });
+                Taken::New
+            }
+        }
     }
 
     fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a StoredMedium> {
@@ -182,9 +244,7 @@ impl MediaStore for MemoryStore {
 
     async fn media_bytes(&self) -> Result<i64, StoreError> {
         self.with_media("", |media, _| {
-            let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
-            let files: BTreeSet<_> = stored.map(|medium| (medium.sha256.clone(), medium.bytes)).collect();
-            files.into_iter().filter_map(|(_, bytes)| bytes).sum()
+            media.used()
         })
     }
 
@@ -214,10 +274,29 @@ impl MediaStore for MemoryStore {
         })
     }
 
-    async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
+        self.with_media("", |media, _| {
+            let taken = media.take(sha256, bytes, at, cap);
+            Room { taken, used: media.used() }
+        })
+    }
+
+    async fn unused_files(&self, before: Millis, now: Millis, limit: u32) -> Result<Vec<String>, StoreError> {
         self.with_media("", |media, _| {
             let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
-            stored.into_iter().any(|medium| medium.sha256.as_deref() == Some(sha256))
+            let used: BTreeSet<String> = stored.filter_map(|medium| medium.sha256.clone()).collect();
+            let unused = media.files.iter_mut().filter(|(sha256, file)| {
+                let is_left_alone = file.removing.is_none_or(|since| since < now - 600_000);
+                file.at < before && is_left_alone && !used.contains(*sha256)
+            });
+            let unused = unused.take(limit as usize);
+            unused.map(|(sha256, file)| (file.removing = Some(now), sha256.clone()).1).collect()
+        })
+    }
+
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<(), StoreError> {
+        self.with_media("", |media, _| {
+            media.files.retain(|of, file| !sha256.contains(of) || file.removing != Some(now));
         })
     }
 }
