@@ -78,21 +78,24 @@ impl MediaSettings {
             return Ok(None);
         }
         let Some((bucket, prefix)) = named(&self.store) else {
-            let why = "media.store cannot be used: write it like s3://bucket/prefix, or leave it empty for media.folder";
+            let why =
+                "media.store cannot be used: write it like s3://bucket/prefix, or leave it empty for media.folder";
             return Err(BadConfig(why.to_owned()));
         };
         let is_server = |url: &reqwest::Url| {
             matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
         };
         if !endpoint.is_empty() && !reqwest::Url::parse(endpoint).is_ok_and(|url| is_server(&url)) {
-            let why = "media.s3.endpoint cannot be used: write it like https://s3.example.org, without user and password";
+            let why =
+                "media.s3.endpoint cannot be used: write it like https://s3.example.org, without user and password";
             return Err(BadConfig(why.to_owned()));
         }
         let key = |name: &str, value, file| secret(&format!("media.s3.{name}"), value, file);
         let access_key = key("access_key", &self.s3.access_key, &self.s3.access_key_file)?;
         let secret_key = key("secret_key", &self.s3.secret_key, &self.s3.secret_key_file)?;
         if access_key.is_some() != secret_key.is_some() {
-            let why = "media.s3: one of access_key and secret_key is missing; give both, or none to use the machine's role";
+            let why =
+                "media.s3: one of access_key and secret_key is missing; give both, or none to use the machine's role";
             return Err(BadConfig(why.to_owned()));
         }
         Ok(Some(BucketSettings {

@@ -29,7 +29,7 @@ mod sqlite;
 
 use async_trait::async_trait;
 
-pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
+pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,

@@ -15,7 +15,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
-use crate::store::{Bearer, Change, CountsAt, StoredAccount};
+use crate::store::{Bearer, Change, CountsAt, KeptHandle, StoredAccount};
 
 /// Changes that are listed.
 const CHANGES: usize = 200;
@@ -42,6 +42,8 @@ enum Found {
     One(Box<Seen>),
     /// Accounts that have that handle, or had it.
     Several(Vec<Bearer>),
+    /// A handle whose account is not known.
+    Kept(KeptHandle),
 }
 
 /// The page of an account, by its id or its handle.
@@ -59,6 +61,9 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     match page.account(&name).await {
         Ok(Some(Found::One(seen))) => answer(StatusCode::OK, &title, seen.section(page)),
         Ok(Some(Found::Several(bearers))) => answer(StatusCode::OK, &title, several(page, &name, &bearers)),
+        Ok(Some(Found::Kept(kept))) => {
+            answer(StatusCode::OK, &title, html! { h1 { (title) } (without_account(&kept)) })
+        }
         Ok(None) => {
             let why = "No account of this id or handle was collected.";
             answer(StatusCode::NOT_FOUND, &title, html! { h1 { (title) } (nothing(why)) })
@@ -92,7 +97,7 @@ impl Page {
                 None => {
                     let bearers = store.bearers(namespace, name).await.map_err(told)?;
                     match &bearers[..] {
-                        [] => return Ok(None),
+                        [] => return Ok(store.kept_handle(namespace, name).await.map_err(told)?.map(Found::Kept)),
                         [only] => only.id.clone(),
                         _ => return Ok(Some(Found::Several(bearers))),
                     }
@@ -108,6 +113,18 @@ impl Page {
             Ok::<_, String>(Some(Found::One(Box::new(Seen { now, account, whereabouts, changes, counts, posts }))))
         };
         self.archive.ask(look).await
+    }
+}
+
+/// What is known of a handle without an account.
+fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
+    html! {
+        p.problem.none #problem role="alert" {
+            @match reason {
+                None => { "This handle came at " (date(*at)) ", and waits for the call that tells its account." }
+                Some(why) => { "This handle was refused at " (date(*at)) ": " (one_line(why)) }
+            }
+        }
     }
 }
 
@@ -145,6 +162,7 @@ impl Seen {
                     (self.facts())
                     (self.changes())
                     (self.posts(page))
+                    (page.refresh_form(&account.id))
                     @if let Some(raw) = account.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }
                 }
                 div #counts {

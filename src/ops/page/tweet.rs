@@ -98,7 +98,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
-            answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(&id)) })
+            answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(id.as_str())) })
         }
         Ok(None) => {
             let why = "Unknown to queue and store: it was never put in.";

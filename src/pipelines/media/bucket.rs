@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
-    RetryConfig,
+    Attribute, Attributes, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
+    PutOptions, RetryConfig,
 };
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;

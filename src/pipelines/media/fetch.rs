@@ -12,10 +12,10 @@ use std::io::{self, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
-use async_trait::async_trait;
 use reqwest::{Client, Response, Url, redirect};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 

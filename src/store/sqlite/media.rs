@@ -154,7 +154,8 @@ impl MediaStore for SqliteStore {
     }
 
     async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()> {
-        const FORGET: &str = "DELETE FROM media_file WHERE sha256 IN (SELECT value FROM json_each(?1)) AND removing = ?2";
+        const FORGET: &str =
+            "DELETE FROM media_file WHERE sha256 IN (SELECT value FROM json_each(?1)) AND removing = ?2";
         let mut transaction = self.begin().await?;
         let given = super::json(sha256.iter().map(|one| clean(one)));
         sqlx::query(FORGET).bind(given).bind(now).execute(&mut *transaction).await?;

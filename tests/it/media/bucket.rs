@@ -127,7 +127,8 @@ impl State {
                 13 => tokio::time::sleep(Duration::from_millis(800)).await,
                 _ => {}
             }
-            let size = if request.method == "HEAD" { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+            let size =
+                if request.method == "HEAD" { String::new() } else { format!("content-length: {}\r\n", body.len()) };
             let answer = format!("HTTP/1.1 {status}\r\n{headers}{size}\r\n{body}");
             if stream.write_all(answer.as_bytes()).await.is_err() {
                 return;
@@ -155,9 +156,8 @@ impl State {
             ("POST", None) => {
                 let id = format!("u{}", self.requests.load(Ordering::Relaxed));
                 uploads.insert(id.clone(), BTreeMap::new());
-                let page = format!(
-                    "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
-                );
+                let page =
+                    format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
                 ("200 OK", String::new(), page)
             }
             ("PUT", Some(id)) => match uploads.get_mut(id) {

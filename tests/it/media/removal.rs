@@ -11,9 +11,7 @@ use twitter_updater::pipelines::media::fetch::Fetched;
 use twitter_updater::pipelines::media::keeper::Keeper;
 use twitter_updater::pipelines::media::parts::Parts;
 use twitter_updater::pipelines::media::removal::{AGE, Removal};
-use twitter_updater::store::{
-    Expired, MediumSeen, MediumTried, NewTweet, Observation, Seen, SqliteStore, Store, Way,
-};
+use twitter_updater::store::{Expired, MediumSeen, MediumTried, NewTweet, Observation, Seen, SqliteStore, Store, Way};
 
 use super::fetch::World;
 

@@ -152,7 +152,14 @@ impl World {
         let mention = |id: &String| {
             let medium = Medium { id: id.clone(), url: format!("https://h/{id}"), kind: MediaKind::Photo };
             let object = Some(serde_json::to_string(&medium).unwrap());
-            Mention { kind: "media", id: id.clone(), from: "1".to_owned(), object, ..Mention::default() }
+            Mention {
+                kind: "media",
+                id: id.clone(),
+                from: "1".to_owned(),
+                is_first: true,
+                object,
+                ..Mention::default()
+            }
         };
         let mentions: Vec<Mention> = ids.iter().map(mention).collect();
         let mentions: Vec<&Mention> = mentions.iter().collect();
@@ -189,7 +196,9 @@ impl World {
         let well = match (&place, state) {
             (Some(Place::Dead { .. }), Some(TweetState::Dead)) => nature == Nature::Kills,
             (None, Some(TweetState::Ended)) => match medium.state {
-                MediaState::Stored => medium.sha256 == Some(hash_of(id)) && self.files.kept.lock().unwrap().contains(&hash_of(id)),
+                MediaState::Stored => {
+                    medium.sha256 == Some(hash_of(id)) && self.files.kept.lock().unwrap().contains(&hash_of(id))
+                }
                 MediaState::Failed => told.contains(&MediaState::Failed) && failed_for(GIVE_UP_AFTER),
                 state => state.is_final() && told.contains(&state),
             },
@@ -197,7 +206,9 @@ impl World {
         };
         if !well {
             let told = format!("{told:?} were told");
-            self.log.wrong(format_args!("{id} ({nature:?}) is {place:?} in the queue and {state:?} in the store, {told}: {medium:?}"));
+            self.log.wrong(format_args!(
+                "{id} ({nature:?}) is {place:?} in the queue and {state:?} in the store, {told}: {medium:?}"
+            ));
         }
     }
 }

@@ -3,7 +3,9 @@
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Metrics, TweetState};
-use twitter_updater::store::{Expired, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken};
+use twitter_updater::store::{
+    Expired, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
+};
 
 use super::{T, found, missing, new_tweet, way};
 

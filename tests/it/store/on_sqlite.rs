@@ -98,6 +98,7 @@ async fn the_file_is_durable_and_shared() {
     let ours = [
         "account_change_row",
         "account_count_row",
+        "account_handle",
         "account_post_row",
         "account_row",
         "list_account",

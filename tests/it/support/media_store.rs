@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::MediaState;
-use twitter_updater::store::{
-    MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken,
-};
+use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken};
 
 use super::memory_store::MemoryStore;
 
@@ -82,13 +80,7 @@ macro_rules! hand_on_media {
                     self.$field.unused_media(namespace, posts, before, limit).await
                 }
 
-                async fn take_file(
-                    &self,
-                    sha256: &str,
-                    bytes: i64,
-                    at: Millis,
-                    cap: i64,
-                ) -> Result<Room, StoreError> {
+                async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
                     self.$field.take_file(sha256, bytes, at, cap).await
                 }
 
@@ -243,9 +235,7 @@ impl MediaStore for MemoryStore {
     }
 
     async fn media_bytes(&self) -> Result<i64, StoreError> {
-        self.with_media("", |media, _| {
-            media.used()
-        })
+        self.with_media("", |media, _| media.used())
     }
 
     async fn unused_media(
