@@ -17,7 +17,7 @@ SELECT sha256, COALESCE(max(bytes), 0), COALESCE(max(checked_at), 0) FROM media
 WHERE state = 'stored' AND sha256 IS NOT NULL GROUP BY sha256;
 
 CREATE TABLE media_room (
-    only  BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (only),
+    one   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (one),
     bytes BIGINT NOT NULL
 );
 

@@ -13,7 +13,7 @@ SELECT sha256, COALESCE(max(bytes), 0), COALESCE(max(checked_at), 0) FROM media_
 WHERE state = 'stored' AND sha256 IS NOT NULL GROUP BY sha256;
 
 CREATE TABLE media_room (
-    only  INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), -- one row
+    one   INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), -- one row
     bytes INTEGER NOT NULL                               -- of all files together
 ) STRICT;
 
