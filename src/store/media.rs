@@ -110,6 +110,23 @@ pub struct Room {
     pub used: i64,
 }
 
+/// What was found on a page of all media, or of all files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked<T> {
+    /// Those that nothing uses.
+    pub unused: Vec<T>,
+    /// After what to go on; `None`: that was the last page.
+    pub next: Option<String>,
+}
+
+impl<T> Looked<T> {
+    /// Those of a page of `limit` names.
+    pub(super) fn of(mut page: Vec<String>, limit: u32, unused: Vec<T>) -> Self {
+        let is_full = page.len() >= limit.max(1) as usize;
+        Self { unused, next: page.pop().filter(|_| is_full) }
+    }
+}
+
 /// How long a removal has a file to itself, ms: longer than a process waits for any answer.
 pub(super) const REMOVAL_MS: Millis = 600_000;
 
@@ -141,9 +158,10 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// for all processes, and nobody removes it as long as that is lately. `cap`: the bytes that all files may take; 0: any.
     async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room>;
 
-    /// Files that nobody has taken since `before` and no stored medium has, up to `limit`. From `now` on nobody takes them, for
-    /// ten minutes: that long the caller may remove them. Both in ms since the epoch.
-    async fn unused_files(&self, before: Millis, now: Millis, limit: u32) -> Result<Vec<String>>;
+    /// Looks at `limit` files after the hash `after`, in their order: those that nobody has taken since `before` and no stored
+    /// medium has. From `now` on nobody takes these, for ten minutes: that long the caller may remove them. Both in ms since
+    /// the epoch.
+    async fn unused_files(&self, before: Millis, now: Millis, after: &str, limit: u32) -> Result<Looked<String>>;
 
     /// Forgets files that [`unused_files`](MediaStore::unused_files) gave at that `now`, and that were removed: their bytes are
     /// free.
@@ -152,10 +170,17 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// Bytes of all files, of all namespaces. A file that several media share counts once.
     async fn media_bytes(&self) -> Result<i64>;
 
-    /// Removes the uses by posts of the namespace `posts` that were removed, or whose content was forgotten; those seen
-    /// after `before`, ms since the epoch, stay. Answers up to `limit` stored media that no post uses then.
-    async fn unused_media(&self, namespace: &str, posts: &str, before: Millis, limit: u32)
-    -> Result<Vec<StoredMedium>>;
+    /// Looks at `limit` media after the id `after`, in their order: removes their uses by posts of the namespace `posts` that
+    /// were removed, or whose content was forgotten, and gives those with a file that no post uses then. Uses that were seen
+    /// after `before`, ms since the epoch, stay.
+    async fn unused_media(
+        &self,
+        namespace: &str,
+        posts: &str,
+        before: Millis,
+        after: &str,
+        limit: u32,
+    ) -> Result<Looked<StoredMedium>>;
 }
 
 fn word<S: serde::Serializer>(state: &MediaState, serializer: S) -> std::result::Result<S::Ok, S::Error> {

@@ -35,7 +35,7 @@ pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
-pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
+pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;

@@ -21,7 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::addresses::{NotPublic, PrivateHosts, PublicAddresses};
 use super::file_type::{HEAD, file_type};
-use super::files::{Whole, hash, hex, unusable};
+use super::files::{Whole, unusable};
+use super::hash::{hash, hex};
 use super::hosts::Hosts;
 use super::keeper::{Keeper, NotKept};
 use super::parts::{Part, Reserved};

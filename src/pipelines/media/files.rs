@@ -12,25 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use ring::digest::{Context, SHA256};
 use tokio::task::spawn_blocking;
 
 use super::parts::{Part, make};
-
-/// Hexadecimal digits of a hash.
-#[must_use]
-pub fn hex(hash: &[u8]) -> String {
-    hash.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
-        .collect()
-}
-
-/// A hash of bytes that come one after the other.
-#[must_use]
-pub fn hash() -> Context {
-    Context::new(&SHA256)
-}
 
 /// A whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,8 +111,9 @@ pub(super) fn unusable(error: &io::Error) -> String {
 mod tests {
     use std::io::Write;
 
-    use ring::digest::digest;
+    use ring::digest::{SHA256, digest};
 
+    use super::super::hash::hex;
     use super::super::parts::Parts;
     use super::*;
 

@@ -206,7 +206,8 @@ impl MediaHandler {
         let since = medium.failing_since.unwrap_or(at);
         if attempts >= LEAST_ATTEMPTS && at - since >= millis(give_up_after) {
             self.counters.media_failed.add(1);
-            results.give_up(job, medium, at, MediaState::Failed, &why);
+            let medium = StoredMedium { attempts: attempts.into(), failing_since: Some(since), ..medium.clone() };
+            results.give_up(job, &medium, at, MediaState::Failed, &why);
             return;
         }
         self.counters.media_attempts_failed.add(1);

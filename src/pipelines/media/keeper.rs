@@ -15,10 +15,13 @@ use std::time::Duration;
 use super::files::{Files, Whole};
 use super::parts::{Part, Parts};
 use crate::base::clock::{millis, wall_ms};
-use crate::store::{Room, Store, StoreError, Taken};
+use crate::base::shutdown::Stop;
+use crate::store::{Looked, Room, Store, StoreError, Taken};
 
-/// Files of a page.
-const PAGE: u32 = 500;
+/// Media or files of a page.
+pub(super) const PAGE: u32 = 500;
+/// Pause after a page: a million of them take a minute or two, beside other work.
+pub(super) const BETWEEN_PAGES: Duration = Duration::from_millis(20);
 
 /// Keeps files.
 #[derive(Debug)]
@@ -68,23 +71,26 @@ impl Keeper {
     ///
     /// # Errors
     /// The store's.
-    pub async fn remove_unused(&self, age: Duration) -> Result<(), StoreError> {
-        loop {
+    pub async fn remove_unused(&self, age: Duration, stop: &Stop) -> Result<(), StoreError> {
+        let mut after = Some(String::new());
+        while let Some(from) = after.filter(|_| !stop.is_draining()) {
             let now = wall_ms();
-            let unused = self.store.unused_files(now.saturating_sub(millis(age)), now, PAGE).await?;
+            let Looked { unused, next } =
+                self.store.unused_files(now.saturating_sub(millis(age)), now, &from, PAGE).await?;
             let mut removed = Vec::new();
-            for sha256 in &unused {
-                match self.files.remove(sha256).await {
-                    Ok(()) => removed.push(sha256.clone()),
+            for sha256 in unused {
+                match self.files.remove(&sha256).await {
+                    Ok(()) => removed.push(sha256),
                     Err(why) => {
                         tracing::warn!(why, sha256, "the file of a medium cannot be removed: it is tried again later");
                     }
                 }
             }
-            self.store.forget_files(&removed, now).await?;
-            if removed.len() < PAGE as usize {
-                break;
+            if !removed.is_empty() {
+                self.store.forget_files(&removed, now).await?;
             }
+            stop.sleep(BETWEEN_PAGES).await;
+            after = next;
         }
         self.parts.set_used(u64::try_from(self.store.media_bytes().await?).unwrap_or(0));
         Ok(())

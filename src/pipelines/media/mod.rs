@@ -17,6 +17,7 @@ pub mod fetch;
 pub mod file_type;
 pub mod files;
 pub mod handler;
+pub mod hash;
 pub mod hosts;
 pub mod keeper;
 pub mod parts;

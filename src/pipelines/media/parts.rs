@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 
-use super::files::hex;
+use super::hash::hex;
 
 /// A part that nobody went on with for so long is removed.
 const OLD_PART: Duration = Duration::from_secs(7 * 86_400);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::counters::Fetches;
-use super::keeper::Keeper;
+use super::keeper::{BETWEEN_PAGES, Keeper, PAGE};
 use crate::base::clock::{millis, wall_ms};
 use crate::base::shutdown::Stop;
 use crate::model::media::MediaState;
@@ -18,8 +18,6 @@ use crate::store::{MediumTried, Store, StoreError, StoredMedium};
 const LOOK_EVERY: Duration = Duration::from_secs(1_800);
 /// Age of uses and files that are looked at.
 pub const AGE: Duration = Duration::from_secs(3_600);
-/// Media of a page.
-const PAGE: u32 = 500;
 
 /// Removes the files of media that no stored post shows.
 #[derive(Debug)]
@@ -40,7 +38,7 @@ impl Removal {
     /// Works until the process is to stop. A store that is out is asked again the next time.
     pub async fn run(self, stop: Stop) {
         while !stop.is_draining() {
-            if let Err(error) = self.look(AGE).await {
+            if let Err(error) = self.look(AGE, &stop).await {
                 tracing::debug!(%error, "unused media cannot be looked for");
             }
             stop.sleep(LOOK_EVERY).await;
@@ -51,23 +49,22 @@ impl Removal {
     ///
     /// # Errors
     /// The store's.
-    pub async fn look(&self, age: Duration) -> Result<u64, StoreError> {
+    pub async fn look(&self, age: Duration, stop: &Stop) -> Result<u64, StoreError> {
         let before = wall_ms().saturating_sub(millis(age));
-        let mut removed = 0;
-        loop {
-            let unused = self.store.unused_media(&self.namespace, &self.posts, before, PAGE).await?;
-            let outlived: Vec<MediumTried> = unused.iter().map(outlived).collect();
+        let (mut removed, mut after) = (0, Some(String::new()));
+        while let Some(from) = after.filter(|_| !stop.is_draining()) {
+            let page = self.store.unused_media(&self.namespace, &self.posts, before, &from, PAGE).await?;
+            let outlived: Vec<MediumTried> = page.unused.iter().map(outlived).collect();
             self.store.save_media(&self.namespace, &outlived).await?;
             self.counters.media_removed.add(outlived.len());
             removed += outlived.len() as u64;
-            if outlived.len() < PAGE as usize {
-                break;
-            }
+            stop.sleep(BETWEEN_PAGES).await;
+            after = page.next;
         }
         if removed > 0 {
             tracing::info!(namespace = self.namespace, removed, "media removed that no stored post shows");
         }
-        self.keeper.remove_unused(age).await?;
+        self.keeper.remove_unused(age, stop).await?;
         Ok(removed)
     }
 }

@@ -7,7 +7,7 @@ use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
 use crate::store::rows::clean;
-use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
+use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 /// Each medium is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
 const RECORD: &str = "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
@@ -47,26 +47,28 @@ const TAKE: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR 
      WHERE of.removing IS NULL OR of.removing < $3 - $5 RETURNING xmax = 0 AS is_new) \
      SELECT (SELECT is_new FROM taken), EXISTS (SELECT 1 FROM media_file WHERE sha256 = $1), room.bytes FROM room";
 
-/// The conditions stand twice: a row that somebody has taken meanwhile is looked at again.
+const FILES: &str = "SELECT sha256 FROM media_file WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
+
 const UNUSED_FILES: &str = concat!(
-    "UPDATE media_file SET removing = $2 WHERE sha256 IN (SELECT sha256 FROM media_file AS known WHERE ",
+    "UPDATE media_file SET removing = $2 WHERE sha256 = ANY($3) AND ",
     removable!(),
-    " AND NOT EXISTS (SELECT 1 FROM media WHERE media.sha256 = known.sha256 AND media.state = 'stored') LIMIT $3) AND ",
-    removable!(),
-    " RETURNING sha256"
+    " AND NOT EXISTS (SELECT 1 FROM media WHERE media.sha256 = media_file.sha256 AND media.state = 'stored') \
+     RETURNING sha256"
 );
 
 /// The row of the room is locked first, as whoever takes a file does it.
 const FORGET: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE) \
      DELETE FROM media_file USING room WHERE sha256 = ANY($1) AND removing = $2";
 
-const OUTLIVE: &str = concat!("DELETE FROM media_use WHERE namespace = $1 AND ", outlived_uses!());
+const PAGE: &str = "SELECT id FROM media WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+const OUTLIVE: &str = concat!("DELETE FROM media_use WHERE namespace = $1 AND id = ANY($4) AND ", outlived_uses!());
 
 const UNUSED: &str = concat!(
     "SELECT ",
     medium_columns!(),
-    " FROM media WHERE namespace = $1 AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
-     WHERE media_use.namespace = $1 AND media_use.id = media.id) ORDER BY id LIMIT $2"
+    " FROM media WHERE namespace = $1 AND id = ANY($2) AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
+     WHERE media_use.namespace = $1 AND media_use.id = media.id) ORDER BY id"
 );
 
 #[async_trait]
@@ -120,11 +122,16 @@ impl MediaStore for PostgresStore {
         namespace: &str,
         posts: &str,
         before: Millis,
+        after: &str,
         limit: u32,
-    ) -> Result<Vec<StoredMedium>> {
+    ) -> Result<Looked<StoredMedium>> {
+        let page = || sqlx::query(PAGE).bind(namespace.to_owned()).bind(after.to_owned()).bind(i64::from(limit));
+        let page: Vec<(String,)> = self.rows(page).await?;
+        let page: Vec<String> = page.into_iter().map(|(id,)| id).collect();
         let outlive = || sqlx::query(OUTLIVE).bind(namespace.to_owned()).bind(posts.to_owned()).bind(before);
-        let _: Vec<()> = self.rows(outlive).await?;
-        self.rows(|| sqlx::query(UNUSED).bind(namespace.to_owned()).bind(i64::from(limit))).await
+        let _: Vec<()> = self.rows(|| outlive().bind(page.clone())).await?;
+        let unused = self.rows(|| sqlx::query(UNUSED).bind(namespace.to_owned()).bind(page.clone())).await?;
+        Ok(Looked::of(page, limit, unused))
     }
 
     async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room> {
@@ -138,10 +145,13 @@ impl MediaStore for PostgresStore {
         })
     }
 
-    async fn unused_files(&self, before: Millis, now: Millis, limit: u32) -> Result<Vec<String>> {
-        let unused = || sqlx::query(UNUSED_FILES).bind(before).bind(now).bind(i64::from(limit));
-        let rows: Vec<(String,)> = self.rows(unused).await?;
-        Ok(rows.into_iter().map(|(sha256,)| sha256).collect())
+    async fn unused_files(&self, before: Millis, now: Millis, after: &str, limit: u32) -> Result<Looked<String>> {
+        let page = || sqlx::query(FILES).bind(after.to_owned()).bind(i64::from(limit));
+        let page: Vec<(String,)> = self.rows(page).await?;
+        let page: Vec<String> = page.into_iter().map(|(sha256,)| sha256).collect();
+        let unused = || sqlx::query(UNUSED_FILES).bind(before).bind(now).bind(page.clone());
+        let unused: Vec<(String,)> = self.rows(unused).await?;
+        Ok(Looked::of(page, limit, unused.into_iter().map(|(sha256,)| sha256).collect()))
     }
 
     async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Fetcher, Limits, Stored, Wanted};
-use twitter_updater::pipelines::media::files::{Folder, Whole, hash, hex};
+use twitter_updater::pipelines::media::files::{Folder, Whole};
+use twitter_updater::pipelines::media::hash::{hash, hex};
 use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
 use twitter_updater::pipelines::media::keeper::Keeper;
 use twitter_updater::pipelines::media::parts::Parts;

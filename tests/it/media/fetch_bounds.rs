@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use twitter_updater::base::shutdown::Stop;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Wanted};
 
 use super::fetch::{MINUTE, World};
@@ -72,9 +73,9 @@ async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
         }
     }
     assert_eq!(world.files(), 1, "no part is left of what had no room");
-    world.keeper.remove_unused(MINUTE).await.unwrap();
+    world.keeper.remove_unused(MINUTE, &Stop::new()).await.unwrap();
     assert!(world.folder.path(&stored.file.sha256).exists(), "it is young");
-    world.keeper.remove_unused(Duration::ZERO).await.unwrap();
+    world.keeper.remove_unused(Duration::ZERO, &Stop::new()).await.unwrap();
     assert_eq!(world.files(), 0, "no medium has it");
     world.has(&world.fetch("/ok/199").await, 199);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::shutdown::Stop;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::pipelines::media::counters::Fetches;
@@ -59,7 +60,7 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     store.migrate().await.unwrap();
     let sha256 = put(&world, &*store, "a").await;
     assert_eq!(put(&world, &*store, "b").await, sha256);
-    let counters = Arc::<Fetches>::default();
+    let (counters, stop) = (Arc::<Fetches>::default(), Stop::new());
     let (parts, files) = (Parts::open(world.root.path(), 0, 0).unwrap(), Arc::new(world.folder.clone()));
     let keeper = Arc::new(Keeper { parts, files, store: store.clone() });
     let file = world.keeper.store.media_bytes().await.unwrap();
@@ -71,12 +72,12 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
         store: store.clone(),
         counters: counters.clone(),
     };
-    assert_eq!(removal.look(AGE).await.unwrap(), 0, "seen and written within the hour");
+    assert_eq!(removal.look(AGE, &stop).await.unwrap(), 0, "seen and written within the hour");
     assert!(world.folder.path(&sha256).exists());
     // A post that is stored keeps what it shows.
     let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None };
     store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
-    assert_eq!(removal.look(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);
     assert!(world.folder.path(&sha256).exists(), "another medium has the same file");
     let states = async || -> Vec<MediaState> {
         let media = store.media(NS, &["a".to_owned(), "b".to_owned()]).await.unwrap();
@@ -88,7 +89,7 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     let over = Observation { state: TweetState::Ended, ..found("of b") };
     store.save("tweet:update", &[over]).await.unwrap();
     store.remove("tweet:update", Expired::Before(Millis::MAX), &["of b".to_owned()]).await.unwrap();
-    assert_eq!(removal.look(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);
     assert!(!world.folder.path(&sha256).exists());
     assert_eq!((removal.keeper.parts.used(), store.media_bytes().await.unwrap()), (0, 0));
 }

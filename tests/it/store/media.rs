@@ -133,7 +133,7 @@ async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
     let mut now = T + 1;
     let mut unused = async || {
         now += 700_000;
-        store.unused_files(T + 1, now, 10).await.unwrap()
+        store.unused_files(T + 1, now, "", 10).await.unwrap().unused
     };
     assert_eq!(unused().await, ["bb"], "no medium has it");
     let removed = |id: &str| MediumTried { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
@@ -156,17 +156,26 @@ async fn a_file_is_taken_within_the_room_and_not_while_it_is_removed(store: &dyn
     assert_eq!(take("bb", 5, T).await, room(Taken::Full, 6));
     assert_eq!(take("cc", 4, T).await, room(Taken::New, 10));
     assert_eq!(take("aa", 6, T).await, room(Taken::Known, 10), "what is there needs no room");
-    assert_eq!(store.unused_files(T + 5, T + 50, 10).await.unwrap(), ["cc"], "the other one was met again");
-    assert!(store.unused_files(T + 5, T + 60, 10).await.unwrap().is_empty(), "somebody removes it");
+    assert_eq!(store.unused_files(T + 5, T + 50, "", 10).await.unwrap().unused, ["cc"], "the other one was met again");
+    assert!(store.unused_files(T + 5, T + 60, "", 10).await.unwrap().unused.is_empty(), "somebody removes it");
     assert_eq!(take("cc", 4, T + 60).await, room(Taken::Busy, 10));
     store.forget_files(&["aa".to_owned(), "cc".to_owned()], T + 50).await.unwrap();
     assert_eq!(take("dd", 4, T + 60).await, room(Taken::New, 10), "its bytes are free, those of the other one are not");
     // Whoever removes a file and dies has it for ten minutes.
-    assert_eq!(store.unused_files(T + 61, T + 70, 1).await.unwrap().len(), 1);
+    let looked = store.unused_files(T + 61, T + 70, "", 1).await.unwrap();
+    assert_eq!((looked.unused, looked.next.as_deref()), (vec!["aa".to_owned()], Some("aa")));
+    let looked = store.unused_files(T + 61, T + 70, "aa", 2).await.unwrap();
+    assert_eq!((looked.unused, looked.next), (vec!["dd".to_owned()], None));
     let (aa, dd) = (take("aa", 6, T + 700_000).await, take("dd", 4, T + 700_000).await);
     assert_eq!((aa, dd), (room(Taken::Known, 10), room(Taken::Known, 10)));
     store.forget_files(&["aa".to_owned(), "dd".to_owned()], T + 70).await.unwrap();
     assert_eq!(store.media_bytes().await.unwrap(), 10, "it was taken since");
+    // Many at once, and room for half of them.
+    let names: Vec<String> = (0..20).map(|n| format!("m{n}")).collect();
+    let taken = names.iter().map(async |name| store.take_file(name, 1, T, 20).await.unwrap().taken);
+    let taken = futures::future::join_all(taken).await;
+    assert_eq!(taken.iter().filter(|taken| **taken == Taken::New).count(), 10);
+    assert_eq!(store.media_bytes().await.unwrap(), 20);
 }
 
 async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
@@ -178,10 +187,17 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
     .await;
     store.save_media(NS, &[stored("a", "aa", 7), stored("b", "bb", 5)]).await.unwrap();
     let unused = async || -> Vec<String> {
-        let unused = store.unused_media(NS, POSTS, T + 1, 10).await.unwrap();
-        unused.into_iter().map(|of| of.id).collect()
+        // In pages of one.
+        let (mut unused, mut after) = (Vec::new(), Some(String::new()));
+        while let Some(from) = after {
+            let looked = store.unused_media(NS, POSTS, T + 1, &from, 1).await.unwrap();
+            unused.extend(looked.unused);
+            after = looked.next;
+        }
+        unused.into_iter().map(|of: StoredMedium| of.id).collect()
     };
-    assert!(store.unused_media(NS, POSTS, T, 10).await.unwrap().is_empty(), "seen too lately");
+    let looked = store.unused_media(NS, POSTS, T, "", 10).await.unwrap();
+    assert!(looked.unused.is_empty() && looked.next.is_none(), "seen too lately");
     assert_eq!(unused().await, ["b"]);
     let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();

@@ -25,7 +25,7 @@ macro_rules! hand_on_media {
         const _: () = {
             use twitter_updater::base::clock::Millis;
             use twitter_updater::store::{
-                MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium,
+                Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium,
             };
 
             #[async_trait::async_trait]
@@ -75,9 +75,10 @@ macro_rules! hand_on_media {
                     namespace: &str,
                     posts: &str,
                     before: Millis,
+                    after: &str,
                     limit: u32,
-                ) -> Result<Vec<StoredMedium>, StoreError> {
-                    self.$field.unused_media(namespace, posts, before, limit).await
+                ) -> Result<Looked<StoredMedium>, StoreError> {
+                    self.$field.unused_media(namespace, posts, before, after, limit).await
                 }
 
                 async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
@@ -88,9 +89,10 @@ macro_rules! hand_on_media {
                     &self,
                     before: Millis,
                     now: Millis,
+                    after: &str,
                     limit: u32,
-                ) -> Result<Vec<String>, StoreError> {
-                    self.$field.unused_files(before, now, limit).await
+                ) -> Result<Looked<String>, StoreError> {
+                    self.$field.unused_files(before, now, after, limit).await
                 }
 
                 async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<(), StoreError> {
@@ -243,24 +245,27 @@ impl MediaStore for MemoryStore {
         namespace: &str,
         posts: &str,
         before: Millis,
+        after: &str,
         limit: u32,
-    ) -> Result<Vec<StoredMedium>, StoreError> {
+    ) -> Result<Looked<StoredMedium>, StoreError> {
         // Of the model's posts none is forgotten: only removed ones are looked for.
         let known: BTreeSet<Key> = self.with_media(posts, |media, is_recorded| {
             let shown = media.uses.values().flat_map(BTreeMap::keys);
             shown.filter(|post| is_recorded(post)).map(|post| (posts.to_owned(), post.clone())).collect()
         })?;
         self.with_media(namespace, |media, _| {
-            for ((of, _), uses) in &mut media.uses {
-                let stays = |post: &String| known.contains(&(posts.to_owned(), post.clone()));
-                uses.retain(|post, at| of != namespace || *at >= before || stays(post));
+            let of = media.of(namespace).filter(|medium| *medium.id > *after);
+            let page: Vec<String> = of.take(limit as usize).map(|medium| medium.id.clone()).collect();
+            let mut unused = Vec::new();
+            for id in &page {
+                let key = (namespace.to_owned(), id.clone());
+                let uses = media.uses.entry(key.clone()).or_default();
+                uses.retain(|post, at| *at >= before || known.contains(&(posts.to_owned(), post.clone())));
+                let is_stored = |medium: &&StoredMedium| medium.state == MediaState::Stored;
+                unused.extend(media.media.get(&key).filter(is_stored).filter(|_| uses.is_empty()).cloned());
             }
-            let uses = &media.uses;
-            let is_unused = |medium: &&StoredMedium| {
-                let of = uses.get(&(namespace.to_owned(), medium.id.clone()));
-                medium.state == MediaState::Stored && of.is_none_or(BTreeMap::is_empty)
-            };
-            media.of(namespace).filter(is_unused).take(limit as usize).cloned().collect()
+            let next = page.last().filter(|_| page.len() == limit as usize).cloned();
+            Looked { unused, next }
         })
     }
 
@@ -271,16 +276,27 @@ impl MediaStore for MemoryStore {
         })
     }
 
-    async fn unused_files(&self, before: Millis, now: Millis, limit: u32) -> Result<Vec<String>, StoreError> {
+    async fn unused_files(
+        &self,
+        before: Millis,
+        now: Millis,
+        after: &str,
+        limit: u32,
+    ) -> Result<Looked<String>, StoreError> {
         self.with_media("", |media, _| {
             let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
             let used: BTreeSet<String> = stored.filter_map(|medium| medium.sha256.clone()).collect();
-            let unused = media.files.iter_mut().filter(|(sha256, file)| {
+            let page = media.files.iter_mut().filter(|(sha256, _)| ***sha256 > *after).take(limit as usize);
+            let (mut unused, mut last, mut count) = (Vec::new(), None, 0);
+            for (sha256, file) in page {
+                (last, count) = (Some(sha256.clone()), count + 1);
                 let is_left_alone = file.removing.is_none_or(|since| since < now - 600_000);
-                file.at < before && is_left_alone && !used.contains(*sha256)
-            });
-            let unused = unused.take(limit as usize);
-            unused.map(|(sha256, file)| (file.removing = Some(now), sha256.clone()).1).collect()
+                if file.at < before && is_left_alone && !used.contains(sha256) {
+                    file.removing = Some(now);
+                    unused.push(sha256.clone());
+                }
+            }
+            Looked { unused, next: last.filter(|_| count == limit) }
         })
     }
 
