@@ -35,7 +35,7 @@ format:
 	cargo fmt --check
 
 # What the image is built with.
-FEATURES := --features parquet
+FEATURES := --features parquet,s3
 
 clippy:
 	cargo clippy --locked $(FEATURES) --all-targets -- -D warnings

@@ -6,6 +6,7 @@ mod credentials;
 pub mod demo;
 mod files;
 mod follow;
+mod handles;
 mod heartbeat;
 mod logging;
 mod maintenance;

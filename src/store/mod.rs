@@ -32,14 +32,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
+pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
-pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
+pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;

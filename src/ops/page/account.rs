@@ -17,7 +17,7 @@ use crate::base::humanize::{grouped, one_line};
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
 use crate::pipelines::visits::holds_visits;
-use crate::store::{Bearer, Change, CountsAt, StoredAccount, StoredTweet};
+use crate::store::{Bearer, Change, CountsAt, KeptHandle, StoredAccount, StoredTweet};
 
 /// Changes that are listed.
 const CHANGES: usize = 200;
@@ -46,6 +46,8 @@ enum Found {
     One(Box<Seen>),
     /// Accounts that have that handle, or had it.
     Several(Vec<Bearer>),
+    /// A handle whose account is not known.
+    Kept(KeptHandle),
 }
 
 /// The page of an account, by its id or its handle.
@@ -63,6 +65,9 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     match page.account(&name).await {
         Ok(Some(Found::One(seen))) => answer(StatusCode::OK, &title, seen.section(page)),
         Ok(Some(Found::Several(bearers))) => answer(StatusCode::OK, &title, several(page, &name, &bearers)),
+        Ok(Some(Found::Kept(kept))) => {
+            answer(StatusCode::OK, &title, html! { h1 { (title) } (without_account(&kept)) })
+        }
         Ok(None) => {
             let why = "No account of this id or handle was collected.";
             answer(StatusCode::NOT_FOUND, &title, html! { h1 { (title) } (nothing(why)) })
@@ -96,7 +101,7 @@ impl Page {
                 None => {
                     let bearers = store.bearers(namespace, name).await.map_err(told)?;
                     match &bearers[..] {
-                        [] => return Ok(None),
+                        [] => return Ok(store.kept_handle(namespace, name).await.map_err(told)?.map(Found::Kept)),
                         [only] => only.id.clone(),
                         _ => return Ok(Some(Found::Several(bearers))),
                     }
@@ -126,6 +131,18 @@ impl Page {
 fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
     let provider = |namespace| PipelineId::read(namespace).map(|of| of.provider);
     holds_visits(pipeline) && provider(pipeline) == provider(accounts)
+}
+
+/// What is known of a handle without an account.
+fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
+    html! {
+        p.problem.none #problem role="alert" {
+            @match reason {
+                None => { "This handle came at " (date(*at)) ", and waits for the call that tells its account." }
+                Some(why) => { "This handle was refused at " (date(*at)) ": " (one_line(why)) }
+            }
+        }
+    }
 }
 
 fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
@@ -162,6 +179,7 @@ impl Seen {
                     (self.facts())
                     (self.changes())
                     (self.posts(page))
+                    (page.refresh_form(&account.id))
                     @if let Some(raw) = account.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }
                 }
                 div #counts {

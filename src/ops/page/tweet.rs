@@ -101,7 +101,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
             let events = Some(page.routes.to_events_of(id.as_str()));
             let visits = seen.whereabouts.stored.as_ref().filter(|_| page.routes.holds_visits());
             let rhythm = html! { @if let Some(row) = visits { (rhythm::section(row)) } };
-            answer(StatusCode::OK, &title, events, html! { (seen.section()) (rhythm) (page.refresh_form(&id)) })
+            answer(StatusCode::OK, &title, events, html! { (seen.section()) (rhythm) (page.refresh_form(id.as_str())) })
         }
         Ok(None) => {
             let why = "Unknown to queue and store: it was never put in.";

@@ -529,9 +529,43 @@ impl Accounts for LinkedStore {
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>, StoreError> {
         self.store.account_states(namespace).await
     }
+
+    async fn keep_handles(
+        &self,
+        namespace: &str,
+        handles: &[String],
+        at: Millis,
+        most: u32,
+    ) -> Result<bool, StoreError> {
+        self.store.keep_handles(namespace, handles, at, most).await
+    }
+
+    async fn claim_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        until: Millis,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.store.claim_handles(namespace, now, until, limit).await
+    }
+
+    async fn settle_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        resolved: &[String],
+        refused: &[(String, String)],
+    ) -> Result<(), StoreError> {
+        self.store.settle_handles(namespace, now, resolved, refused).await
+    }
+
+    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<store::KeptHandle>, StoreError> {
+        self.store.kept_handle(namespace, handle).await
+    }
 }
 
-crate::support::media_store::hand_on_media!(LinkedStore, store);
+crate::support::media_store::hand_on_media!(LinkedStore, store, pass_on);
 
 #[async_trait]
 impl Budgets for LinkedStore {

@@ -22,6 +22,7 @@ use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 
+use super::files;
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
 use super::network::Way;
 use super::world::{Items, NAMESPACE, Setup, World};
@@ -103,9 +104,9 @@ fn life(
 }
 
 /// What the handlers of all items have.
-struct Parts<'a> {
-    setup: &'a Setup,
-    store: Arc<LinkedStore>,
+pub struct Parts<'a> {
+    pub setup: &'a Setup,
+    pub store: Arc<LinkedStore>,
     credentials: Arc<Credentials>,
     metrics: Arc<Metrics>,
     wave: Reloadable<Option<Wave>>,
@@ -158,19 +159,21 @@ fn worker(
         metrics: metrics.clone(),
         wave,
     };
-    let handler: Arc<dyn Handler> = match setup.items {
+    let metered = |handler| Handling::Metered(handler, credentials);
+    let handling = match setup.items {
         // The retweets are the moment of the answer, which says nothing of what happens at a post.
-        Items::Posts => parts.refresher(
+        Items::Posts => metered(parts.refresher(
             lookup,
             PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, ..PostJudge::default() },
-        ),
-        Items::Accounts => parts.refresher(lookup, ProfileJudge { schedule: setup.by_silence() }),
+        )),
+        Items::Accounts => metered(parts.refresher(lookup, ProfileJudge { schedule: setup.by_silence() })),
+        Items::Media => Handling::Free(Arc::new(files::handler(parts, world, way, killed))),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
         queue,
-        handling: Handling::Metered(handler, credentials),
+        handling,
         claims: setup.claims.into(),
         early: setup.learnt().map_or(0.0, |adaptive| adaptive.early()).into(),
         concurrency: setup.slots.into(),

@@ -16,6 +16,7 @@ use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
@@ -24,6 +25,7 @@ use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 
+use super::files::{self, Files};
 use super::link::{LinkedQueue, LinkedStore};
 use super::network::{Dice, Network, Way};
 use super::provider::{Nature, Provider};
@@ -39,6 +41,8 @@ pub enum Items {
     #[default]
     Posts,
     Accounts,
+    /// Each is fetched once; nothing is looked up again.
+    Media,
 }
 
 /// How the processes of a world are set up.
@@ -118,6 +122,10 @@ impl Setup {
     pub fn schedule(&self) -> Arc<dyn Schedules> {
         match (self.items, self.learnt()) {
             (Items::Accounts, _) => Reloadable::new(Arc::new(self.by_silence()) as Arc<dyn Schedule>).into(),
+            (Items::Media, _) => {
+                let first_delay = files::PAUSES.0;
+                Reloadable::new(Arc::new(FreshFirst { first_delay }) as Arc<dyn Schedule>).into()
+            }
             (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
             (Items::Posts, None) => self.ages.clone().into(),
         }
@@ -127,7 +135,7 @@ impl Setup {
     pub fn unavailable(&self) -> UnavailableSettings {
         let of_posts = self.unavailable.clone();
         match self.items {
-            Items::Posts => of_posts,
+            Items::Posts | Items::Media => of_posts,
             Items::Accounts => UnavailableSettings {
                 lane: of_posts.lane.in_tier(1),
                 limit: u32::MAX,
@@ -150,6 +158,7 @@ pub struct World {
     pub store: Arc<WatchedStore>,
     pub ledger: Arc<MemoryLedger>,
     pub provider: Arc<Provider>,
+    pub files: Files,
 }
 
 impl World {
@@ -164,6 +173,7 @@ impl World {
             ledger: Arc::new(MemoryLedger::new(queue_clock.clone())),
             provider: Provider::new(clock, log.clone(), setup.calls_per_window),
             network: Network::new(dice.clone()),
+            files: Files::default(),
             store,
             log,
             queue_clock,
@@ -209,6 +219,9 @@ impl World {
 
     /// Records and schedules, again and again until both are done, as a starter does.
     pub async fn put_in(&self, ids: &[String], delay: impl Fn(&Lane) -> Millis) {
+        if self.setup.items == Items::Media {
+            return self.put_in_media(ids).await;
+        }
         let way = Way::new(usize::MAX, self.network.clone());
         let store = LinkedStore { way: way.clone(), store: self.store.clone() };
         let queue = LinkedQueue { way, queue: self.queue.clone() };
@@ -232,7 +245,7 @@ impl World {
             let known = Known::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
-                Items::Accounts => schedule.first(&known, now).map(|(lane, _)| lane),
+                Items::Accounts | Items::Media => schedule.first(&known, now).map(|(lane, _)| lane),
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);
