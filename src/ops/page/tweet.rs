@@ -98,7 +98,16 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
-            answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(&id)) })
+            let crawls = match page.holds_lists() {
+                true => Some(page.crawls_of(id.as_str()).await),
+                false => None,
+            };
+            let content = html! {
+                (seen.section())
+                @if let Some(crawls) = crawls { (crawls.markup()) }
+                (page.refresh_form(&id))
+            };
+            answer(StatusCode::OK, &title, events, content)
         }
         Ok(None) => {
             let why = "Unknown to queue and store: it was never put in.";

@@ -2,6 +2,7 @@
 
 pub mod accounts_plan;
 pub mod capacity;
+pub mod crawls;
 pub mod credentials;
 pub mod known_accounts;
 pub mod plan;

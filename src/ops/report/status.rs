@@ -9,6 +9,7 @@ use crate::base::humanize::span;
 use crate::engine::queue::{Stats, WorkerStats};
 use crate::engine::schedule::adaptive::budget::Spending;
 use crate::ops::report::capacity::{Busiest, Overload};
+use crate::ops::report::crawls::Crawls;
 use crate::ops::report::credentials::{budget_line, parked};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::Fill;
@@ -78,6 +79,9 @@ pub struct Status {
     /// The stored accounts, where the pipeline's items are accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_accounts: Option<KnownAccounts>,
+    /// The crawls under way, where the pipeline's items are lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crawls: Option<Crawls>,
 }
 
 impl Status {
@@ -89,7 +93,17 @@ impl Status {
         let busiest = Busiest::of(&stats.lanes, words);
         let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { answer: None, stats, quota, busiest, calls_to_table, parked, budget: None, known_accounts: None }
+        Self {
+            answer: None,
+            stats,
+            quota,
+            busiest,
+            calls_to_table,
+            parked,
+            budget: None,
+            known_accounts: None,
+            crawls: None,
+        }
     }
 
     /// The same with how the budget of reads is spent.
@@ -102,6 +116,12 @@ impl Status {
     #[must_use]
     pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
         Self { known_accounts, ..self }
+    }
+
+    /// The same with the crawls under way, and the time that each takes by the quota.
+    #[must_use]
+    pub fn with_crawls(self, crawls: Option<Crawls>) -> Self {
+        Self { crawls: crawls.map(|crawls| crawls.by(&self.quota)), ..self }
     }
 }
 
@@ -214,7 +234,7 @@ pub fn table(status: &Status) -> String {
 }
 
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
-    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts } = status;
+    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts, crawls } = status;
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
@@ -254,6 +274,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
     if let Some(accounts) = known_accounts {
         writeln!(out, "\naccounts\n{accounts}")?;
+    }
+    if let Some(crawls) = crawls {
+        writeln!(out, "\ncrawls\n{crawls}")?;
     }
     writeln!(out, "\nquota\n{quota}")?;
     if let Some(reads) = budget {

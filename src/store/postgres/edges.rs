@@ -10,7 +10,7 @@ use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
-use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
 use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
@@ -116,6 +116,11 @@ const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND lis
 
 /// Pages are saved before this or after it: no page in the making names an account that goes.
 const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
+
+/// Edges of an account's own lists, many at a time.
+const FORGET_SOME: &str = "WITH gone AS (DELETE FROM list_edge WHERE ctid = ANY(ARRAY(\
+     SELECT of.ctid FROM list_owner AS list JOIN list_edge AS of ON of.list = list.key \
+     WHERE list.namespace IN ($1, $2) AND list.id = $3 LIMIT $4)) RETURNING 1) SELECT count(*) FROM gone";
 
 const FORGET_MEMBER: &str = "WITH gone AS (DELETE FROM list_account \
      WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = $2 RETURNING key), \
@@ -402,7 +407,33 @@ impl Edges for PostgresStore {
         Ok(edges::sorted(follows))
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
+        const FORGOTTEN: &str = forgotten!("list_owner");
+        let [followers, friends, profiles] =
+            [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
+        let statement = || {
+            let forgotten = sqlx::query(FORGOTTEN).bind(network.to_owned()).bind(followers.clone());
+            forgotten.bind(friends.clone()).bind(profiles.clone()).bind(i64::from(limit))
+        };
+        let rows: Vec<(String,)> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
-        in_transaction!(self, |tables| forget(tables, (network, account)))
+        let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+        let some = || {
+            let some = sqlx::query(FORGET_SOME).bind(followers.clone()).bind(friends.clone());
+            some.bind(clean(account).into_owned()).bind(edges::FORGOTTEN_AT_ONCE)
+        };
+        let mut forgotten = 0;
+        loop {
+            let gone: Vec<(i64,)> = self.rows(some).await?;
+            let gone: i64 = gone.iter().map(|(edges,)| edges).sum();
+            forgotten += number(gone);
+            if gone < edges::FORGOTTEN_AT_ONCE {
+                break;
+            }
+        }
+        Ok(forgotten + in_transaction!(self, |tables| forget(tables, (network, account)))?)
     }
 }

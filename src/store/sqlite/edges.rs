@@ -8,7 +8,7 @@ use crate::base::backend::sqlite::rows_of;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
-use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
 use crate::store::packed::Key;
 use crate::store::rows::clean;
 use crate::store::{
@@ -194,6 +194,25 @@ impl Tables for OnFile<'_> {
 }
 
 impl SqliteStore {
+    /// Removes edges of an account's own lists, many at a time, until few are left.
+    async fn forget_most(&self, network: &str, account: &str) -> Result<u64> {
+        const SOME: &str = "DELETE FROM list_edge WHERE (list, member, first_page) IN (\
+             SELECT of.list, of.member, of.first_page FROM tweet CROSS JOIN list_edge AS of ON of.list = tweet.key \
+             WHERE tweet.namespace IN (?1, ?2) AND tweet.id = ?3 LIMIT ?4)";
+        let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+        let mut forgotten = 0;
+        loop {
+            let mut transaction = self.begin().await?;
+            let some = sqlx::query(SOME).bind(&followers).bind(&friends).bind(account).bind(edges::FORGOTTEN_AT_ONCE);
+            let gone = some.execute(&mut *transaction).await?.rows_affected();
+            transaction.commit().await?;
+            forgotten += gone;
+            if gone < edges::FORGOTTEN_AT_ONCE as u64 {
+                return Ok(forgotten);
+            }
+        }
+    }
+
     /// The closings of a crawl, read beside the writer.
     async fn closings(
         &self,
@@ -316,11 +335,19 @@ impl Edges for SqliteStore {
         Ok(edges::sorted(follows))
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
+        const FORGOTTEN: &str = forgotten!("tweet");
+        let [followers, friends, profiles] =
+            [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
+        let forgotten = sqlx::query_scalar(FORGOTTEN).bind(network).bind(followers).bind(friends).bind(profiles);
+        Ok(forgotten.bind(i64::from(limit)).fetch_all(self.readers()).await?)
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
         let account = clean(account);
+        let mut forgotten = self.forget_most(network, &account).await?;
         let mut transaction = self.begin().await?;
         let known = OnFile(&mut transaction).known_accounts(network, &[&account]).await?;
-        let mut forgotten = 0;
         for (_, key) in known {
             let edges = "DELETE FROM list_edge WHERE member = ?1";
             forgotten += sqlx::query(edges).bind(key).execute(&mut *transaction).await?.rows_affected();

@@ -146,7 +146,8 @@ impl Two {
                 terms: Reloadable::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
-            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()) });
+            let edges = Reloadable::new(Err("no lists here".to_owned()));
+            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()), edges });
             queues.push(queue);
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
