@@ -10,12 +10,12 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Edges, Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{Edges, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Edges + Tables {}
+trait Whole: Store + Positions + Edges + Tables + Graphs {}
 
-impl<T: Store + Positions + Edges + Tables> Whole for T {}
+impl<T: Store + Positions + Edges + Tables + Graphs> Whole for T {}
 
 /// An open database, by what lies in it.
 #[derive(Debug, Clone)]
@@ -61,6 +61,20 @@ pub async fn connect_store(settings: &Settings) -> Result<Database> {
 /// # Errors
 /// As of [`open_store`].
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
+    let whole = open_to_read(settings).await?;
+    Ok(whole)
+}
+
+/// The same for graphs, and the store beside it.
+///
+/// # Errors
+/// As of [`open_store`].
+pub async fn open_graphs(settings: &Settings) -> Result<(Arc<dyn Graphs>, Arc<dyn Store>)> {
+    let whole = open_to_read(settings).await?;
+    Ok((whole.clone(), whole))
+}
+
+async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
     store_is_there(settings).with_context(|| unusable_store(settings))?;
     let whole = connect(settings, Duration::ZERO).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;

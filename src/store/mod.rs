@@ -20,6 +20,7 @@ mod crawling;
 mod edges;
 mod error;
 pub mod export;
+mod graph;
 mod media;
 mod packed;
 mod positions;
@@ -35,6 +36,7 @@ pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
+pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
 pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;

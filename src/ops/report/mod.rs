@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod crawls;
 pub mod credentials;
 pub mod known_accounts;
+pub mod lists_plan;
 pub mod plan;
 pub mod sources;
 pub mod status;

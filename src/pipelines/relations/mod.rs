@@ -34,6 +34,7 @@ use crate::config::{BadConfig, OnDeleted, RelationSettings, Settings};
 use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
+use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
@@ -101,9 +102,7 @@ impl PipelineKind for Lists {
     }
 
     fn lists(&self, of: &PipelineId, settings: &Settings) -> Option<ListPages> {
-        let most = registry::relations(&of.provider, self.0).page_limit;
-        let RelationSettings { page, longest, .. } = settings.relations;
-        Some(ListPages { page: if page == 0 { most } else { page.min(most) }, longest })
+        Some(pages(&of.provider, self.0, settings))
     }
 
     fn tables(&self) -> &'static [Table] {
@@ -151,6 +150,14 @@ impl PipelineKind for Lists {
         };
         Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside })
     }
+}
+
+/// How a list of that provider is read.
+#[must_use]
+pub fn pages(provider: &Provider, side: Side, settings: &Settings) -> ListPages {
+    let most = registry::relations(provider, side).page_limit;
+    let RelationSettings { page, longest, .. } = settings.relations;
+    ListPages { page: if page == 0 { most } else { page.min(most) }, longest }
 }
 
 fn visits(settings: &RelationSettings) -> Visits {

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, FromRow, PgConnection};
+use sqlx::{Connection, FromRow, PgConnection, Postgres};
 
 use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
 use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
+use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
@@ -306,6 +307,15 @@ async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> 
         forgotten += gone;
     }
     Ok(number(forgotten))
+}
+
+#[async_trait]
+impl Graphs for PostgresStore {
+    async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
+        const ONE_VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let mut transaction = self.pool.begin_with(ONE_VIEW).await?;
+        graph::read::<Postgres>(&mut transaction, wanted, visit).await
+    }
 }
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Edges in the file.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
+use sqlx::{Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use crate::base::backend::sqlite::rows_of;
@@ -9,6 +9,7 @@ use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
 use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
+use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
 use crate::store::rows::clean;
 use crate::store::{
@@ -223,6 +224,15 @@ impl SqliteStore {
     ) -> Result<Option<Closings>> {
         let mut reader = self.readers().acquire().await?;
         crawling::closings(&mut OnFile(&mut reader), list, waits_for, members, guard).await
+    }
+}
+
+#[async_trait]
+impl Graphs for SqliteStore {
+    async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
+        // It reads as of its first statement.
+        let mut transaction = self.readers().begin().await?;
+        graph::read::<Sqlite>(&mut transaction, wanted, visit).await
     }
 }
 
