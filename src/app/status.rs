@@ -10,7 +10,7 @@ use super::{Service, callers, fill, queue_is_there, source_book, store_as_it_is,
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::queue::Queue;
-use crate::ops::report::capacity::Overload;
+use crate::ops::report::capacity::{Overload, lasting};
 use crate::ops::report::sources::{PositionsAtHand, Sources};
 use crate::ops::report::status::{Report, Status};
 use crate::ops::{Answer, EdgesAtHand, Reader, StoreAtHand};
@@ -73,8 +73,8 @@ async fn status_of(
         // The services tell in their own words why they do not answer; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
-            let (fill, words) = (fill(settings, whole.capabilities), pipeline.kind.words());
-            Status::new(stats, accounts, fill, words).with_reads(whole.reads().await?)
+            let (fill, schedule) = (fill(settings, whole.capabilities), pipeline.schedule(settings));
+            Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule)).with_reads(whole.reads().await?)
         }
     };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
@@ -98,6 +98,7 @@ pub async fn ids_per_second_left(
     let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
+    let lanes = lasting(&lanes, &*pipeline.schedule(settings));
     let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));
     Ok(quota.left_for_others(capabilities.batch_limit))
 }

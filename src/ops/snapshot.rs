@@ -211,7 +211,8 @@ impl Snapshot {
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
         let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
-        let status = Status::new(stats, accounts.clone(), fill, terms.words).with_reads(reads);
+        let by = (terms.words, &*terms.schedule);
+        let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
         let status = status.with_accounts(known_accounts).with_crawls(crawls);
         let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);

@@ -111,7 +111,8 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     if !accounts.is_empty() {
         show_accounts(&mut registry, &accounts);
     }
-    let crawls: Vec<_> = snapshot.iter().filter_map(|(whole, of)| Some((*whole, *of, of.status.crawls.as_ref()?))).collect();
+    let crawls: Vec<_> =
+        snapshot.iter().filter_map(|(whole, of)| Some((*whole, *of, of.status.crawls.as_ref()?))).collect();
     if !crawls.is_empty() {
         show_crawls(&mut registry, &crawls);
     }

@@ -135,7 +135,8 @@ impl Dialect for sqlx::Postgres {
     const LIST: (&'static str, &'static str) = ("edge.namespace", "edge.id");
     const COLUMNS: &'static str = edge_columns!("edge.id");
     const ORDER: &'static str = "edge.list, edge.member_number, edge.page_number";
-    const GIVEN: &'static str = "SELECT value COLLATE \"C\" AS id FROM json_array_elements_text(CAST($5 AS json)) AS given (value)";
+    const GIVEN: &'static str =
+        "SELECT value COLLATE \"C\" AS id FROM json_array_elements_text(CAST($5 AS json)) AS given (value)";
     const PROFILE: &'static str = "account AS profile ON profile.namespace = $4 AND profile.id = node.id";
     const LISTS: &'static str = "list_owner";
     const TWIN: &'static str = "edge WHERE edge.list = twin.list AND edge.member_key = twin.member \

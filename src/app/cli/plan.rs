@@ -45,7 +45,8 @@ pub(super) struct Arguments {
         value_name = "SIZES",
         allow_negative_numbers = true,
         value_delimiter = ',',
-        requires = "followers"
+        requires = "followers",
+        conflicts_with_all = ["tweets_per_day", "accounts"]
     )]
     list_sizes: Vec<f64>,
     /// The share of accounts, 0 to 1, that posted within accounts.idle_after. The default is an assumption: `status` shows
@@ -153,8 +154,7 @@ impl Arguments {
     fn plan_lists(&self, count: f64, settings: &Settings) -> Result<ListsPlan> {
         let RelationSettings { revisit, complete_every, known_tail, .. } = settings.relations;
         let every = (clock::millis(revisit), clock::millis(complete_every));
-        let population =
-            ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
+        let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
         let network = |provider: &Provider| ListNetwork {
             name: provider.to_string(),
             pages: pages(provider, Side::Followers, settings),

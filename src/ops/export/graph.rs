@@ -93,12 +93,7 @@ impl GraphExport {
     ///
     /// # Errors
     /// See [`ExportError`].
-    pub async fn to_file(
-        &self,
-        path: &Path,
-        stop: &Stop,
-        progress: impl Fn(u64) + Sync,
-    ) -> Result<Drawn, ExportError> {
+    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Drawn, ExportError> {
         let note = Note::of(&self.request);
         into_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
     }
@@ -180,8 +175,7 @@ struct GraphFile {
 
 impl GraphFile {
     fn new(format: GraphFormat, is_cut: bool) -> Self {
-        let mut file =
-            Self { format, is_cut, out: Vec::new(), nodes: 0, edges: 0, pair: Vec::new(), are_edges: false };
+        let mut file = Self { format, is_cut, out: Vec::new(), nodes: 0, edges: 0, pair: Vec::new(), are_edges: false };
         file.begin();
         file
     }
@@ -228,7 +222,8 @@ impl GraphFile {
             GraphPart::Node(node) => self.node(&node),
             GraphPart::Interval(interval) => {
                 let is_same = |last: &Interval| {
-                    (&last.follower, &last.followed, last.list) == (&interval.follower, &interval.followed, interval.list)
+                    (&last.follower, &last.followed, last.list)
+                        == (&interval.follower, &interval.followed, interval.list)
                 };
                 if !self.pair.last().is_none_or(is_same) {
                     self.edge();

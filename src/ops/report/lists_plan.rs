@@ -237,7 +237,8 @@ impl fmt::Display for NetworkLists {
         }
         for round in &self.rounds {
             let CredentialCounts { user, app } = round.credentials;
-            let enough = if round.enough { "enough to keep them up to date" } else { "NOT ENOUGH to keep them up to date" };
+            let enough =
+                if round.enough { "enough to keep them up to date" } else { "NOT ENOUGH to keep them up to date" };
             let calls = figure(round.calls_per_15_min);
             let note = format!("{user} user and {app} app-only credentials, {calls} calls per 15 min: {enough}");
             line("one round, days", figure(round.days), note)?;

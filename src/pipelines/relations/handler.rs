@@ -142,11 +142,7 @@ impl ListReader {
     }
 
     /// The crawl that is under way; or a new one, with the owner's profile.
-    async fn crawl(
-        &self,
-        owner: &str,
-        now: Millis,
-    ) -> Result<(CrawlUnderWay, Option<StoredAccount>), StoreError> {
+    async fn crawl(&self, owner: &str, now: Millis) -> Result<(CrawlUnderWay, Option<StoredAccount>), StoreError> {
         if let Some(crawl) = self.edges.crawl(&self.namespace, owner).await? {
             return Ok((crawl, None));
         }
@@ -388,7 +384,8 @@ impl ListReader {
         };
         let next = next.map(|(lane, delay)| (lane, at.saturating_add(delay)));
         // What was read goes with an owner that is known to be gone; a faulty API says the same for a while.
-        let is_gone = matches!(seen, Seen::Missing { since, reason: Some(_), .. } if at - since >= self.unavailable.after);
+        let is_gone =
+            matches!(seen, Seen::Missing { since, reason: Some(_), .. } if at - since >= self.unavailable.after);
         let observation = Observation {
             id: job.id.clone(),
             answered_at: at,

@@ -16,7 +16,7 @@ use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, Next, PageSaved, Result, StoreError, WaveGuard,
+    MemberSeen, NewCrawl, PageSaved, Result, StoreError, WaveGuard,
 };
 
 macro_rules! under_way {
@@ -265,14 +265,15 @@ macro_rules! in_transaction {
 }
 
 impl PostgresStore {
-    /// The closings of a crawl, read before its transaction.
+    /// The closings of a crawl, if its end has any, read before its transaction.
     async fn closings(
         &self,
         list: (&str, &str),
         waits_for: (i64, Option<&str>),
         members: &[MemberSeen],
-        guard: WaveGuard,
+        guard: Option<WaveGuard>,
     ) -> Result<Option<Closings>> {
+        let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut connection = self.pool.acquire().await?;
         let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false };
         let closings = crawling::closings(tables, list, waits_for, members, guard).await;
@@ -331,15 +332,10 @@ impl Edges for PostgresStore {
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
         let at = (namespace, owner);
-        let closings = match page.next {
-            Next::End(End::Complete(guard)) => {
-                let closings = self.closings(at, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
-                let Some(closings) = closings else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::save(tables, at, page, closings.as_ref()))
+        let waits_for = (page.crawl, page.cursor.as_deref());
+        let closings = self.closings(at, waits_for, &page.members, page.next.guard()).await?;
+        let Some(closings) = closings else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::save(tables, at, page, &closings))
     }
 
     async fn end_crawl(
@@ -351,14 +347,8 @@ impl Edges for PostgresStore {
         end: End,
     ) -> Result<Option<Ended>> {
         let of = (namespace, owner);
-        let closings = match end {
-            End::Complete(guard) => {
-                let Some(closings) = self.closings(of, waits_for, &[], guard).await? else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, closings.as_ref()))
+        let Some(closings) = self.closings(of, waits_for, &[], end.guard()).await? else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, &closings))
     }
 
     async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>> {

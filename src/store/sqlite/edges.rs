@@ -14,7 +14,7 @@ use crate::store::packed::Key;
 use crate::store::rows::clean;
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, Next, PageSaved, Result, WaveGuard,
+    MemberSeen, NewCrawl, PageSaved, Result, WaveGuard,
 };
 
 const UNDER_WAY: &str = concat!(
@@ -214,14 +214,15 @@ impl SqliteStore {
         }
     }
 
-    /// The closings of a crawl, read beside the writer.
+    /// The closings of a crawl, if its end has any, read beside the writer.
     async fn closings(
         &self,
         list: (&str, &str),
         waits_for: (i64, Option<&str>),
         members: &[MemberSeen],
-        guard: WaveGuard,
+        guard: Option<WaveGuard>,
     ) -> Result<Option<Closings>> {
+        let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut reader = self.readers().acquire().await?;
         crawling::closings(&mut OnFile(&mut reader), list, waits_for, members, guard).await
     }
@@ -256,16 +257,11 @@ impl Edges for SqliteStore {
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
         let list = (namespace, owner);
-        let closings = match page.next {
-            Next::End(End::Complete(guard)) => {
-                let closings = self.closings(list, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
-                let Some(closings) = closings else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
+        let waits_for = (page.crawl, page.cursor.as_deref());
+        let closings = self.closings(list, waits_for, &page.members, page.next.guard()).await?;
+        let Some(closings) = closings else { return Ok(None) };
         let mut transaction = self.begin().await?;
-        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, closings.as_ref()).await?;
+        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, &closings).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(saved)
@@ -280,16 +276,10 @@ impl Edges for SqliteStore {
         end: End,
     ) -> Result<Option<Ended>> {
         let list = (namespace, owner);
-        let closings = match end {
-            End::Complete(guard) => {
-                let Some(closings) = self.closings(list, waits_for, &[], guard).await? else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
+        let Some(closings) = self.closings(list, waits_for, &[], end.guard()).await? else { return Ok(None) };
         let mut transaction = self.begin().await?;
         let tables = &mut OnFile(&mut transaction);
-        let ended = crawling::end_crawl(tables, list, waits_for, at, end, closings.as_ref()).await?;
+        let ended = crawling::end_crawl(tables, list, waits_for, at, end, &closings).await?;
         transaction.commit().await?;
         Ok(ended)
     }

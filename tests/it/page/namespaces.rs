@@ -115,6 +115,7 @@ impl Two {
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
         let terms = Terms {
+            lists: None,
             words: Words::POSTS,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),

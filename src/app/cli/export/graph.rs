@@ -94,7 +94,9 @@ async fn accounts(
                 let bearers = store.bearers(profiles, &handle).await?;
                 let bearer = bearers.into_iter().find(|bearer| bearer.until.is_none());
                 bearer.map(|bearer| bearer.id).ok_or_else(|| {
-                    format!("no stored profile has the handle {handle}; write the id, or put it in by enqueue --accounts")
+                    format!(
+                        "no stored profile has the handle {handle}; write the id, or put it in by enqueue --accounts"
+                    )
                 })
             }
             Err(why) => Err(why),
