@@ -87,7 +87,7 @@ redis-versions:
 clients:
 	.ci/clients
 
-# What `export` writes, read by pyarrow and DuckDB, in packages of PyPI.
+# What `export` writes, read by pyarrow, DuckDB and networkx, in packages of PyPI.
 exports:
 	.ci/exports
 

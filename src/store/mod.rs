@@ -21,6 +21,7 @@ mod edges;
 mod error;
 pub mod export;
 mod followed;
+mod graph;
 mod media;
 mod packed;
 mod positions;
@@ -39,6 +40,7 @@ pub use self::edges::{
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
+pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
 pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, FromRow, PgConnection};
+use sqlx::{Connection, FromRow, PgConnection, Postgres};
 
 use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
-use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
+use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, Next, PageSaved, Result, StoreError, WaveGuard,
+    MemberSeen, NewCrawl, PageSaved, Result, StoreError, WaveGuard,
 };
 
 macro_rules! under_way {
@@ -116,6 +117,11 @@ const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND lis
 
 /// Pages are saved before this or after it: no page in the making names an account that goes.
 const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
+
+/// Edges of an account's own lists, many at a time.
+const FORGET_SOME: &str = "WITH gone AS (DELETE FROM list_edge WHERE ctid = ANY(ARRAY(\
+     SELECT of.ctid FROM list_owner AS list JOIN list_edge AS of ON of.list = list.key \
+     WHERE list.namespace IN ($1, $2) AND list.id = $3 LIMIT $4)) RETURNING 1) SELECT count(*) FROM gone";
 
 const FORGET_MEMBER: &str = "WITH gone AS (DELETE FROM list_account \
      WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = $2 RETURNING key), \
@@ -259,14 +265,15 @@ macro_rules! in_transaction {
 }
 
 impl PostgresStore {
-    /// The closings of a crawl, read before its transaction.
+    /// The closings of a crawl, if its end has any, read before its transaction.
     async fn closings(
         &self,
         list: (&str, &str),
         waits_for: (i64, Option<&str>),
         members: &[MemberSeen],
-        guard: WaveGuard,
+        guard: Option<WaveGuard>,
     ) -> Result<Option<Closings>> {
+        let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut connection = self.pool.acquire().await?;
         let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false };
         let closings = crawling::closings(tables, list, waits_for, members, guard).await;
@@ -304,6 +311,15 @@ async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> 
 }
 
 #[async_trait]
+impl Graphs for PostgresStore {
+    async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
+        const ONE_VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let mut transaction = self.pool.begin_with(ONE_VIEW).await?;
+        graph::read::<Postgres>(&mut transaction, wanted, visit).await
+    }
+}
+
+#[async_trait]
 impl Edges for PostgresStore {
     async fn begin_crawl(&self, namespace: &str, owner: &str, new: &NewCrawl) -> Result<Option<CrawlUnderWay>> {
         in_transaction!(self, |tables| begin(tables, (namespace, owner), new))
@@ -316,15 +332,10 @@ impl Edges for PostgresStore {
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
         let at = (namespace, owner);
-        let closings = match page.next {
-            Next::End(End::Complete(guard)) => {
-                let closings = self.closings(at, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
-                let Some(closings) = closings else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::save(tables, at, page, closings.as_ref()))
+        let waits_for = (page.crawl, page.cursor.as_deref());
+        let closings = self.closings(at, waits_for, &page.members, page.next.guard()).await?;
+        let Some(closings) = closings else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::save(tables, at, page, &closings))
     }
 
     async fn end_crawl(
@@ -336,14 +347,8 @@ impl Edges for PostgresStore {
         end: End,
     ) -> Result<Option<Ended>> {
         let of = (namespace, owner);
-        let closings = match end {
-            End::Complete(guard) => {
-                let Some(closings) = self.closings(of, waits_for, &[], guard).await? else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, closings.as_ref()))
+        let Some(closings) = self.closings(of, waits_for, &[], end.guard()).await? else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, &closings))
     }
 
     async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>> {
@@ -402,7 +407,33 @@ impl Edges for PostgresStore {
         Ok(edges::sorted(follows))
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
+        const FORGOTTEN: &str = forgotten!("list_owner");
+        let [followers, friends, profiles] =
+            [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
+        let statement = || {
+            let forgotten = sqlx::query(FORGOTTEN).bind(network.to_owned()).bind(followers.clone());
+            forgotten.bind(friends.clone()).bind(profiles.clone()).bind(i64::from(limit))
+        };
+        let rows: Vec<(String,)> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
-        in_transaction!(self, |tables| forget(tables, (network, account)))
+        let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+        let some = || {
+            let some = sqlx::query(FORGET_SOME).bind(followers.clone()).bind(friends.clone());
+            some.bind(clean(account).into_owned()).bind(edges::FORGOTTEN_AT_ONCE)
+        };
+        let mut forgotten = 0;
+        loop {
+            let gone: Vec<(i64,)> = self.rows(some).await?;
+            let gone: i64 = gone.iter().map(|(edges,)| edges).sum();
+            forgotten += number(gone);
+            if gone < edges::FORGOTTEN_AT_ONCE {
+                break;
+            }
+        }
+        Ok(forgotten + in_transaction!(self, |tables| forget(tables, (network, account)))?)
     }
 }
