@@ -1,4 +1,5 @@
 //! Lists of followers and friends, by real processes against a simulated network whose truth is known.
 
 mod order;
+mod recorded;
 mod truth;

@@ -7,6 +7,7 @@ pub mod census;
 pub mod disk;
 pub mod http;
 pub mod journal;
+pub mod lists;
 pub mod media_store;
 pub mod memory_ledger;
 pub mod memory_positions;
