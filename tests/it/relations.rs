@@ -2,4 +2,5 @@
 
 mod order;
 mod recorded;
+mod storm;
 mod truth;

@@ -78,12 +78,14 @@ const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, 
      FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL RETURNING 1) SELECT count(*) FROM closed";
 
+/// In the order of the answer, page by page: the planner takes a limit that it does not know for a small part of the whole. One
+/// that it knows it takes for all there is, so that each page would read the list to its end and sort it.
 const MEMBERS_AT: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.list = (SELECT key FROM list_owner WHERE namespace = $1 AND id = $2) AND ",
     existed!("$3"),
-    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT $6"
+    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
 const APPEARED: &str = concat!(
@@ -91,7 +93,7 @@ const APPEARED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.appeared_by >= $2 AND edge.appeared_by < $3 \
      AND (edge.appeared_by, edge.first_page, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT $7"
+     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By the view's own columns alone: a join with it would be one table too many for the planner to begin with
@@ -101,7 +103,7 @@ const VANISHED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.vanished_by >= $2 AND edge.vanished_by < $3 \
      AND (edge.vanished_by, edge.closed_by, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT $7"
+     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By each account's own edges: no more than the lists that were read, however long those are.

@@ -3,6 +3,7 @@
 //! second, and a seed says all that happens in it.
 
 pub mod link;
+mod lists;
 mod misses;
 pub mod network;
 mod outage;

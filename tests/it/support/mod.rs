@@ -9,6 +9,7 @@ pub mod http;
 pub mod journal;
 pub mod lists;
 pub mod media_store;
+pub mod memory_edges;
 pub mod memory_ledger;
 pub mod memory_positions;
 pub mod memory_queue;
