@@ -239,14 +239,17 @@ const LANE_OWNERS: u64 = 400;
 async fn four_lanes_of_authorisation_are_used_up() {
     let folder = tempfile::tempdir().unwrap();
     let secret = |part: &str| SecretString::from(format!("{part}-of-main"));
-    let keys = SimulatedKeys::User {
-        consumer_key: secret("consumer_key"),
-        consumer_secret: secret("consumer_secret"),
+    let (key, consumer_secret) = (secret("consumer_key"), secret("consumer_secret"));
+    let user = SimulatedKeys::User {
+        consumer_key: key.clone(),
+        consumer_secret: consumer_secret.clone(),
         token: secret("token"),
         token_secret: secret("token_secret"),
     };
+    let app = SimulatedKeys::App { consumer_key: key, consumer_secret };
+    let named = |(name, keys): (&str, SimulatedKeys)| SimulatedCredential { name: name.to_owned(), keys };
     let options = SimulatorOptions {
-        credentials: Some(vec![SimulatedCredential { name: "main".to_owned(), keys }]),
+        credentials: Some([("main", user), ("main-app", app)].map(named).into()),
         window: LANES_WINDOW,
         latency: Duration::from_millis(40),
         jitter: Duration::from_millis(40),
@@ -276,13 +279,11 @@ async fn four_lanes_of_authorisation_are_used_up() {
     let log = folder.path().join("updaters.log");
     let updaters: Vec<Process> =
         (0..LANE_PROCESSES).map(|_| Process::start(&["updater"], &world.settings, &log)).collect();
-    let lanes = until("enough windows of four lanes are closed", LANES_WINDOW * (3 * WINDOWS as u32), async || {
+    let lanes = until("enough windows of four lanes are closed", LANES_WINDOW * (4 * WINDOWS as u32), async || {
         let mut lanes = BTreeMap::<(String, &str), Vec<ClosedWindow>>::new();
         for window in api.closed_windows() {
             lanes.entry((window.who.clone(), window.endpoint)).or_default().push(window);
         }
-        let DEBUG = lanes.iter().map(|(lane, windows)| (lane.clone(), windows.len())).collect::<Vec<_>>();
-        if DEBUG.iter().map(|of| of.1).sum::<usize>() % 8 == 7 { println!("{DEBUG:?}"); tokio::time::sleep(Duration::from_secs(1)).await; }
         (lanes.len() == 4 && lanes.values().all(|windows| windows.len() > WINDOWS)).then_some(lanes)
     })
     .await;
