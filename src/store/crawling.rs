@@ -137,8 +137,8 @@ pub(super) trait Tables: Send {
     /// The numbers of those ids that have one.
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
-    /// Gives numbers to ids that have none. Sorted ids.
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()>;
+    /// Gives numbers to ids that have none, and returns those of all of them. Sorted ids.
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
     /// Which of these members have an open edge, and its first page. Sorted members.
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>>;
@@ -443,8 +443,11 @@ pub(super) async fn save(
     let ids = sorted_ids(&page.members);
     let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
     let network = network_of(namespace);
-    tables.add_accounts(network, &ids).await?;
-    let numbers: HashMap<String, Key> = tables.known_accounts(network, &ids).await?.into_iter().collect();
+    let mut numbers: HashMap<String, Key> = tables.known_accounts(network, &ids).await?.into_iter().collect();
+    let unknown: Vec<&str> = ids.iter().copied().filter(|id| !numbers.contains_key(*id)).collect();
+    if !unknown.is_empty() {
+        numbers.extend(tables.add_accounts(network, &unknown).await?);
+    }
     let mut keys: Vec<Key> = numbers.values().copied().collect();
     keys.sort_unstable();
     let open: HashMap<Key, i64> = tables.open_edges(row.list, &keys).await?.into_iter().collect();

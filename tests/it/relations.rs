@@ -2,4 +2,6 @@
 
 mod gone;
 mod order;
+mod recorded;
+mod storm;
 mod truth;

@@ -24,10 +24,10 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
+use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
 use crate::pipelines::refresh::misses::Belief;
 use crate::pipelines::store_call;
-use crate::pipelines::timelines::reservation::Reservation;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
@@ -227,56 +227,37 @@ impl ListReader {
         let most = self.relations.capabilities(self.side).page_limit;
         let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
         let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
-        let reservation = Reservation::of(reads);
-        match self.credentials.reserve_all(&permit, reservation.names()).await {
-            Ok(true) => {}
-            Ok(false) => {
-                self.credentials.give_back(permit).await;
-                return Err(Outlook::Unchanged);
-            }
-            Err(error) => {
-                self.credentials.give_back(permit).await;
-                return Err(Outlook::Outage(error.to_string()));
-            }
-        }
+        let (reservation, permit) = Reservation::make(&self.credentials, permit, reads).await?;
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
         let call = async |credential: &Credential| {
-            let answer = tokio::time::timeout(self.call_timeout, self.relations.page(request, credential)).await;
-            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
-            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+            page_call::in_time(self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
             // Whoever may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
             let park = answer.as_ref().err().and_then(LookupError::park).map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-            Told { quota, park, charged: reservation.charged(self.read_by(answer)) }
+            Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
         };
         Ok(metered(&self.credentials, permit, call, told).await)
     }
 
-    /// The reads that an answer is charged with; `None` where it may have been charged and was lost.
-    fn read_by(&self, answer: &Result<RelationPage, LookupError>) -> Option<Vec<String>> {
-        match answer {
-            Ok(RelationPage { listing: Listing::Members(members), .. }) => {
-                let ids = members.members.iter();
-                Some(ids.flat_map(|member| self.relations.reads(&member.id)).collect())
+    /// The reads that a page is charged with.
+    fn read_on(&self, page: &RelationPage) -> Vec<String> {
+        match &page.listing {
+            Listing::Members(members) => {
+                members.members.iter().flat_map(|member| self.relations.reads(&member.id)).collect()
             }
-            Ok(_) => Some(Vec::new()),
-            Err(error) if error.is_refusal() => Some(Vec::new()),
-            Err(_) => None,
+            _ => Vec::new(),
         }
     }
 
     /// What a call that gave no answer means.
     fn failed(&self, error: LookupError) -> Result<After, Outlook> {
-        match error {
-            LookupError::Outage(_) | LookupError::BadAnswer(_) => Err(Outlook::Outage(error.to_string())),
-            LookupError::Stop(why) => Err(Outlook::Stop(why)),
-            LookupError::Throttled { .. }
-            | LookupError::Credential(_)
-            | LookupError::Unready(_)
-            | LookupError::Clock(_) => Err(Outlook::Unchanged),
-            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ok(After::Refused(error.to_string())),
+        match Failed::from(error) {
+            Failed::Api(why) => Err(Outlook::Outage(why)),
+            Failed::Credential(_) => Err(Outlook::Unchanged),
+            Failed::Item(why) => Ok(After::Refused(why)),
+            Failed::Process(why) => Err(Outlook::Stop(why)),
         }
     }
 

@@ -50,18 +50,24 @@ const ALL_UNDER_WAY: &str = concat!(
      WHERE list.namespace = $1 AND crawl.ended_at IS NULL AND crawl.key > $2 ORDER BY crawl.key LIMIT $3"
 );
 
-const KNOWN_ACCOUNTS: &str = "SELECT id, key::bigint FROM list_account \
-     WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = ANY($2)";
+/// Statements about the ids or members of a page look each of them up by itself: a subquery with a LIMIT is not joined in
+/// another way. The planner would read all accounts of a network, or all edges of a list, for each page: without statistics it
+/// takes both for few, and with them a page for a large part.
+const KNOWN_ACCOUNTS: &str = "SELECT known.id, known.key::bigint FROM UNNEST($2::text[]) AS given (id) CROSS JOIN LATERAL \
+     (SELECT id, key FROM list_account WHERE network = (SELECT key FROM list_network WHERE name = $1) \
+     AND id = given.id COLLATE \"C\" LIMIT 1) AS known";
 
-/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict would use up a
-/// number.
+/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict uses up a number.
 const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) SELECT network.key, given.id \
-     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 AND NOT EXISTS \
-     (SELECT 1 FROM list_account AS known WHERE known.network = network.key AND known.id = given.id COLLATE \"C\") \
-     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING";
+     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 \
+     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING id, key::bigint";
 
-const OPEN_EDGES: &str = "SELECT member::bigint, first_page::bigint FROM list_edge \
-     WHERE list = $1 AND member = ANY($2) AND closed_by IS NULL";
+/// The lock that an insert takes as well: see [`HOLD_PAGES`].
+const HOLD_ACCOUNTS: &str = "LOCK TABLE list_account IN ROW EXCLUSIVE MODE";
+
+const OPEN_EDGES: &str = "SELECT edge.member::bigint, edge.first_page::bigint FROM UNNEST($2::bigint[]) AS given (member) \
+     CROSS JOIN LATERAL (SELECT member, first_page FROM list_edge \
+     WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL LIMIT 1) AS edge";
 
 const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1 AND member > $2 AND closed_by IS NULL \
      ORDER BY list_edge.member LIMIT $3";
@@ -73,12 +79,14 @@ const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, 
      FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL RETURNING 1) SELECT count(*) FROM closed";
 
+/// In the order of the answer, page by page: the planner takes a limit that it does not know for a small part of the whole. One
+/// that it knows it takes for all there is, so that each page would read the list to its end and sort it.
 const MEMBERS_AT: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.list = (SELECT key FROM list_owner WHERE namespace = $1 AND id = $2) AND ",
     existed!("$3"),
-    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT $6"
+    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
 const APPEARED: &str = concat!(
@@ -86,7 +94,7 @@ const APPEARED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.appeared_by >= $2 AND edge.appeared_by < $3 \
      AND (edge.appeared_by, edge.first_page, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT $7"
+     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By the view's own columns alone: a join with it would be one table too many for the planner to begin with
@@ -96,7 +104,7 @@ const VANISHED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.vanished_by >= $2 AND edge.vanished_by < $3 \
      AND (edge.vanished_by, edge.closed_by, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT $7"
+     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By each account's own edges: no more than the lists that were read, however long those are.
@@ -179,14 +187,20 @@ impl Tables for OnServer<'_> {
     }
 
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
+        if self.locks {
+            // No account that is known now is forgotten before this page is saved.
+            self.done(sqlx::query(HOLD_ACCOUNTS)).await?;
+        }
         self.rows(sqlx::query(KNOWN_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
     }
 
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) SELECT $1 \
              WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1) ON CONFLICT DO NOTHING";
         self.done(sqlx::query(ADD_NETWORK).bind(network.to_owned())).await?;
-        self.done(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
+        let added = self.rows(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await?;
+        // The rest was added by another page meanwhile.
+        if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
 
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {

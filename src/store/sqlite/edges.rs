@@ -128,11 +128,11 @@ impl Tables for OnFile<'_> {
         Ok(rows_of(&known)?)
     }
 
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING";
         sqlx::query(ADD_NETWORK).bind(network).execute(&mut *self.0).await?;
         sqlx::query(ADD_ACCOUNTS).bind(network).bind(json(ids.iter().copied())).execute(&mut *self.0).await?;
-        Ok(())
+        self.known_accounts(network, ids).await
     }
 
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {

@@ -4,6 +4,7 @@
 
 mod files;
 pub mod link;
+mod lists;
 mod misses;
 pub mod network;
 mod outage;

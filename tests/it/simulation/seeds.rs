@@ -14,6 +14,7 @@ use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::store::Posts;
 
+use super::lists;
 use super::network::{Dice, SERVICES, Way, Weather};
 use super::process::Process;
 use super::provider::{Mood, Nature};
@@ -66,6 +67,7 @@ enum Kind {
     PostsByWhatTheyShow,
     Accounts,
     Media,
+    Lists,
 }
 
 fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
@@ -82,6 +84,11 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Kind::PostsByWhatTheyShow => Setup { adaptive: Some(adaptive(seed)), ..of_posts },
             Kind::Accounts => Setup { items: Items::Accounts, ..of_posts },
             Kind::Media => Setup { items: Items::Media, ..of_posts },
+            // One to a claim, and each page is one.
+            Kind::Lists => {
+                let claims = ClaimSettings { limit: 1, ..of_posts.claims };
+                Setup { items: Items::Lists, claims, calls_per_window: 900, ..of_posts }
+            }
         };
         let world = World::new(dice, setup, print);
         let since = world.now();
@@ -89,6 +96,10 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Story { world: world.clone(), clock_steps, was_all_missing: false, ids: Vec::new(), processes: Vec::new() };
         let ids = story.tell().await;
         check(&world, &ids).await;
+        // A clock that steps is no measure of what was when.
+        if matches!(kind, Kind::Lists) && !clock_steps {
+            lists::check(&world).await;
+        }
         Outcome {
             wrong: world.log.first_wrong(),
             hash: world.log.hash(),
@@ -280,6 +291,7 @@ impl Story {
             .chain([unavailable.lane.clone()])
             .chain(learnt.iter().flat_map(Adaptive::lanes))
             .chain(by_silence.lanes())
+            .chain([world.setup.visits().next_visit(&[]).0])
             .collect();
         for id in &self.ids {
             let Some(Place::Delayed { lane, due }) = world.queue.inner.with_model(|model| model.place(id)) else {
@@ -393,6 +405,12 @@ fn any_seed_ends_well_with_media() {
     all_end_well(Kind::Media, SEEDS / 10);
 }
 
+/// The same with lists of followers: a page a claim, whose edges are compared with the script.
+#[test]
+fn any_seed_ends_well_with_lists() {
+    all_end_well(Kind::Lists, SEEDS / 10);
+}
+
 fn all_end_well(kind: Kind, seeds: u64) {
     if let Some(seed) = number("SEED") {
         assert_eq!(run_with(seed, Rules::default(), kind, true).wrong, None);
@@ -410,7 +428,7 @@ fn all_end_well(kind: Kind, seeds: u64) {
     }
     println!("{seeds} seeds: {lookups} calls of the API, {sum:?}");
     let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
-    let finished = if matches!(kind, Kind::Accounts) { u64::MAX } else { finished };
+    let finished = if matches!(kind, Kind::Accounts | Kind::Lists) { u64::MAX } else { finished };
     let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();
     assert!(least >= Some(seeds / 20), "{sum:?}");
 }

@@ -7,6 +7,8 @@ use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::random;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::config::VisitOrder;
+use twitter_updater::engine::lane::Order;
 use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
@@ -18,6 +20,7 @@ use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
+use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
 
@@ -43,6 +46,8 @@ pub enum Items {
     Accounts,
     /// Each is fetched once; nothing is looked up again.
     Media,
+    /// Lists of followers.
+    Lists,
 }
 
 /// How the processes of a world are set up.
@@ -118,6 +123,11 @@ impl Setup {
         Lane::new("confirm", Duration::from_secs(5)).in_tier(1)
     }
 
+    /// When lists are visited.
+    pub fn visits(&self) -> Visits {
+        Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(60) }
+    }
+
     /// When the items are due.
     pub fn schedule(&self) -> Arc<dyn Schedules> {
         match (self.items, self.learnt()) {
@@ -126,12 +136,13 @@ impl Setup {
                 let first_delay = files::PAUSES.0;
                 Reloadable::new(Arc::new(FreshFirst { first_delay }) as Arc<dyn Schedule>).into()
             }
+            (Items::Lists, _) => Reloadable::new(Arc::new(self.visits()) as Arc<dyn Schedule>).into(),
             (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
             (Items::Posts, None) => self.ages.clone().into(),
         }
     }
 
-    /// The rules for items that are not returned. Accounts come back: their lives never end by it.
+    /// The rules for items that are not returned. Accounts and owners of lists come back: their lives never end by it.
     pub fn unavailable(&self) -> UnavailableSettings {
         let of_posts = self.unavailable.clone();
         match self.items {
@@ -140,6 +151,11 @@ impl Setup {
                 lane: of_posts.lane.in_tier(1),
                 limit: u32::MAX,
                 confirm: Some(self.confirm()),
+                ..of_posts
+            },
+            Items::Lists => UnavailableSettings {
+                lane: of_posts.lane.ordered(Order::OldestFirst).in_tier(3),
+                limit: u32::MAX,
                 ..of_posts
             },
         }
@@ -245,7 +261,7 @@ impl World {
             let known = Known::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
-                Items::Accounts | Items::Media => schedule.first(&known, now).map(|(lane, _)| lane),
+                Items::Accounts | Items::Media | Items::Lists => schedule.first(&known, now).map(|(lane, _)| lane),
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);
