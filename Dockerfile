@@ -16,7 +16,7 @@ COPY . .
 # Both caches outlive a change of the sources: then the crate alone is compiled.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --features parquet \
+    cargo build --release --locked --features parquet,s3 \
     && cp target/release/twitter-updater /twitter-updater
 
 FROM scratch AS compiled

@@ -35,7 +35,7 @@ format:
 	cargo fmt --check
 
 # What the image is built with.
-FEATURES := --features parquet
+FEATURES := --features parquet,s3
 
 clippy:
 	cargo clippy --locked $(FEATURES) --all-targets -- -D warnings
@@ -87,7 +87,7 @@ redis-versions:
 clients:
 	.ci/clients
 
-# What `export` writes, read by pyarrow and DuckDB, in packages of PyPI.
+# What `export` writes, read by pyarrow, DuckDB and networkx, in packages of PyPI.
 exports:
 	.ci/exports
 

@@ -15,7 +15,7 @@ use crate::engine::health::Health;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use crate::ops::{Archive, Shown, Site, Terms, WholeQueue};
+use crate::ops::{Archive, EdgesAtHand, Shown, Site, Terms, WholeQueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
@@ -59,8 +59,13 @@ pub async fn open_site(
 ) -> Result<Arc<Site>> {
     let token = settings.ops_token()?;
     let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
-    let opened = OnceCell::new();
-    let store = Arc::new(OneStore { settings: settings.clone(), opened, positions: positions.clone() });
+    let edges = EdgesAtHand::new(Err("the store has not answered yet".to_owned()));
+    let store = Arc::new(OneStore {
+        settings: settings.clone(),
+        opened: OnceCell::new(),
+        positions: positions.clone(),
+        edges: edges.clone(),
+    });
     // Opened at the same time: a store that does not answer holds up all of them once.
     let shown = queues.iter().map(async |(provider, whole)| {
         let dead = {
@@ -73,7 +78,8 @@ pub async fn open_site(
                 }
             }
         };
-        Shown { whole: whole.clone(), archive: Archive::open(dead).await, terms: whole.terms.clone() }
+        let archive = Archive::open(dead).await;
+        Shown { whole: whole.clone(), archive, terms: whole.terms.clone(), edges: edges.clone() }
     });
     let book = source_book(settings, service, positions);
     Ok(Site::new(join_all(shown).await, token.as_ref(), Some(book)))
@@ -84,6 +90,7 @@ struct OneStore {
     settings: Settings,
     opened: OnceCell<Arc<dyn Store>>,
     positions: PositionsAtHand,
+    edges: EdgesAtHand,
 }
 
 impl OneStore {
@@ -92,6 +99,7 @@ impl OneStore {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
             self.positions.set(opened.as_ref().map(|opened| opened.positions.clone()).map_err(Clone::clone));
+            self.edges.set(opened.as_ref().map(|opened| opened.edges.clone()).map_err(Clone::clone));
             opened.map(|opened| opened.store)
         };
         self.opened.get_or_try_init(open).await.cloned()
@@ -109,6 +117,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
         lookahead: updater.lookahead,
         unavailable_every: updater.unavailable_every,
         lease: updater.lease,
+        lists: pipeline.kind.lists(&pipeline.id, settings),
     }
 }
 

@@ -10,10 +10,10 @@ use super::{Service, callers, fill, queue_is_there, source_book, store_as_it_is,
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::queue::Queue;
-use crate::ops::report::capacity::Overload;
+use crate::ops::report::capacity::{Overload, lasting};
 use crate::ops::report::sources::{PositionsAtHand, Sources};
 use crate::ops::report::status::{Report, Status};
-use crate::ops::{Answer, Reader, StoreAtHand};
+use crate::ops::{Answer, EdgesAtHand, Reader, StoreAtHand};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
@@ -35,9 +35,11 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> 
     }
     queue_is_there(settings)?;
     let service = Service::new(settings)?;
-    let store = store_as_it_is(settings).await.map(|opened| opened.store).map_err(|error| format!("{error:#}"));
-    let store = StoreAtHand::new(store);
-    let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &store));
+    let opened = store_as_it_is(settings).await.map_err(|error| format!("{error:#}"));
+    let store = StoreAtHand::new(opened.as_ref().map(|opened| opened.store.clone()).map_err(Clone::clone));
+    let edges = EdgesAtHand::new(opened.map(|opened| opened.edges));
+    let at_hand = (store, edges);
+    let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &at_hand));
     let (mut read, sources) = tokio::join!(join_all(reading), sources(settings, &service));
     if pipelines.len() == 1 && read.first().is_some_and(Result::is_err) {
         read.swap_remove(0)?;
@@ -58,20 +60,21 @@ async fn status_of(
     settings: &Settings,
     service: &Service,
     pipeline: &Registered,
-    store: &StoreAtHand,
+    (store, edges): &(StoreAtHand, EdgesAtHand),
 ) -> Result<Status> {
     let queue = service.queue(&pipeline.namespace()).await?;
     let terms = Reloadable::new(terms(settings, pipeline));
     let whole = whole_queue(settings, service, pipeline, queue, terms.clone(), Arc::default()).await?;
     let whole = Arc::new(whole);
-    let seen = Reader::new(whole.clone(), store.clone(), terms).look_once().await;
+    let reader = Reader::new(whole.clone(), store.clone(), terms).with_edges(edges.clone());
+    let seen = reader.look_once().await;
     let status = match &seen.snapshot {
         Some(figures) => figures.status.clone(),
         // The services tell in their own words why they do not answer; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
-            let (fill, words) = (fill(settings, whole.capabilities), pipeline.kind.words());
-            Status::new(stats, accounts, fill, words).with_reads(whole.reads().await?)
+            let (fill, schedule) = (fill(settings, whole.capabilities), pipeline.schedule(settings));
+            Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule)).with_reads(whole.reads().await?)
         }
     };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
@@ -95,6 +98,7 @@ pub async fn ids_per_second_left(
     let ledger = service.ledger(provider).await?;
     let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
+    let lanes = lasting(&lanes, &*pipeline.schedule(settings));
     let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));
     Ok(quota.left_for_others(capabilities.batch_limit))
 }

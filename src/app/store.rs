@@ -10,12 +10,12 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Database, Edges, FollowList, Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{Database, Edges, FollowList, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Edges + FollowList + Tables {}
+trait Whole: Store + Positions + Edges + FollowList + Tables + Graphs {}
 
-impl<T: Store + Positions + Edges + FollowList + Tables> Whole for T {}
+impl<T: Store + Positions + Edges + FollowList + Tables + Graphs> Whole for T {}
 
 /// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
 /// `twitter-updater migrate`.
@@ -50,6 +50,20 @@ pub async fn connect_store(settings: &Settings) -> Result<Database> {
 /// # Errors
 /// As of [`open_store`].
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
+    let whole = open_to_read(settings).await?;
+    Ok(whole)
+}
+
+/// The same for graphs, and the store beside it.
+///
+/// # Errors
+/// As of [`open_store`].
+pub async fn open_graphs(settings: &Settings) -> Result<(Arc<dyn Graphs>, Arc<dyn Store>)> {
+    let whole = open_to_read(settings).await?;
+    Ok((whole.clone(), whole))
+}
+
+async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
     store_is_there(settings).with_context(|| unusable_store(settings))?;
     let whole = connect(settings, Duration::ZERO).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;

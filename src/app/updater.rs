@@ -9,6 +9,7 @@ use futures::FutureExt;
 
 use super::call_budget::{CallBudget, Paid};
 use super::credentials::no_credentials;
+use super::handles::WaitingHandles;
 use super::heartbeat::{Counted, Heartbeat};
 use super::maintenance::{Maintenance, Retention};
 use super::starters::targets;
@@ -21,9 +22,13 @@ use crate::engine::queue::{MEND_SLACK, Queue};
 use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::{Corrected, Schedules};
 use crate::engine::worker::{Handling, Worker};
-use crate::ingest::{Drain, DrainRound, Refresh};
+use crate::ingest::{Drain, DrainRound, Refresh, Starter};
+use crate::pipelines::apis::open_handles;
 use crate::pipelines::kind::{Opened, Opening, Registered, Work};
-use crate::store::Way;
+use crate::pipelines::profiles::holds_accounts;
+use crate::providers::registry::account_of;
+use crate::quota::Credentials;
+use crate::store::{Store, Way};
 
 /// Pause before `incoming` is read again when it was empty.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
@@ -143,6 +148,7 @@ pub async fn open_updater(
         stop: stop.clone(),
     };
     let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
+    let waiting = waiting_handles(settings, &items, &queue, &store, (&schedule, &starter), &credentials)?;
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
     let deleted = settings.store.on_deleted == OnDeleted::Remove;
@@ -162,10 +168,36 @@ pub async fn open_updater(
         tuning.follow(in_force.clone(), stop.clone()).boxed(),
         async move { drain.run(token, DRAIN_EVERY, counted).await }.boxed(),
         maintenance.run(stop.clone()).boxed(),
-        budget.run(stop).boxed(),
+        budget.run(stop.clone()).boxed(),
     ];
-    beside.extend(retention.into_iter().chain(own));
+    let waiting = waiting.map(|waiting| waiting.run(stop.clone()).boxed());
+    beside.extend(retention.into_iter().chain(own).chain(waiting));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
+}
+
+/// What resolves the handles that wait; `None` where the items are no accounts.
+fn waiting_handles(
+    settings: &Settings,
+    items: &Registered,
+    queue: &Arc<dyn Queue>,
+    store: &Arc<dyn Store>,
+    (schedule, starter): (&Arc<dyn Schedules>, &Starter),
+    credentials: &Arc<Credentials>,
+) -> Result<Option<WaitingHandles>> {
+    let (namespace, provider) = (items.namespace(), &items.id.provider);
+    let receiver = items.kind.receiver(&items.id, schedule.clone(), store.clone());
+    let Some(receiver) = receiver.filter(|_| holds_accounts(&namespace)) else { return Ok(None) };
+    Ok(Some(WaitingHandles {
+        namespace,
+        queue: queue.clone(),
+        store: store.clone(),
+        receiver,
+        starter: starter.clone().by(Way::of("http")),
+        handles: open_handles(settings, provider)?,
+        read: account_of(provider),
+        credentials: credentials.clone(),
+        call_timeout: settings.lookup.timeout,
+    }))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::model::account::Role;
 pub struct AccountSettings {
     pub collect: bool,
     pub from_posts: String,
+    pub from_lists: u64,
     #[serde(with = "humantime_serde")]
     pub active: Duration,
     #[serde(with = "humantime_serde")]

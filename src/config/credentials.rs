@@ -276,7 +276,14 @@ fn app_of(name: &str) -> String {
 /// Notes the secrets that stand in a configuration file, and answers where.
 pub(super) fn no_secret_in_files(origin: &str, file: &Config, found: &mut Findings) -> Vec<String> {
     let mut there: Vec<String> = Vec::new();
-    for key in ["twitter.bearer_token", "x.bearer_token", "starter.bearer_token", "ops.token"] {
+    for key in [
+        "twitter.bearer_token",
+        "x.bearer_token",
+        "starter.bearer_token",
+        "ops.token",
+        "media.s3.access_key",
+        "media.s3.secret_key",
+    ] {
         if file.get::<String>(key).is_ok() {
             there.push(key.to_owned());
         }

@@ -39,7 +39,7 @@ pub use self::findings::BadConfigs;
 pub use self::loading::Examined;
 pub use self::masking::masked;
 use self::masking::{masked_secret, masked_url};
-pub use self::media::MediaSettings;
+pub use self::media::{BucketSettings, MediaSettings, S3Settings};
 pub use self::poll::{PollSettings, SourceSettings, StreamProvider, StreamSettings};
 pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,

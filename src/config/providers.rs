@@ -295,6 +295,8 @@ impl Settings {
             (single("x.bearer_token"), &self.x.bearer_token, &self.x.bearer_token_file),
             (single("starter.bearer_token"), &self.starter.bearer_token, &self.starter.bearer_token_file),
             (single("ops.token"), &self.ops.token, &self.ops.token_file),
+            (single("media.s3.access_key"), &self.media.s3.access_key, &self.media.s3.access_key_file),
+            (single("media.s3.secret_key"), &self.media.s3.secret_key, &self.media.s3.secret_key_file),
         ];
         for (name, instance) in &self.mastodon.instances {
             let key = format!("mastodon.instances.{name}.bearer_token");

@@ -72,12 +72,9 @@ impl Order {
 const FIRST: &str = "first";
 /// The name of [`Lane::once`].
 pub const ONCE: &str = "once";
-/// The name of a lane of new items, where it is not [`Lane::first`].
-pub const NEW: &str = "new";
-/// The name of a lane of items that an event made due, and not the end of an interval.
-pub const REPEAT: &str = "repeat";
-/// The lanes that items pass through: the patience of such a lane is no interval, so its items state no demand.
-pub const PASSING: [&str; 4] = [FIRST, ONCE, NEW, REPEAT];
+/// The lanes of every pipeline that items pass through: their patience is no interval. A schedule may
+/// [have more](crate::engine::schedule::Schedule::is_passing).
+pub(super) const PASSING: [&str; 2] = [FIRST, ONCE];
 /// The patience of items that were put in to be looked up at once, if calls are scarce.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 

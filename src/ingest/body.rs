@@ -14,10 +14,6 @@ use crate::providers::registry::Parse;
 
 const UTF8_BOM: &str = "\u{feff}";
 
-/// Why a handle is refused: only a call can tell the id, and a request waits for no call.
-const HANDLE: &str =
-    "a handle takes a call to be resolved: send the account's id, or use `twitter-updater enqueue --accounts`";
-
 /// A body, to be read item by item.
 pub(super) enum Body<'a> {
     /// The items of an array's elements.
@@ -34,8 +30,32 @@ pub(super) struct Item {
     pub index: u64,
     /// Its length in bytes, where it is read.
     pub bytes: usize,
-    /// The reason.
-    pub tweet: Result<Ingested, String>,
+    /// The reason, where it is none.
+    pub brings: Result<Brings, String>,
+}
+
+/// What an item of a body is.
+#[derive(Debug)]
+pub(super) enum Brings {
+    /// A post or an account, by its id.
+    Id(Box<Ingested>),
+    /// The handle of an account, whose id only a call can tell.
+    Handle(String),
+}
+
+impl From<Ingested> for Brings {
+    fn from(item: Ingested) -> Self {
+        Self::Id(item.into())
+    }
+}
+
+impl From<Named> for Brings {
+    fn from(named: Named) -> Self {
+        match named {
+            Named::Id(id) => Ingested::bare(id).into(),
+            Named::Handle(handle) => Self::Handle(handle),
+        }
+    }
 }
 
 /// A body of which nothing can be read.
@@ -62,7 +82,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The same of accounts: an array of ids or addresses, or one a line; `read` is the network's reader.
+    /// The same of accounts: an array of ids, handles or addresses, or one a line; `read` is the network's reader.
     pub fn of_accounts(bytes: &'a [u8], read: AccountOf) -> Result<Self, Unreadable> {
         let text = std::str::from_utf8(bytes).map(|text| text.trim_start_matches(UTF8_BOM).trim());
         match text {
@@ -71,7 +91,7 @@ impl<'a> Body<'a> {
                 let elements = (0..).zip(elements(text)?);
                 let accounts = elements.map(move |(index, element)| {
                     let text = element.get();
-                    Item { index, bytes: text.len(), tweet: account_in(text, read) }
+                    Item { index, bytes: text.len(), brings: account_in(text, read).map(Brings::from) }
                 });
                 Ok(Self::Array(Box::new(accounts)))
             }
@@ -86,13 +106,13 @@ impl<'a> Body<'a> {
             Self::Lines(tweets) => {
                 // Memory cannot fail to be read.
                 let item = tweets.next().await.ok().flatten()?;
-                Some(Item { index: item.line - 1, bytes: item.bytes, tweet: item.tweet })
+                Some(Item { index: item.line - 1, bytes: item.bytes, brings: item.tweet.map(Brings::from) })
             }
             Self::Accounts(lines) => {
                 let before = lines.bytes();
                 let line = lines.next().await.ok().flatten()?;
                 let bytes = usize::try_from(lines.bytes() - before).unwrap_or(usize::MAX);
-                Some(Item { index: line.line - 1, bytes, tweet: line.named.and_then(by_id) })
+                Some(Item { index: line.line - 1, bytes, brings: line.named.map(Brings::from) })
             }
         }
     }
@@ -100,7 +120,7 @@ impl<'a> Body<'a> {
 
 /// The posts of an array's element: a tweet object, an object with posts in it, or an id as text or number.
 fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
-    let item = |tweet| Item { index, bytes: text.len(), tweet };
+    let item = |tweet: Result<Ingested, String>| Item { index, bytes: text.len(), brings: tweet.map(Brings::from) };
     let tweet = match text.as_bytes().first() {
         Some(b'{') => match read(text, parse) {
             Read::One(tweet) => tweet,
@@ -114,24 +134,17 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
     vec![item(tweet)]
 }
 
-/// The account of an array's element: an id as text or number, or an address, as text.
-fn account_in(text: &str, read: AccountOf) -> Result<Ingested, String> {
-    let no_account = || "neither an id nor an address of an account".to_owned();
+/// The account of an array's element: an id as text or number, or a handle or an address, as text.
+fn account_in(text: &str, read: AccountOf) -> Result<Named, String> {
+    let no_account = || "neither an id nor a handle nor an address of an account".to_owned();
     match text.as_bytes().first() {
         Some(b'"') => {
             let text: String = serde_json::from_str(text).map_err(|_| no_account())?;
-            read(&text).and_then(by_id)
+            read(&text)
         }
         // As it was written: a number of 19 digits fits no double.
-        Some(b'0'..=b'9') => read(text).and_then(by_id),
+        Some(b'0'..=b'9') => read(text),
         _ => Err(no_account()),
-    }
-}
-
-fn by_id(named: Named) -> Result<Ingested, String> {
-    match named {
-        Named::Id(id) => Ok(Ingested::bare(id)),
-        Named::Handle(_) => Err(HANDLE.to_owned()),
     }
 }
 
@@ -187,9 +200,16 @@ mod tests {
         let mut body = Body::new(bytes, parse).unwrap();
         let mut read = Vec::new();
         while let Some(item) = body.next().await {
-            read.push((item.index, item.tweet.map(|tweet| tweet.id)));
+            read.push((item.index, item.brings.map(told)));
         }
         read
+    }
+
+    fn told(brings: Brings) -> String {
+        match brings {
+            Brings::Id(item) => item.id,
+            Brings::Handle(handle) => format!("handle {handle}"),
+        }
     }
 
     #[tokio::test]
@@ -230,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn accounts_are_taken_by_id_and_no_request_waits_for_a_handle() {
+    async fn accounts_are_read_by_id_or_by_handle() {
         use crate::model::provider::Provider;
         use crate::providers::registry::account_of;
 
@@ -238,23 +258,23 @@ mod tests {
             let mut body = Body::of_accounts(bytes, account_of(provider)).unwrap();
             let mut read = Vec::new();
             while let Some(item) = body.next().await {
-                read.push((item.index, item.tweet.map(|account| account.id)));
+                read.push((item.index, item.brings.map(told)));
             }
             read
         };
         let ok = |index, id: &str| (index, Ok(id.to_owned()));
-        let handle = |index| (index, Err(HANDLE.to_owned()));
+        let handle = |index, name: &str| ok(index, &format!("handle {name}"));
         let x = Provider::X;
-        assert_eq!(of(&x, b"[12, \"13\", \"@ann\"]").await, [ok(0, "12"), ok(1, "13"), handle(2)]);
+        assert_eq!(of(&x, b"[12, \"13\", \"@ann\"]").await, [ok(0, "12"), ok(1, "13"), handle(2, "ann")]);
         assert_eq!(
             of(&x, b"# friends\n12\n\n@ann\nhttps://x.com/i/user/13\n").await,
-            [ok(1, "12"), handle(3), ok(4, "13")]
+            [ok(1, "12"), handle(3, "ann"), ok(4, "13")]
         );
         let did = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
         let bluesky = format!("https://bsky.app/profile/{did}\nann.example.org\n");
-        assert_eq!(of(&Provider::Bluesky, bluesky.as_bytes()).await, [ok(0, did), handle(1)]);
+        assert_eq!(of(&Provider::Bluesky, bluesky.as_bytes()).await, [ok(0, did), handle(1, "ann.example.org")]);
         for (index, reason) in of(&x, b"[null, {\"id\": 12}, -3]").await {
-            assert_eq!(reason, Err("neither an id nor an address of an account".to_owned()), "{index}");
+            assert_eq!(reason, Err("neither an id nor a handle nor an address of an account".to_owned()), "{index}");
         }
         assert!(Body::of_accounts(b" \n", account_of(&x)).is_err());
         assert!(Body::of_accounts(b"[12, ", account_of(&x)).is_err());

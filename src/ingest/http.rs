@@ -27,11 +27,12 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Receipt, Refusal};
-use super::body::{Body, Unreadable};
+use super::body::{Body, Brings, Unreadable};
 use super::{Admitted, Queued, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
+use crate::model::post::Ingested;
 use crate::providers::named::AccountOf;
 
 /// The description of the API, in OpenAPI 3.1.
@@ -57,6 +58,8 @@ const BUSY_S: &str = "1";
 const OUT_S: &str = "2";
 /// and when the queue is full: it drains in its own time.
 const FULL_S: &str = "15";
+
+const TOO_MANY_HANDLES: &str = "too many handles wait to be resolved: send them again later, or send ids";
 
 /// The counters of the hook.
 #[derive(Debug, Clone)]
@@ -293,20 +296,31 @@ impl Hook {
     async fn hand_over(&self, starter: &Starter, mut body: Body<'_>) -> Result<Receipt, Refusal> {
         let mut receipt = Receipt::default();
         loop {
-            let (mut admitted, mut places, mut size) = (Admitted::default(), Vec::new(), 0);
-            while places.len() < BATCH && size < BATCH_BYTES {
+            let (mut admitted, mut places, mut handles, mut size) = (Admitted::default(), Vec::new(), Vec::new(), 0);
+            while places.len() + handles.len() < BATCH && size < BATCH_BYTES {
                 let Some(item) = body.next().await else { break };
-                let read = item.tweet.map_err(Queued::Refused);
-                match read.and_then(|tweet| starter.admit(tweet, clock::wall_ms(), &mut admitted)) {
-                    Ok(()) => {
-                        places.push(item.index);
-                        size += item.bytes;
-                    }
+                let mut admit = |item: Ingested| starter.admit(item, clock::wall_ms(), &mut admitted);
+                let taken = match item.brings {
+                    Ok(Brings::Id(item)) => admit(*item).map(|()| None),
+                    Ok(Brings::Handle(handle)) => Ok(Some(handle)),
+                    Err(why) => Err(Queued::Refused(why)),
+                };
+                size += item.bytes;
+                match taken {
+                    Ok(None) => places.push(item.index),
+                    Ok(Some(handle)) => handles.push(handle),
                     Err(queued) => receipt.count(item.index, queued),
                 }
             }
-            if places.is_empty() {
+            if places.is_empty() && handles.is_empty() {
                 break;
+            }
+            if !handles.is_empty() {
+                match starter.keep_handles(&handles).await {
+                    Ok(true) => receipt.handles += handles.len() as u64,
+                    Ok(false) => return Err(Refusal::later(TOO_MANY_HANDLES, FULL_S)),
+                    Err(error) => return Err(self.is_out(&error)),
+                }
             }
             let answers = starter.hand_over(&admitted).await.map_err(|error| self.is_out(&error))?;
             places.into_iter().zip(answers).for_each(|(index, queued)| receipt.count(index, queued));
@@ -347,13 +361,14 @@ fn asked_for<'a, T>(uri: &Uri, all: &'a [T], name: impl Fn(&T) -> &String) -> Re
 }
 
 fn count(counter: &Family<[(&'static str, String); 2], Counter>, provider: &str, receipt: &Receipt) {
-    let Receipt { scheduled, known, leased, dead, too_old, .. } = receipt;
+    let Receipt { scheduled, known, leased, dead, too_old, handles, .. } = receipt;
     for (outcome, count) in [
         ("scheduled", *scheduled),
         ("known", *known),
         ("leased", *leased),
         ("dead", *dead),
         ("too_old", *too_old),
+        ("handle", *handles),
         ("refused", receipt.refused()),
     ] {
         let labels = [("provider", provider.to_owned()), ("outcome", outcome.to_owned())];

@@ -55,6 +55,9 @@ use crate::model::post::TweetState;
 use crate::providers::registry::Parse;
 use crate::store::{NewTweet, ONCE, Store, StoreError, Way};
 
+/// Handles of a network that may wait to be resolved. They cost calls, so more than that would wait for days.
+const MOST_HANDLES: u32 = 100_000;
+
 /// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not
 /// say, an error (one clause) where it is no id of the provider at all.
 pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
@@ -340,6 +343,16 @@ impl Starter {
         let living = admitted.jobs.into_iter().zip(admitted.dates).zip(dead).filter(|(_, dead)| !dead);
         let (jobs, dates) = living.map(|(dated, _)| dated).unzip();
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
+    }
+
+    /// Keeps handles until they are resolved. Returns false, and keeps none, if too many wait.
+    ///
+    /// # Errors
+    /// The store's, or there is none.
+    pub(crate) async fn keep_handles(&self, handles: &[String]) -> Result<bool, StarterError> {
+        let none = || StoreError::Unavailable("handles are kept in a store, and there is none".to_owned());
+        let store = self.store.as_ref().ok_or_else(none)?;
+        Ok(store.keep_handles(self.queue.namespace(), handles, clock::wall_ms(), MOST_HANDLES).await?)
     }
 
     /// Makes jobs due sooner, and others later; those that the queue does not have are left out.

@@ -82,6 +82,8 @@ impl Lanes {
         let schedule = self.schedule.in_force();
         let chosen = match (state, row.next_due, row.checked_at) {
             (TweetState::Live, Some(due), Some(checked)) if !row.once => schedule.lane_of(due.saturating_sub(checked)),
+            // Brought forward to the moment of its last lookup, which is never.
+            (TweetState::Live, Some(due @ ..=0), None) if !row.once => schedule.lane_of(due),
             // It was never looked up: those of a schedule that chooses lanes have one of their own.
             (TweetState::Live, Some(due), None) if !row.once && schedule.lane_of(due.saturating_sub(now)).is_some() => {
                 let known = Known::new(&row.id, self.created_at(&row.id, row.created_at));

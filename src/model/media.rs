@@ -1,10 +1,8 @@
 //! Media of posts: pictures, videos and sounds that a post shows. No I/O.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-use sqlx::error::BoxDynError;
-use sqlx::{Database, Decode, Type};
+
+use super::words::stored_as_word;
 
 /// The kind of a medium, as the network tells it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,34 +92,4 @@ impl MediaState {
     }
 }
 
-impl FromStr for MediaState {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
-        named.ok_or_else(|| format!("{word:?} is no state of a medium"))
-    }
-}
-
-/// The state of that word, as a table has it.
-impl<'r, D: Database> Decode<'r, D> for MediaState
-where
-    &'r str: Decode<'r, D>,
-{
-    fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
-        Ok(<&str>::decode(value)?.parse()?)
-    }
-}
-
-impl<D: Database> Type<D> for MediaState
-where
-    str: Type<D>,
-{
-    fn type_info() -> D::TypeInfo {
-        str::type_info()
-    }
-
-    fn compatible(of: &D::TypeInfo) -> bool {
-        str::compatible(of)
-    }
-}
+stored_as_word!(MediaState, "state of a medium");

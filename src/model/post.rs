@@ -1,12 +1,10 @@
 //! The vocabulary: what a tweet is to us. No I/O.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use sqlx::error::BoxDynError;
-use sqlx::{Database, Decode, Type};
 
+use super::words::stored_as_word;
 use crate::base::clock::Millis;
 
 /// The first millisecond of Twitter's Snowflake ids: 2010-11-04T01:42:54.657Z.
@@ -251,37 +249,7 @@ impl TweetState {
     }
 }
 
-impl FromStr for TweetState {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|state| state.as_str() == word);
-        named.ok_or_else(|| format!("{word:?} is no state; there are live, unavailable, ended and dead"))
-    }
-}
-
-/// The state of that word, as a table has it.
-impl<'r, D: Database> Decode<'r, D> for TweetState
-where
-    &'r str: Decode<'r, D>,
-{
-    fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
-        Ok(<&str>::decode(value)?.parse()?)
-    }
-}
-
-impl<D: Database> Type<D> for TweetState
-where
-    str: Type<D>,
-{
-    fn type_info() -> D::TypeInfo {
-        str::type_info()
-    }
-
-    fn compatible(of: &D::TypeInfo) -> bool {
-        str::compatible(of)
-    }
-}
+stored_as_word!(TweetState, "state");
 
 impl fmt::Display for TweetState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

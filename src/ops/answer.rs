@@ -369,6 +369,7 @@ mod tests {
             measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
             lately: None,
             known_accounts: None,
+            crawls: None,
         }
     }
 

@@ -12,10 +12,11 @@ use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::{Minute, QueueError, joined};
+use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
-use crate::store::Store;
+use crate::store::{Edges, Store};
 
 /// The interval between readings while somebody watches,
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -35,11 +36,16 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The store, or why it cannot be opened, in one line.
 pub type StoreAtHand = Reloadable<Result<Arc<dyn Store>, String>>;
 
+/// Who follows whom, in the same database; or why it cannot be opened, in one line.
+pub type EdgesAtHand = Reloadable<Result<Arc<dyn Edges>, String>>;
+
 /// The one who reads, for all who watch in this process.
 #[derive(Debug)]
 pub struct Reader {
     whole: Arc<WholeQueue>,
     store: StoreAtHand,
+    /// Where the items are lists.
+    edges: Option<EdgesAtHand>,
     terms: Reloadable<Terms>,
     /// The polled sources, where there may be some.
     polled: Option<Arc<Polled>>,
@@ -58,12 +64,52 @@ struct Known {
     measured: Sampled,
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
-    /// The stored accounts, where the items are accounts,
-    accounts: Option<KnownAccounts>,
-    /// counted so long ago, which will do for this time.
-    accounts_at: Option<(Stopwatch, Duration)>,
+    /// The stored accounts, where the items are accounts.
+    accounts: Counted<KnownAccounts>,
+    /// The crawls under way, where the items are lists.
+    crawls: Counted<Crawls>,
     /// The queue's counters of the last seconds.
     counted: History,
+}
+
+/// What the store is asked from time to time.
+#[derive(Debug)]
+struct Counted<T> {
+    /// What it said last.
+    said: Option<T>,
+    /// Since when that is so, and how long it will do.
+    at: Option<(Stopwatch, Duration)>,
+}
+
+impl<T> Default for Counted<T> {
+    fn default() -> Self {
+        Self { said: None, at: None }
+    }
+}
+
+impl<T> Counted<T> {
+    /// Asks, if what was said last is too old: unless asking takes more than its part of the time. What is out is asked as
+    /// soon as it answers again.
+    async fn ask<R>(
+        &mut self,
+        every: Duration,
+        out: Option<&Outage>,
+        ask: impl Future<Output = Result<R, String>>,
+        of: impl Fn(Result<R, String>) -> T,
+    ) {
+        if let Some(Outage { why, .. }) = out {
+            (self.said, self.at) = (Some(of(Err(why.clone()))), None);
+            return;
+        }
+        if self.at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
+            return;
+        }
+        let watch = Stopwatch::start();
+        let silent = || format!("the store did not count them within {} s", STORE_PATIENCE.as_secs());
+        let said = tokio::time::timeout(STORE_PATIENCE, ask).await.unwrap_or_else(|_| Err(silent()));
+        self.said = Some(of(said));
+        self.at = Some((Stopwatch::start(), every.max(watch.elapsed() * SHARE_OF_THE_TIME)));
+    }
 }
 
 impl Known {
@@ -77,7 +123,13 @@ impl Reader {
     #[must_use]
     pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Reloadable<Terms>) -> Self {
         let (seen, somebody_watches) = (watch::Sender::default(), Notify::new());
-        Self { whole, store, terms, polled: None, seen, somebody_watches }
+        Self { whole, store, edges: None, terms, polled: None, seen, somebody_watches }
+    }
+
+    /// The same, which tells of the crawls of lists as well.
+    #[must_use]
+    pub fn with_edges(self, edges: EdgesAtHand) -> Self {
+        Self { edges: Some(edges), ..self }
     }
 
     /// The same, which tells of the pollers as well.
@@ -163,9 +215,11 @@ impl Reader {
             Ok(reading) => {
                 self.measure(known, &terms, reading.stats.now_ms).await;
                 self.count_accounts(known).await;
+                self.read_crawls(known, &terms).await;
                 let lately = known.counted.add(&reading.stats.counters);
-                let (measured, known_accounts) = (known.measured.clone(), known.accounts.clone());
-                let reading = Reading { measured, lately, known_accounts, ..reading };
+                let (measured, known_accounts) = (known.measured.clone(), known.accounts.said.clone());
+                let crawls = known.crawls.said.clone();
+                let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
                 let snapshot = Snapshot::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
                 asking
@@ -226,27 +280,24 @@ impl Reader {
         if !holds_accounts(self.whole.queue.namespace()) {
             return;
         }
-        if let Some(Outage { why, .. }) = &known.store_out {
-            // As soon as it answers.
-            (known.accounts, known.accounts_at) = (Some(KnownAccounts::of(Err(why.clone()))), None);
-            return;
-        }
-        if known.accounts_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
-            return;
-        }
-        let watch = Stopwatch::start();
-        let store = self.store.load();
-        let counted = match store.as_ref() {
-            Ok(store) => {
-                match tokio::time::timeout(STORE_PATIENCE, store.account_states(self.whole.queue.namespace())).await {
-                    Ok(counted) => counted.map_err(|error| error.to_string()),
-                    Err(_) => Err(format!("the store did not count them within {} s", STORE_PATIENCE.as_secs())),
-                }
-            }
-            Err(why) => Err(why.clone()),
+        let ask = async {
+            let store = self.store.load();
+            let store = store.as_ref().as_ref().map_err(Clone::clone)?;
+            store.account_states(self.whole.queue.namespace()).await.map_err(|error| error.to_string())
         };
-        known.accounts = Some(KnownAccounts::of(counted));
-        known.accounts_at = Some((Stopwatch::start(), COUNT_EVERY.max(watch.elapsed() * SHARE_OF_THE_TIME)));
+        known.accounts.ask(COUNT_EVERY, known.store_out.as_ref(), ask, KnownAccounts::of).await;
+    }
+
+    /// Reads the crawls under way, where the items are lists and the last look is too old.
+    async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
+        let (Some(lists), Some(edges)) = (terms.lists, &self.edges) else { return };
+        let ask = async {
+            let edges = edges.load();
+            let edges = edges.as_ref().as_ref().map_err(Clone::clone)?;
+            let read = edges.crawls_under_way(self.whole.queue.namespace(), 0, crawls::READ).await;
+            read.map_err(|error| error.to_string())
+        };
+        known.crawls.ask(MEASURE_EVERY, known.store_out.as_ref(), ask, |read| Crawls::of(read, lists)).await;
     }
 
     /// All that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.

@@ -12,6 +12,7 @@ use crate::base::clock::{self, Millis};
 use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Stats};
 use crate::engine::schedule::age::AgeTable;
 use crate::ops::report::capacity::Overload;
+use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
@@ -42,6 +43,8 @@ pub struct Reading {
     pub lately: Option<Lately>,
     /// The stored accounts, where the items are accounts.
     pub known_accounts: Option<KnownAccounts>,
+    /// The crawls under way, where the items are lists.
+    pub crawls: Option<Crawls>,
 }
 
 /// The last measured freshness of the stored answers.
@@ -175,7 +178,7 @@ impl Snapshot {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts } = reading;
+        let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts, crawls } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
@@ -208,8 +211,9 @@ impl Snapshot {
             (stats.lanes.iter().map(freshness).collect(), stats.lanes.iter().map(coming).collect());
         let fill = terms.fill(capabilities);
         let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
-        let status =
-            Status::new(stats, accounts.clone(), fill, terms.words).with_reads(reads).with_accounts(known_accounts);
+        let by = (terms.words, &*terms.schedule);
+        let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
+        let status = status.with_accounts(known_accounts).with_crawls(crawls);
         let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::schedule::Schedule;
 use crate::ops::report::plan::Fill;
-use crate::pipelines::kind::Words;
+use crate::pipelines::kind::{ListPages, Words};
 use crate::providers::lookup::Capabilities;
 
 /// The settings from which the figures are calculated.
@@ -23,6 +23,8 @@ pub struct Terms {
     pub unavailable_every: Duration,
     /// How long a claimed batch is leased.
     pub lease: Duration,
+    /// How lists are read, where the items are lists.
+    pub lists: Option<ListPages>,
 }
 
 impl Terms {
@@ -47,6 +49,7 @@ impl Terms {
             lookahead: 0.1,
             unavailable_every: Duration::from_secs(21_600),
             lease: Duration::from_secs(60),
+            lists: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
+use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::sources::Sources;
 use crate::pipelines::refresh::wave::Wave;
@@ -109,6 +110,11 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
         snapshot.iter().filter_map(|(whole, of)| Some((*whole, of.status.known_accounts.as_ref()?))).collect();
     if !accounts.is_empty() {
         show_accounts(&mut registry, &accounts);
+    }
+    let crawls: Vec<_> =
+        snapshot.iter().filter_map(|(whole, of)| Some((*whole, *of, of.status.crawls.as_ref()?))).collect();
+    if !crawls.is_empty() {
+        show_crawls(&mut registry, &crawls);
     }
     polled::show_sources(&mut registry, sources, now);
     exposition::text(&registry)
@@ -237,6 +243,17 @@ fn show_accounts(registry: &mut Registry, all: &[(&WholeQueue, &KnownAccounts)])
         "Age of the oldest data of an account that is still looked up",
         oldest,
     );
+}
+
+fn show_crawls(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot, &Crawls)]) {
+    let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
+    // What the store does not tell is not shown: it is not nought.
+    let known = || all.iter().filter_map(|(whole, at, crawls)| Some((*whole, *at, *crawls, crawls.under_way?)));
+    let under_way = known().map(|(whole, _, _, crawls)| (of(whole), crawls as f64));
+    show(registry, "crawls_under_way", "Crawls of lists under way, 1,000 at the most", under_way);
+    let age = |at: &Snapshot, crawls: &Crawls| crawls.oldest().map_or(0, |began| (at.at_ms() - began).max(0));
+    let oldest = known().map(|(whole, at, crawls, _)| (of(whole), seconds(age(at, crawls))));
+    show(registry, "crawl_oldest_seconds", "Time since the oldest crawl under way began; 0 without one", oldest);
 }
 
 fn flag(is: bool) -> f64 {

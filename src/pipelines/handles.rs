@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::Serialize;
 use tokio::io::AsyncBufRead;
 
@@ -35,6 +36,16 @@ pub struct Resolved {
     pub id: String,
     /// The account, where a handle was resolved: a whole answer, as a lookup by id gives it.
     pub account: Option<Box<Account>>,
+}
+
+/// Where the accounts of a file go.
+#[async_trait]
+pub trait Destination: Send {
+    /// Why they are not taken.
+    type Error: Send;
+
+    /// Takes some of them. An account may come twice, as its lines do.
+    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<(), Self::Error>;
 }
 
 /// The counts of a file.
@@ -149,18 +160,19 @@ struct Said {
 impl Resolver<'_> {
     /// Hands over the accounts of a file, about in its order: those whose line has an id, and those whose handle is
     /// resolved, as soon as they are. `on_refused` gets each line that names no account or one that is not there, with the
-    /// reason. An account may come twice, as its lines do.
+    /// reason.
     ///
     /// # Errors
     /// [`ResolveError`], which says up to which line everything is done. What was resolved before is handed over.
-    pub async fn resolve<R, E>(
+    pub async fn resolve<R, D>(
         &self,
         lines: &mut NamedLines<R>,
-        mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<(), E>,
+        to: &mut D,
         mut on_refused: impl FnMut(u64, &str),
-    ) -> Result<Resolution, ResolveError<E>>
+    ) -> Result<Resolution, ResolveError<D::Error>>
     where
         R: AsyncBufRead + Unpin,
+        D: Destination,
     {
         let (mut open, mut said, mut sum) = (Open::default(), Said::default(), Resolution::default());
         let mut refuse = |sum: &mut Resolution, line, why: &str| {
@@ -198,7 +210,7 @@ impl Resolver<'_> {
             }
             if !open.ready.is_empty() && (is_full || is_last || ended.is_some() || open.ready.len() >= TOGETHER) {
                 let (line, ready) = (open.done(), std::mem::take(&mut open.ready));
-                hand_over(ready).await.map_err(|why| ResolveError::HandOver { line, why })?;
+                to.take(ready).await.map_err(|why| ResolveError::HandOver { line, why })?;
             }
             match ended {
                 Some(Ended::Stopped) => return Err(ResolveError::Stopped { line: open.done() }),
@@ -338,21 +350,10 @@ impl Resolver<'_> {
         permit: Permit,
         names: Vec<Vec<String>>,
     ) -> Result<Option<(Permit, Vec<bool>)>, LedgerError> {
-        match self.credentials.reserve(&permit, &names.concat()).await {
+        match self.credentials.reserve_items(&permit, &names).await {
             Ok(None) => Ok(Some((permit, vec![true; names.len()]))),
-            Ok(Some(granted)) => {
-                let (mut rest, mut places, mut unread) = (&granted[..], Vec::new(), Vec::new());
-                for of in names {
-                    let (own, others) = rest.split_at(of.len());
-                    rest = others;
-                    let has_place = !own.contains(&false);
-                    unread.extend(of.into_iter().zip(own).filter(|(_, own)| !has_place && **own).map(|(name, _)| name));
-                    places.push(has_place);
-                }
-                self.credentials.charge(&permit, &ChargedReads { unread, edited: Vec::new() }).await;
-                if places.contains(&true) {
-                    return Ok(Some((permit, places)));
-                }
+            Ok(Some(places)) if places.contains(&true) => Ok(Some((permit, places))),
+            Ok(Some(_)) => {
                 self.credentials.give_back(permit).await;
                 Ok(None)
             }

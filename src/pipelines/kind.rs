@@ -54,6 +54,15 @@ impl Words {
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }
 
+/// How a list is read, where items are lists that are read page by page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListPages {
+    /// Members of a page.
+    pub page: u32,
+    /// Members after which a list is cut; 0: never.
+    pub longest: u64,
+}
+
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
 /// [opens](PipelineKind::open).
 #[async_trait]
@@ -118,6 +127,11 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// The tables of what is stored of its items, beside those of [all items](export::ITEMS): what `export` offers.
     fn tables(&self) -> &'static [Table] {
         &[]
+    }
+
+    /// How its items are read, where they are lists that are read page by page.
+    fn lists(&self, _of: &PipelineId, _settings: &Settings) -> Option<ListPages> {
+        None
     }
 
     /// The counts of its items over time, from which the adaptive schedule can be trained; `None`: it keeps none.

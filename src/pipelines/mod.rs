@@ -7,6 +7,7 @@ pub mod apis;
 pub mod handles;
 pub mod kind;
 pub mod media;
+pub mod page_call;
 pub mod posts;
 pub mod profiles;
 pub mod refresh;

@@ -180,12 +180,12 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Names them, each with its address.
-    fn name(&self, tweet: &Tweet, named: &mut Named) {
+    /// Names them, each with its address: an edit may have brought one.
+    fn name(&self, tweet: &Tweet, is_first: bool, named: &mut Named) {
         for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
             // Texts alone: it cannot fail.
             let object = serde_json::to_string(&medium).ok();
-            named.mention(Mention { kind: MEDIA, id: medium.id, is_first: true, object, ..Mention::default() });
+            named.mention(Mention { kind: MEDIA, id: medium.id, is_first, object, ..Mention::default() });
         }
     }
 }
@@ -227,8 +227,8 @@ impl Judge for PostJudge {
 
     fn fan_out(&self, tweet: &Tweet, before: Option<&Standing>, named: &mut Named) {
         let is_first = !before.is_some_and(Standing::was_found);
-        if let (Some(shown), true) = (&self.shown, is_first) {
-            shown.name(tweet, named);
+        if let Some(shown) = &self.shown {
+            shown.name(tweet, is_first, named);
         }
         if let (Some(author), true) = (&tweet.author_id, is_first) {
             for kind in &self.owners {

@@ -174,6 +174,11 @@ pub trait Relations: Send + Sync + std::fmt::Debug {
         }
     }
 
+    /// Returns true if [`Relations::why_partial`] ever gives a reason.
+    fn is_partial_by_handle(&self) -> bool {
+        false
+    }
+
     /// Why the lists of the account with this handle may lack members whatever the pages hold, as the handle tells it.
     fn why_partial(&self, _handle: &str) -> Option<Partial> {
         None

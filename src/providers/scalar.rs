@@ -145,6 +145,12 @@ pub fn value<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(present(field)?.get()).ok()
 }
 
+/// The elements of a list that have that shape; the odd ones are left out. `None` where the field is no list.
+pub fn items<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<impl Iterator<Item = T>> {
+    let all: Vec<&'a RawValue> = value(field)?;
+    Some(all.into_iter().filter_map(|one| value(Some(one))))
+}
+
 /// The date in a field, in the form that `read` reads.
 ///
 /// # Errors

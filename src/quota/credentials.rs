@@ -257,6 +257,33 @@ impl Credentials {
         Ok(Some(granted))
     }
 
+    /// The same for items that count under several ids each: one may be asked for if there is room for all of its ids, and
+    /// those of the others are not counted.
+    ///
+    /// # Errors
+    /// As [`Credentials::reserve`].
+    pub async fn reserve_items(
+        &self,
+        permit: &Permit,
+        items: &[Vec<String>],
+    ) -> Result<Option<Vec<bool>>, LedgerError> {
+        let Some(granted) = self.reserve(permit, &items.concat()).await? else { return Ok(None) };
+        let (mut rest, mut whole, mut unread) = (&granted[..], Vec::with_capacity(items.len()), Vec::new());
+        for ids in items {
+            let (own, others) = rest.split_at(ids.len());
+            rest = others;
+            whole.push(!own.contains(&false));
+            if own.contains(&false) {
+                unread.extend(ids.iter().zip(own).filter(|(_, granted)| **granted).map(|(id, _)| id.clone()));
+            }
+        }
+        self.charge(permit, &ChargedReads { unread, edited: Vec::new() }).await;
+        if !whole.contains(&true) {
+            self.denied();
+        }
+        Ok(Some(whole))
+    }
+
     /// The same for all of them or none; answers whether there was room for all.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Accounts: what answers say of them, beside the life that every item has.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -162,7 +164,58 @@ pub trait Accounts: Send + Sync + std::fmt::Debug {
 
     /// Accounts by state, in the network's words; those without an answer count as `unknown`.
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>>;
+
+    /// Keeps handles until the ids of their accounts are known, each once; one that was refused waits again. `at` is now, ms
+    /// since the epoch. Returns false, and keeps none, where more than `most` would wait.
+    async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool>;
+
+    /// Takes up to `limit` handles that wait, those that came first. Nobody else gets them from `now` `until` then, both in
+    /// ms since the epoch.
+    async fn claim_handles(&self, namespace: &str, now: Millis, until: Millis, limit: u32) -> Result<Vec<String>>;
+
+    /// Forgets handles whose accounts are recorded. Those that were refused, each with one clause, are kept for 30 days, by
+    /// `now`, ms since the epoch.
+    async fn settle_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        resolved: &[String],
+        refused: &[(String, String)],
+    ) -> Result<()>;
+
+    /// A handle that waits, or was refused, in any case.
+    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<KeptHandle>>;
 }
+
+/// A handle whose account is not known.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct KeptHandle {
+    /// When it came, or was refused, ms since the epoch.
+    pub at: Millis,
+    /// Why it was refused; `None`: it waits.
+    pub reason: Option<String>,
+}
+
+/// How long a refused handle is kept, ms.
+const REFUSED_FOR: Millis = 30 * 86_400_000;
+
+/// Handles as they are kept, each once.
+pub(super) fn given_handles(handles: &[String]) -> BTreeSet<String> {
+    handles.iter().map(|handle| clean(handle).to_ascii_lowercase()).collect()
+}
+
+/// The moment before which refused handles are forgotten.
+pub(super) fn refused_before(now: Millis) -> Millis {
+    now.saturating_sub(REFUSED_FOR)
+}
+
+/// The statement of [`Accounts::kept_handle`].
+pub(super) const KEPT_HANDLE: &str = "SELECT at, reason FROM account_handle WHERE namespace = $1 AND handle = $2";
+/// How many handles wait.
+pub(super) const WAITING_HANDLES: &str = "SELECT count(*) FROM account_handle WHERE namespace = $1 AND reason IS NULL";
+/// Forgets refused handles.
+pub(super) const FORGET_REFUSED: &str =
+    "DELETE FROM account_handle WHERE namespace = $1 AND reason IS NOT NULL AND at < $2";
 
 /// The values written for an account. Texts are clean.
 #[derive(Debug, Default, Serialize)]

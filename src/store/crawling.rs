@@ -137,8 +137,8 @@ pub(super) trait Tables: Send {
     /// The numbers of those ids that have one.
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
-    /// Gives numbers to ids that have none. Sorted ids.
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()>;
+    /// Gives numbers to ids that have none, and returns those of all of them. Sorted ids.
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
     /// Which of these members have an open edge, and its first page. Sorted members.
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>>;
@@ -180,7 +180,8 @@ pub(super) struct Closings {
     /// Sorted members, each with the last page that showed it.
     edges: Vec<(Key, i64)>,
     withheld: u64,
-    found: u64,
+    /// Distinct members that it showed; `None`: its end closes nothing, and nothing was looked for.
+    found: Option<u64>,
 }
 
 /// Numbers in `sorted` that `other`, sorted as well, does not hold.
@@ -290,7 +291,7 @@ pub(super) async fn closings(
     let on_page = tables.known_accounts(network_of(namespace), &ids).await?;
     let new = (ids.len() - on_page.len()) as u64;
     let shown = shown(tables, row.key, on_page.into_iter().map(|(_, key)| key).collect()).await?;
-    let mut closings = Closings { found: shown.len() as u64 + new, ..Closings::default() };
+    let mut closings = Closings { found: Some(shown.len() as u64 + new), ..Closings::default() };
     let first = tables.first_page(row.key).await?.unwrap_or(i64::MAX);
     if tables.pages_of_list(row.list, first, 1).await?.is_empty() {
         return Ok(Some(closings)); // the first crawl of the list: all open edges are its own
@@ -342,17 +343,17 @@ async fn end(
     tables: &mut dyn Tables,
     row: &Row,
     end: CrawlEnd,
-    closings: Option<&Closings>,
+    closings: &Closings,
     progress: &mut Progress,
 ) -> Result<Ended> {
     let mut ended = Ended { end, vanished: 0, withheld: 0 };
-    if let Some(closings) = closings {
+    if let Some(found) = closings.found {
         ended.vanished = tables.close_edges(row.list, row.key, &closings.edges).await?;
         ended.withheld = closings.withheld;
         if ended.withheld > 0 {
             ended.end = CrawlEnd::Withheld;
         }
-        progress.found = signed(closings.found);
+        progress.found = signed(found);
     } else if progress.pages > i64::from(OVERLAP) {
         progress.found = signed(shown(tables, row.key, Vec::new()).await?.len() as u64);
     }
@@ -363,6 +364,26 @@ async fn end(
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl End {
+    /// The limit by which it closes edges; `None`: it closes none.
+    pub(super) fn guard(self) -> Option<WaveGuard> {
+        match self {
+            Self::Complete(guard) => Some(guard),
+            _ => None,
+        }
+    }
+}
+
+impl Next {
+    /// That of the end.
+    pub(super) fn guard(&self) -> Option<WaveGuard> {
+        match self {
+            Self::Page(_) => None,
+            Self::End(end) => end.guard(),
+        }
+    }
 }
 
 /// The word for an end without closings.
@@ -384,7 +405,7 @@ pub(super) async fn end_crawl(
     (number, cursor): (i64, Option<&str>),
     at: Millis,
     how: End,
-    closings: Option<&Closings>,
+    closings: &Closings,
 ) -> Result<Option<Ended>> {
     let Some(row) = tables.under_way(namespace, owner).await? else { return Ok(None) };
     if row.key != number || row.cursor.as_deref() != cursor {
@@ -409,7 +430,7 @@ pub(super) async fn save(
     tables: &mut dyn Tables,
     (namespace, owner): (&str, &str),
     page: &EdgePage,
-    closings: Option<&Closings>,
+    closings: &Closings,
 ) -> Result<Option<PageSaved>> {
     let Some(row) = tables.under_way(namespace, owner).await? else { return Ok(None) };
     if row.key != page.crawl || row.cursor != page.cursor {
@@ -422,8 +443,11 @@ pub(super) async fn save(
     let ids = sorted_ids(&page.members);
     let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
     let network = network_of(namespace);
-    tables.add_accounts(network, &ids).await?;
-    let numbers: HashMap<String, Key> = tables.known_accounts(network, &ids).await?.into_iter().collect();
+    let mut numbers: HashMap<String, Key> = tables.known_accounts(network, &ids).await?.into_iter().collect();
+    let unknown: Vec<&str> = ids.iter().copied().filter(|id| !numbers.contains_key(*id)).collect();
+    if !unknown.is_empty() {
+        numbers.extend(tables.add_accounts(network, &unknown).await?);
+    }
     let mut keys: Vec<Key> = numbers.values().copied().collect();
     keys.sort_unstable();
     let open: HashMap<Key, i64> = tables.open_edges(row.list, &keys).await?.into_iter().collect();

@@ -354,8 +354,13 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
         Ok(mutual(&self.follows_among(network, ids, at).await?))
     }
 
+    /// Accounts whose content was removed since the network no longer has them (`Observation::forget`), by their profiles or by
+    /// the records of their own lists, and which are on a list or have one; `limit` of them.
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>>;
+
     /// Removes an account from all lists of a network, and its own lists with their crawls and pages; returns the number of
-    /// edges. Kept pages of other lists hold a number that means nothing any more.
+    /// edges. Kept pages of other lists hold a number that means nothing any more. A very long list goes in several
+    /// transactions, its crawls with the last one: interrupted, the same call goes on.
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64>;
 }
 
@@ -373,6 +378,9 @@ fn mutual(follows: &[Follow]) -> Vec<(String, String)> {
 
 /// The kinds of lists, by the first word of their namespaces.
 pub(super) const KINDS: [&str; 2] = ["followers", "friends"];
+
+/// The kind of profiles, by the first word of its namespaces.
+pub(super) const PROFILES: &str = "profiles";
 
 /// The namespace of a network's lists.
 pub(super) fn namespace(kind: &str, network: &str) -> String {
@@ -461,6 +469,29 @@ macro_rules! existed {
 }
 
 pub(super) use {edge_columns, existed};
+
+/// Edges of an account's own lists that are removed in one transaction.
+pub(super) const FORGOTTEN_AT_ONCE: i64 = 50_000;
+
+/// The statement of [`Edges::forgotten`], by the table of lists that have a crawl; `$1` is the network, `$2` and `$3` the
+/// namespaces of its lists, `$4` that of its profiles. The condition of the index of living items stands there word for word.
+macro_rules! forgotten {
+    ($lists:literal) => {
+        concat!(
+            "SELECT gone.id FROM (SELECT id FROM account WHERE namespace = $4 AND forgotten_at IS NOT NULL \
+             UNION SELECT id FROM tweet WHERE namespace IN ($2, $3) AND state IN ('live', 'unavailable') \
+             AND state = 'unavailable' AND misses > 0 AND lookups > misses AND raw IS NULL) AS gone \
+             WHERE EXISTS (SELECT 1 FROM list_account WHERE list_account.id = gone.id \
+             AND list_account.network = (SELECT key FROM list_network WHERE name = $1)) \
+             OR EXISTS (SELECT 1 FROM ",
+            $lists,
+            " AS list JOIN list_crawl ON list_crawl.list = list.key \
+             WHERE list.namespace IN ($2, $3) AND list.id = gone.id) LIMIT $5"
+        )
+    };
+}
+
+pub(super) use forgotten;
 
 /// The statement of [`Edges::crawls`].
 pub(super) const CRAWLS: &str = "SELECT number, kind, started_at, ended_at, ended, pages, found, told, appeared, vanished, \

@@ -88,6 +88,48 @@ pub struct MediaTotal {
     pub bytes: i64,
 }
 
+/// The outcome of taking room for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is new.
+    New,
+    /// It was taken before, so it is there, or was about to be.
+    Known,
+    /// There is no room for it.
+    Full,
+    /// It is being removed: it may be taken after that.
+    Busy,
+}
+
+/// The answer of [`MediaStore::take_file`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The outcome.
+    pub taken: Taken,
+    /// Bytes of all files, with this one if it was taken.
+    pub used: i64,
+}
+
+/// What was found on a page of all media, or of all files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked<T> {
+    /// Those that nothing uses.
+    pub unused: Vec<T>,
+    /// After what to go on; `None`: that was the last page.
+    pub next: Option<String>,
+}
+
+impl<T> Looked<T> {
+    /// Those of a page of `limit` names.
+    pub(super) fn of(mut page: Vec<String>, limit: u32, unused: Vec<T>) -> Self {
+        let is_full = page.len() >= limit.max(1) as usize;
+        Self { unused, next: page.pop().filter(|_| is_full) }
+    }
+}
+
+/// How long a removal has a file to itself, ms: longer than a process waits for any answer.
+pub(super) const REMOVAL_MS: Millis = 600_000;
+
 /// The records of media. Errors are those of [`Lifecycle`](super::Lifecycle).
 #[async_trait]
 pub trait MediaStore: Send + Sync + std::fmt::Debug {
@@ -112,16 +154,33 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// Media by state.
     async fn media_totals(&self, namespace: &str) -> Result<Vec<MediaTotal>>;
 
+    /// Takes room for a file that is put next where files are kept, at `at`, ms since the epoch. Its bytes count from now on,
+    /// for all processes, and nobody removes it as long as that is lately. `cap`: the bytes that all files may take; 0: any.
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room>;
+
+    /// Looks at `limit` files after the hash `after`, in their order: those that nobody has taken since `before` and no stored
+    /// medium has. From `now` on nobody takes these, for ten minutes: that long the caller may remove them. Both in ms since
+    /// the epoch.
+    async fn unused_files(&self, before: Millis, now: Millis, after: &str, limit: u32) -> Result<Looked<String>>;
+
+    /// Forgets files that [`unused_files`](MediaStore::unused_files) gave at that `now`, and that were removed: their bytes are
+    /// free.
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()>;
+
     /// Bytes of all files, of all namespaces. A file that several media share counts once.
     async fn media_bytes(&self) -> Result<i64>;
 
-    /// Removes the uses by posts of the namespace `posts` that were removed, or whose content was forgotten; those seen
-    /// after `before`, ms since the epoch, stay. Answers up to `limit` stored media that no post uses then.
-    async fn unused_media(&self, namespace: &str, posts: &str, before: Millis, limit: u32)
-    -> Result<Vec<StoredMedium>>;
-
-    /// Returns true if a stored medium of any namespace has the file with that hash.
-    async fn is_file_used(&self, sha256: &str) -> Result<bool>;
+    /// Looks at `limit` media after the id `after`, in their order: removes their uses by posts of the namespace `posts` that
+    /// were removed, or whose content was forgotten, and gives those with a file that no post uses then. Uses that were seen
+    /// after `before`, ms since the epoch, stay.
+    async fn unused_media(
+        &self,
+        namespace: &str,
+        posts: &str,
+        before: Millis,
+        after: &str,
+        limit: u32,
+    ) -> Result<Looked<StoredMedium>>;
 }
 
 fn word<S: serde::Serializer>(state: &MediaState, serializer: S) -> std::result::Result<S::Ok, S::Error> {
@@ -184,11 +243,21 @@ macro_rules! outlived_uses {
     };
 }
 
-pub(super) use {medium_columns, outlived_uses, takes_result};
+/// Files that may be removed now: `$1` is the moment since which nobody may have taken them, `$2` is now.
+macro_rules! removable {
+    () => {
+        "at < $1 AND (removing IS NULL OR removing < $2 - 600000)"
+    };
+}
+
+pub(super) use {medium_columns, outlived_uses, removable, takes_result};
 
 /// The statement of [`MediaStore::media_uses`].
 pub(super) const USES: &str =
     "SELECT post, first_at FROM media_use WHERE namespace = $1 AND id = $2 ORDER BY first_at, post LIMIT $3";
+
+/// The statement of [`MediaStore::media_bytes`].
+pub(super) const BYTES: &str = "SELECT bytes FROM media_room";
 
 /// The statement of [`MediaStore::media_totals`].
 pub(super) const TOTALS: &str = "SELECT state, count(*) AS media, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes \

@@ -21,6 +21,7 @@ mod edges;
 mod error;
 pub mod export;
 mod followed;
+mod graph;
 mod media;
 mod packed;
 mod positions;
@@ -32,14 +33,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, Sighting, Signs, StoredAccount};
+pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
-pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
+pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
+pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
 pub use self::sqlite::SqliteStore;

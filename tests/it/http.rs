@@ -4,6 +4,7 @@ mod accounts;
 mod budget;
 mod documents;
 mod doors;
+mod lists;
 mod page;
 mod sources;
 mod stop;

@@ -1,5 +1,7 @@
 //! Media: one file from a host that misbehaves, and the pipeline as a process.
 
+#[cfg(feature = "s3")]
+pub mod bucket;
 pub mod fetch;
 mod fetch_bounds;
 pub mod process;

@@ -2,6 +2,7 @@
 
 mod accounts;
 pub mod fill;
+mod lists;
 mod spend;
 
 use std::cmp::Reverse;

@@ -9,7 +9,7 @@ mod handles;
 mod mastodon;
 mod pipelines;
 pub mod recorded;
-mod relations;
+pub mod relations;
 mod x_v2;
 
 use std::time::Duration;

@@ -4,25 +4,24 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use async_trait::async_trait;
 use serde::Serialize;
 
 use super::exit;
 use super::refusals::Refusals;
 use super::start::Start;
 use super::write_answer;
+use crate::app::handles::Naming;
 use crate::app::{self, Service};
-use crate::base::clock;
 use crate::base::humanize::grouped;
 use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
-use crate::model::account::Account;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
-use crate::pipelines::handles::{Resolution, Resolved, Resolver};
+use crate::pipelines::handles::{Destination, Resolution, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
-use crate::pipelines::refresh::Mention;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
 use crate::store::Way;
@@ -49,6 +48,25 @@ impl fmt::Display for Summary {
     }
 }
 
+/// The pipeline of accounts, and what went into it.
+struct Pipeline {
+    naming: Naming,
+    summary: Summary,
+}
+
+#[async_trait]
+impl Destination for Pipeline {
+    type Error = anyhow::Error;
+
+    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
+        let answers = self.naming.hand_over(resolved).await?;
+        let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
+        self.summary.scheduled += scheduled;
+        self.summary.known += answers.len() as u64 - scheduled;
+        Ok(())
+    }
+}
+
 /// Puts the accounts of the file into the queue; the exit code.
 ///
 /// # Errors
@@ -67,8 +85,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         let queue = service.queue(&profiles.namespace()).await?;
         let credentials = app::open_credentials(settings, &service, &provider).await?;
         let store = app::open_store(settings).await?.store;
-        // Answers are dated by the queue's clock.
-        let ahead = queue.stats().await?.now_ms - clock::wall_ms();
+        let ahead = Naming::ahead(&*queue).await?;
         Ok::<_, anyhow::Error>((input, queue, credentials, store, ahead))
     };
     let Some(opened) = stop.token().run_until_cancelled(opened).await else {
@@ -80,28 +97,10 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let Some(receiver) = receiver else { bail!("{} takes no accounts", profiles.namespace()) };
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
-    let mut summary = Summary::default();
-    let hand_over = async |resolved: Vec<Resolved>| {
-        let answered_at = clock::wall_ms() + ahead;
-        let mention = |Resolved { id, account, .. }| Mention {
-            kind: PROFILES,
-            id,
-            is_first: true,
-            answered_at,
-            object: account.map(|account: Box<Account>| account.raw),
-            ..Mention::default()
-        };
-        let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
-        mentions.sort_by(|one, other| one.id.cmp(&other.id));
-        let received = receiver.receive(&starter, &mentions.iter().collect::<Vec<_>>()).await?;
-        let answers = received.tell(&starter).await?;
-        let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
-        summary.scheduled += scheduled;
-        summary.known += answers.len() as u64 - scheduled;
-        Ok::<_, anyhow::Error>(())
-    };
-    let lines = each_account(start, &provider, &credentials, input, hand_over).await;
-    summary.lines = lines?;
+    let naming = Naming { receiver, starter, ahead };
+    let mut pipeline = Pipeline { naming, summary: Summary::default() };
+    let lines = each_account(start, &provider, &credentials, input, &mut pipeline).await?;
+    let summary = Summary { lines, ..pipeline.summary };
     write_answer(json, &summary, &summary.to_string())?;
     Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
 }
@@ -115,7 +114,7 @@ pub(super) async fn each_account(
     provider: &Provider,
     credentials: &Credentials,
     input: Input,
-    hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
+    to: &mut impl Destination<Error = anyhow::Error>,
 ) -> Result<Resolution> {
     let handles = open_handles(&start.settings, provider)?;
     let resolver = Resolver {
@@ -129,7 +128,7 @@ pub(super) async fn each_account(
     let mut refusals = Refusals::beside(&display);
     let refused = |line, reason: &str| refusals.tell(line, reason);
     let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(provider));
-    let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
+    let resolved = resolver.resolve(&mut lines, to, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
     Ok(resolved?)

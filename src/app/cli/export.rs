@@ -1,9 +1,13 @@
 //! `export`: writes collected data to files.
 
+mod graph;
+
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 
 use super::{Options, eprint_line, say};
 use crate::app;
@@ -11,25 +15,25 @@ use crate::base::clock::Millis;
 use crate::config::Settings;
 use crate::ingest::{Moment, ProgressDisplay};
 use crate::model::post::TweetState;
-use crate::ops::export::{Export, Format};
+use crate::ops::export::{Export, Format, GraphFormat, NoSuchFormat};
 use crate::pipelines::kind::Registered;
 use crate::store::export::Wanted;
 
-/// Write collected data to a file: posts, metrics, changes, accounts, ways, unavailable, ids, raw.
+/// Write collected data to a file: posts, metrics, changes, accounts, edges, ways, unavailable, ids, raw.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
+    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n  twitter-updater export edges --to follows.gexf\n  twitter-updater export edges --to members.graphml --among members.txt --at 2026-01-31T00:00:00Z\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts.
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls.
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: PathBuf,
-    /// csv, ndjson, lines or parquet. By default the file's extension; without one, lines for ids and raw, else CSV.
+    /// csv, ndjson, lines or parquet; of edges also gexf or graphml, a graph. By default the file's extension; without one, lines for ids and raw, else CSV.
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<Kind>,
     /// Only rows in these states: live, unavailable, ended, dead.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = str::parse::<TweetState>)]
     state: Vec<TweetState>,
@@ -42,6 +46,16 @@ pub(super) struct Arguments {
     /// Only posts created before this time.
     #[arg(long, value_name = "TIME")]
     until: Option<Named>,
+    /// Of a graph: only follows at this time, surely or perhaps.
+    #[arg(long, value_name = "TIME", help_heading = "Graphs")]
+    at: Option<Named>,
+    /// Of a graph: only the accounts of this file (ids, handles or addresses, one a line) and the follows among them.
+    #[arg(long, value_name = "FILE", help_heading = "Graphs")]
+    among: Option<PathBuf>,
+    /// Of a graph: the accounts of this file, those that follow one of them or that one of them follows, and all follows among
+    /// these (1.5 degrees).
+    #[arg(long, value_name = "FILE", help_heading = "Graphs", conflicts_with = "among")]
+    ego: Option<PathBuf>,
     /// Print the result as one JSON object on standard error.
     #[arg(long)]
     json: bool,
@@ -52,22 +66,37 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let pipeline = start.pipeline_with(&self.table)?;
+        if let Some(format) = self.graph_format() {
+            return self.draw(&start, &pipeline, format).await;
+        }
+        if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
+            bail!("--at, --among and --ego are for graphs: write --format gexf or graphml");
+        }
         let export = self.export(&start.settings, &pipeline).await?;
         let display = ProgressDisplay::new(&self.table, None);
         let progress = |rows| display.show_count(rows, "rows");
-        let done = if self.to == Path::new("-") {
-            export.to_output(&start.stop, progress).await
-        } else {
-            export.to_file(&self.to, &start.stop, progress).await.map(Some)
+        let done = match self.file() {
+            None => export.to_output(&start.stop, progress).await,
+            Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
         };
         display.finish();
-        // On standard output is what was asked for.
-        match done? {
+        self.tell(done?)?;
+        Ok(0)
+    }
+
+    /// The file; `None`: standard output.
+    fn file(&self) -> Option<&Path> {
+        Some(&*self.to).filter(|to| *to != Path::new("-"))
+    }
+
+    /// Says what was done. On standard output is what was asked for.
+    fn tell(&self, done: Option<impl Serialize + Display>) -> Result<()> {
+        match done {
             Some(done) if self.json => eprint_line(&serde_json::to_string(&done)?),
             Some(done) => say(&done.to_string()),
             None => {}
         }
-        Ok(0)
+        Ok(())
     }
 
     async fn export(&self, settings: &Settings, pipeline: &Registered) -> Result<Export> {
@@ -75,8 +104,10 @@ impl Arguments {
             let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
             bail!("there is no table {:?}; there are {}", self.table, names.join(", "));
         };
-        let named = Some(&*self.to).filter(|to| *to != Path::new("-"));
-        let format = self.format.map_or_else(|| Format::of(table, named), Ok)?;
+        let format = match self.format {
+            Some(Kind::Rows(format)) => format,
+            _ => Format::of(table, self.file())?,
+        };
         if format == Format::Lines && table.columns.len() > 1 {
             bail!("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
@@ -93,6 +124,21 @@ impl Arguments {
         let (of, from) = (pipeline.namespace(), app::store_name(settings));
         let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
+    }
+}
+
+/// The format that was asked for.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Rows(Format),
+    Graph(GraphFormat),
+}
+
+impl FromStr for Kind {
+    type Err = NoSuchFormat;
+
+    fn from_str(word: &str) -> Result<Self, NoSuchFormat> {
+        GraphFormat::named(word).map_or_else(|| word.parse().map(Self::Rows), |graph| Ok(Self::Graph(graph)))
     }
 }
 

@@ -1,29 +1,54 @@
-//! `plan`: the credentials and the storage that a number of posts per day, or of accounts, needs.
+//! `plan`: the credentials and the storage that a number of posts per day, of accounts, or of lists of followers needs.
 
 use anyhow::Result;
 
 use super::{Options, write_answer};
 use crate::app;
 use crate::base::clock;
-use crate::config::{AccountSettings, BadConfig, ScheduleKind, Settings};
+use crate::config::{AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::provider::Provider;
+use crate::model::relation::Side;
 use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
-use crate::ops::report::plan::{ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, MASTODON_CALLS, Plan, X_CALLS};
+use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
+use crate::ops::report::plan::{
+    ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, X_CALLS, X_LIST_CALLS,
+};
+use crate::pipelines::relations::pages;
 use crate::providers::registry::{accounts, capabilities};
 
-/// Calculate the credentials and storage that a number of tweets a day, or of accounts, needs.
+/// Calculate the credentials and storage that a number of tweets a day, of accounts, or of lists of followers needs.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, the intervals of [accounts], and for X the price of reads. Connects to nothing."
+    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n  twitter-updater plan --followers 10000 --list-sizes 150,700,20000\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, the intervals of [accounts] and of [relations], and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
     /// New tweets per day.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, required_unless_present = "accounts")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, required_unless_present_any = ["accounts", "followers"])]
     tweets_per_day: Option<f64>,
     /// Instead: accounts whose profiles are collected, for each network of the settings.
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "tweets_per_day")]
     accounts: Option<f64>,
+    /// Instead: accounts whose followers are read, or whose friends: each of the two lists has a quota of its own.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        requires = "list_sizes",
+        conflicts_with_all = ["tweets_per_day", "accounts"]
+    )]
+    followers: Option<f64>,
+    /// Sizes of these lists in members, comma separated. Each size has the same share of the lists: 100,300,1000,20000 are
+    /// quarters.
+    #[arg(
+        long,
+        value_name = "SIZES",
+        allow_negative_numbers = true,
+        value_delimiter = ',',
+        requires = "followers",
+        conflicts_with_all = ["tweets_per_day", "accounts"]
+    )]
+    list_sizes: Vec<f64>,
     /// The share of accounts, 0 to 1, that posted within accounts.idle_after. The default is an assumption: `status` shows
     /// yours.
     #[arg(
@@ -31,7 +56,7 @@ pub(super) struct Arguments {
         value_name = "SHARE",
         allow_negative_numbers = true,
         default_value_t = 0.2,
-        conflicts_with = "tweets_per_day"
+        conflicts_with_all = ["tweets_per_day", "followers"]
     )]
     active: f64,
     /// The share of those that are silent for longer, but not for accounts.freeze_after; the rest is frozen.
@@ -40,11 +65,11 @@ pub(super) struct Arguments {
         value_name = "SHARE",
         allow_negative_numbers = true,
         default_value_t = 0.2,
-        conflicts_with = "tweets_per_day"
+        conflicts_with_all = ["tweets_per_day", "followers"]
     )]
     idle: f64,
     /// Also calculate how many tweets a day this number of user tokens supports (900 calls per 15 minutes each), or how long
-    /// they take for all accounts once.
+    /// they take for all accounts, or all lists, once.
     #[arg(long, value_name = "U", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     user_credentials: Option<u32>,
     /// The same for app-only tokens (300 calls per 15 minutes each); the two kinds add up.
@@ -65,6 +90,11 @@ impl Arguments {
         let start = options.start(&[])?;
         if let Some(accounts) = self.accounts {
             let plan = self.plan_accounts(accounts, &start.settings)?;
+            write_answer(self.json, &plan, &plan.to_string())?;
+            return Ok(0);
+        }
+        if let Some(lists) = self.followers {
+            let plan = self.plan_lists(lists, &start.settings)?;
             write_answer(self.json, &plan, &plan.to_string())?;
             return Ok(0);
         }
@@ -119,5 +149,24 @@ impl Arguments {
         };
         let networks: Vec<Network> = settings.providers()?.iter().map(network).collect();
         Ok(AccountsPlan::new(population, &networks, self.credentials()))
+    }
+
+    fn plan_lists(&self, count: f64, settings: &Settings) -> Result<ListsPlan> {
+        let RelationSettings { revisit, complete_every, known_tail, .. } = settings.relations;
+        let every = (clock::millis(revisit), clock::millis(complete_every));
+        let population = ListPopulation::new(count, self.list_sizes.clone(), every, known_tail).map_err(BadConfig)?;
+        let network = |provider: &Provider| ListNetwork {
+            name: provider.to_string(),
+            pages: pages(provider, Side::Followers, settings),
+            calls: match provider {
+                Provider::Twitter => Some(LIST_CALLS),
+                Provider::X => Some(X_LIST_CALLS),
+                Provider::Mastodon(_) => Some(MASTODON_CALLS),
+                Provider::Bluesky => None,
+            },
+            reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
+        };
+        let networks: Vec<ListNetwork> = settings.providers()?.iter().map(network).collect();
+        Ok(ListsPlan::new(population, &networks, self.credentials()))
     }
 }

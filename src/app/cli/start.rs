@@ -142,6 +142,11 @@ impl Start {
         Ok(other.unwrap_or(named))
     }
 
+    /// Returns true if `--pipeline` names one.
+    pub fn names_pipeline(&self) -> bool {
+        self.options.pipeline.is_some()
+    }
+
     /// The pipeline given by `--pipeline`; by default all that call an API: those of the settings, and the polled
     /// timelines.
     ///

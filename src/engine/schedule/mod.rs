@@ -14,7 +14,7 @@ use self::history::{Answer, History};
 use self::visits::rhythm::Rhythm;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
-use crate::engine::lane::Lane;
+use crate::engine::lane::{Lane, PASSING};
 use crate::model::activity::Activity;
 
 /// The data of an item when it is scheduled.
@@ -128,6 +128,11 @@ pub trait Schedule: Send + Sync + Debug {
     /// alone, or its date or answer is not known.
     fn explained(&self, _item: &Known<'_>, _interval: Millis, _now: Millis) -> Option<Explained> {
         None
+    }
+
+    /// Returns true if items pass through the lane of that name: its patience is no interval, so they state no demand.
+    fn is_passing(&self, lane: &str) -> bool {
+        PASSING.contains(&lane)
     }
 
     /// The longest interval, ms, that any item of that age has; `None` if its life is over.
@@ -265,6 +270,10 @@ impl Schedule for BeforeMidnight {
 
     fn explained(&self, item: &Known<'_>, interval: Millis, now: Millis) -> Option<Explained> {
         self.schedule.explained(item, interval, now)
+    }
+
+    fn is_passing(&self, lane: &str) -> bool {
+        self.schedule.is_passing(lane)
     }
 
     fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {

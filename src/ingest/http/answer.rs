@@ -19,6 +19,8 @@ pub(super) struct Receipt {
     pub leased: u64,
     pub dead: u64,
     pub too_old: u64,
+    /// Handles that are kept until they are resolved.
+    pub handles: u64,
     /// The first [`NAMED_REFUSALS`],
     pub refused: Vec<Refused>,
     /// and how many more.
@@ -46,7 +48,7 @@ impl Receipt {
     }
 
     pub fn accepted(&self) -> u64 {
-        self.scheduled + self.known + self.leased + self.dead + self.too_old
+        self.scheduled + self.known + self.leased + self.dead + self.too_old + self.handles
     }
 
     pub fn refused(&self) -> u64 {

@@ -30,7 +30,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchFormat {
     /// An unknown word.
-    #[error("write csv, ndjson, lines or parquet")]
+    #[error("write csv, ndjson, lines or parquet; of edges also gexf or graphml")]
     Unknown,
     /// The feature is off.
     #[error(
@@ -187,7 +187,7 @@ impl Encoder {
 }
 
 /// A moment to the millisecond; what is no date as the number it is.
-fn time(at: Millis) -> String {
+pub(super) fn time(at: Millis) -> String {
     rfc3339_ms(at).unwrap_or_else(|| at.to_string())
 }
 

@@ -11,6 +11,7 @@
 //! at its end, so it is started again.
 
 mod format;
+mod graph;
 #[cfg(feature = "parquet")]
 mod parquet;
 
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use self::format::Encoder;
 pub use self::format::{Format, NoSuchFormat};
+pub use self::graph::{Drawn, GraphExport, GraphFormat};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::grouped;
 use crate::base::shutdown::Stop;
@@ -116,10 +118,7 @@ impl Export {
     /// # Errors
     /// The store is down, or writing failed.
     pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Done>, ExportError> {
-        match self.write(&mut Output(io::stdout().lock()), self.note(), stop, progress).await {
-            Err(ExportError::Write(_, why)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
-            written => written.map(Some),
-        }
+        into_output(async |to| self.write(to, self.note(), stop, progress).await).await
     }
 
     /// Writes it to a file, and goes on where an earlier one ended.
@@ -127,19 +126,13 @@ impl Export {
     /// # Errors
     /// See [`ExportError`].
     pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Done, ExportError> {
-        if path.exists() {
-            return Err(ExportError::IsThere(path.to_owned()));
-        }
-        let failed = |why| ExportError::Write(path.to_owned(), why);
-        let (mut part, note) = Part::open(path, self.note(), self.format.goes_on())?;
-        let done = self.write(&mut part, note, stop, progress).await?;
-        part.finish(path).map_err(failed)?;
-        Ok(done)
+        let write = async |to: &mut Part, note| self.write(to, note, stop, progress).await;
+        into_file(path, self.note(), self.format.goes_on(), write).await
     }
 
     fn note(&self) -> Note {
         let Wanted { since, until, .. } = self.wanted;
-        Note { request: self.request.clone(), since, until, bytes: 0, rows: 0, after: None }
+        Note { since, until, ..Note::of(&self.request) }
     }
 
     async fn write(
@@ -189,6 +182,39 @@ impl Export {
         let Note { bytes, rows, .. } = note;
         Ok(Done { table: self.table.name, rows, rows_before, bytes, seconds: watch.elapsed().as_secs_f64() })
     }
+}
+
+impl Note {
+    /// Nothing is written yet of what was asked for in these words.
+    fn of(request: &str) -> Self {
+        Self { request: request.to_owned(), since: None, until: None, bytes: 0, rows: 0, after: None }
+    }
+}
+
+/// Writes onto standard output; `None` where its reader stopped reading.
+async fn into_output<T>(
+    write: impl AsyncFnOnce(&mut Output<io::Stdout>) -> Result<T, ExportError>,
+) -> Result<Option<T>, ExportError> {
+    match write(&mut Output(io::stdout())).await {
+        Err(ExportError::Write(_, why)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
+        written => written.map(Some),
+    }
+}
+
+/// Writes the part of a file, which gets its name at last; `goes_on`: behind what an earlier one has written.
+async fn into_file<T>(
+    path: &Path,
+    new: Note,
+    goes_on: bool,
+    write: impl AsyncFnOnce(&mut Part, Note) -> Result<T, ExportError>,
+) -> Result<T, ExportError> {
+    if path.exists() {
+        return Err(ExportError::IsThere(path.to_owned()));
+    }
+    let (mut part, note) = Part::open(path, new, goes_on)?;
+    let done = write(&mut part, note).await?;
+    part.finish(path).map_err(|why| ExportError::Write(path.to_owned(), why))?;
+    Ok(done)
 }
 
 /// Where bytes go.

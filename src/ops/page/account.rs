@@ -7,6 +7,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::crawls::OfAccount;
 use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::pages::Page;
@@ -17,7 +18,7 @@ use crate::base::humanize::{grouped, one_line};
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
 use crate::pipelines::visits::holds_visits;
-use crate::store::{Bearer, Change, CountsAt, StoredAccount, StoredTweet};
+use crate::store::{Bearer, Change, CountsAt, KeptHandle, StoredAccount, StoredTweet};
 
 /// Changes that are listed.
 const CHANGES: usize = 200;
@@ -46,6 +47,8 @@ enum Found {
     One(Box<Seen>),
     /// Accounts that have that handle, or had it.
     Several(Vec<Bearer>),
+    /// A handle whose account is not known.
+    Kept(KeptHandle),
 }
 
 /// The page of an account, by its id or its handle.
@@ -61,8 +64,14 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     }
     let title = format!("Account {}", one_line(&name));
     match page.account(&name).await {
-        Ok(Some(Found::One(seen))) => answer(StatusCode::OK, &title, seen.section(page)),
+        Ok(Some(Found::One(seen))) => {
+            let crawls = page.crawls_of(&seen.account.id).await;
+            answer(StatusCode::OK, &title, seen.section(page, &crawls))
+        }
         Ok(Some(Found::Several(bearers))) => answer(StatusCode::OK, &title, several(page, &name, &bearers)),
+        Ok(Some(Found::Kept(kept))) => {
+            answer(StatusCode::OK, &title, html! { h1 { (title) } (without_account(&kept)) })
+        }
         Ok(None) => {
             let why = "No account of this id or handle was collected.";
             answer(StatusCode::NOT_FOUND, &title, html! { h1 { (title) } (nothing(why)) })
@@ -96,7 +105,7 @@ impl Page {
                 None => {
                     let bearers = store.bearers(namespace, name).await.map_err(told)?;
                     match &bearers[..] {
-                        [] => return Ok(None),
+                        [] => return Ok(store.kept_handle(namespace, name).await.map_err(told)?.map(Found::Kept)),
                         [only] => only.id.clone(),
                         _ => return Ok(Some(Found::Several(bearers))),
                     }
@@ -128,6 +137,18 @@ fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
     holds_visits(pipeline) && provider(pipeline) == provider(accounts)
 }
 
+/// What is known of a handle without an account.
+fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
+    html! {
+        p.problem.none #problem role="alert" {
+            @match reason {
+                None => { "This handle came at " (date(*at)) ", and waits for the call that tells its account." }
+                Some(why) => { "This handle was refused at " (date(*at)) ": " (one_line(why)) }
+            }
+        }
+    }
+}
+
 fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
     html! {
         h1 { "Accounts called " (one_line(name)) }
@@ -143,7 +164,7 @@ fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
 }
 
 impl Seen {
-    fn section(&self, page: &Page) -> Markup {
+    fn section(&self, page: &Page, crawls: &OfAccount) -> Markup {
         let account = &self.account;
         let handle = account.handle.as_deref().filter(|handle| !handle.is_empty());
         html! {
@@ -161,7 +182,9 @@ impl Seen {
                     }
                     (self.facts())
                     (self.changes())
+                    (crawls.markup())
                     (self.posts(page))
+                    (page.refresh_form(&account.id))
                     @if let Some(raw) = account.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }
                 }
                 div #counts {

@@ -10,6 +10,7 @@ use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use super::accounts;
+use super::crawls;
 use super::layout::{Document, problem};
 use super::media::is_media;
 use super::pages::{Front, Page, Part, now};
@@ -131,6 +132,9 @@ impl Page {
             add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(NAMED)], &self.routes));
             if is_media(self.whole.queue.namespace()) {
                 add("media", self.media.section(&self.archive).await);
+            }
+            if self.holds_lists() {
+                add("crawls", crawls::section(snapshot, &self.routes));
             }
             match self.routes.holds_accounts() {
                 true => add("accounts", accounts::section(snapshot)),

@@ -149,14 +149,14 @@ impl Page {
         }
     }
 
-    /// Makes a post due now; nothing where nobody may.
-    pub(super) fn refresh_form(&self, id: &PostId) -> Markup {
+    /// Makes a post or an account due now; nothing where nobody may.
+    pub(super) fn refresh_form(&self, id: &str) -> Markup {
         if self.in_common.token.is_none() {
             return html! {};
         }
         html! {
             form.act #refresh method="post" action=(self.routes.to("/refresh")) {
-                input type="hidden" name="id" value=(id.as_str());
+                input type="hidden" name="id" value=(id);
                 (token_field())
                 button type="submit" { "Look it up now" }
             }

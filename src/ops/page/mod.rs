@@ -24,6 +24,7 @@ mod account;
 mod accounts;
 mod assets;
 mod chart;
+mod crawls;
 mod dead;
 mod errors;
 mod events;

@@ -19,7 +19,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
-use crate::ops::{Archive, Reader, Seen, Terms, WholeQueue};
+use crate::ops::{Archive, EdgesAtHand, Reader, Seen, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
 
 /// A part of a page, by its id.
@@ -43,6 +43,8 @@ pub struct Shown {
     pub archive: Archive,
     /// What its figures are reckoned by.
     pub terms: Reloadable<Terms>,
+    /// Who follows whom.
+    pub edges: EdgesAtHand,
 }
 
 /// The pages of one namespace, and what they are made from.
@@ -50,6 +52,7 @@ pub struct Shown {
 pub(super) struct Page {
     pub whole: Arc<WholeQueue>,
     pub archive: Archive,
+    pub edges: EdgesAtHand,
     pub routes: Routes,
     pub reader: Arc<Reader>,
     /// Ends with the page.
@@ -83,9 +86,9 @@ pub(super) struct InCommon {
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
     pub(super) fn new(shown: Shown, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
-        let Shown { whole, archive, terms } = shown;
+        let Shown { whole, archive, terms, edges } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
-        let reader = Arc::new(reader.with_polled(in_common.polled.clone()));
+        let reader = Arc::new(reader.with_edges(edges.clone()).with_polled(in_common.polled.clone()));
         // Of several, the overview shows the sources.
         in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
         let own = reader.clone();
@@ -93,6 +96,7 @@ impl Page {
         Arc::new(Self {
             whole,
             archive,
+            edges,
             routes,
             reader,
             _reading: AbortOnDropHandle::new(reading),

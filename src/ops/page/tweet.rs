@@ -100,8 +100,17 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
             let visits = seen.whereabouts.stored.as_ref().filter(|_| page.routes.holds_visits());
-            let rhythm = html! { @if let Some(row) = visits { (rhythm::section(row)) } };
-            answer(StatusCode::OK, &title, events, html! { (seen.section()) (rhythm) (page.refresh_form(&id)) })
+            let crawls = match page.holds_lists() {
+                true => Some(page.crawls_of(id.as_str()).await),
+                false => None,
+            };
+            let content = html! {
+                (seen.section())
+                @if let Some(row) = visits { (rhythm::section(row)) }
+                @if let Some(crawls) = crawls { (crawls.markup()) }
+                (page.refresh_form(id.as_str()))
+            };
+            answer(StatusCode::OK, &title, events, content)
         }
         Ok(None) => {
             let why = "Unknown to queue and store: it was never put in.";

@@ -16,8 +16,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::base::humanize::figure;
-use crate::engine::lane::PASSING;
 use crate::engine::queue::LaneStats;
+use crate::engine::schedule::Schedule;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
 use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
 use crate::pipelines::kind::Words;
@@ -74,16 +74,14 @@ impl Overload {
         Some(calls * limit.max(1) as f64 / plan::WINDOW_S)
     }
 
-    /// Of these lanes and credentials, with requests that are filled like that.
+    /// Of these [lasting] lanes and credentials, with requests that are filled like that.
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: Fill) -> Self {
         let flow = |lane: &LaneStats| {
             let interval_s = lane.patience_ms.max(1) as f64 / 1e3;
             Flow { rate: updates_per_s(lane), interval_s, visits: 1.0 }
         };
-        // What is looked up in a lane once does not come again.
-        let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane));
-        let flows: Vec<Flow> = lasting.map(flow).collect();
+        let flows: Vec<Flow> = lanes.iter().map(flow).collect();
         let usable: Vec<&CredentialStatus> = accounts.iter().filter(|account| !account.parked_everywhere).collect();
         let calls = |account: &&CredentialStatus| account.calls_per_s().map(|calls| calls * plan::WINDOW_S);
         let known: Vec<f64> = usable.iter().filter_map(calls).collect();
@@ -121,6 +119,12 @@ impl Overload {
     }
 }
 
+/// The lanes whose items come again: what is looked up in a lane that items pass through states no demand.
+#[must_use]
+pub fn lasting(lanes: &[LaneStats], schedule: &dyn Schedule) -> Vec<LaneStats> {
+    lanes.iter().filter(|lane| !schedule.is_passing(&lane.lane)).cloned().collect()
+}
+
 /// Updates a second that the ids in that lane need.
 fn updates_per_s(lane: &LaneStats) -> f64 {
     lane.delayed as f64 * updates_per_patience(&lane.lane) * 1e3 / lane.patience_ms.max(1) as f64
@@ -141,12 +145,12 @@ pub struct Busiest {
 }
 
 impl Busiest {
-    /// The lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all items:
+    /// The [lasting] lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all items:
     /// none is known to be busier than the others.
     #[must_use]
     pub fn of(lanes: &[LaneStats], words: Words) -> Option<Self> {
-        let lasting = lanes.iter().filter(|lane| !PASSING.contains(&&*lane.lane) && lane.delayed > 0);
-        let mut lanes: Vec<(&LaneStats, f64)> = lasting.map(|lane| (lane, updates_per_s(lane))).collect();
+        let held = lanes.iter().filter(|lane| lane.delayed > 0);
+        let mut lanes: Vec<(&LaneStats, f64)> = held.map(|lane| (lane, updates_per_s(lane))).collect();
         lanes.sort_by(|(one, of_one), (other, of_other)| {
             let each = |lane: &LaneStats, updates: f64| updates / lane.delayed as f64;
             each(other, *of_other).total_cmp(&each(one, *of_one))
@@ -227,6 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::schedule::age::AgeTable;
     use crate::providers::lookup::{Capabilities, Charge};
     use crate::providers::twitter_v1::CAPABILITIES;
 
@@ -278,8 +283,9 @@ mod tests {
     fn it_is_told_which_posts_get_most_calls() {
         let named =
             |name: &str, delayed, minutes: i64| LaneStats { lane: name.into(), ..lane(delayed, minutes * 60_000) };
-        let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named(PASSING[0], 9, 1)];
-        let busiest = Busiest::of(&lanes, Words::POSTS).unwrap();
+        let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named("first", 9, 1)];
+        let ages: AgeTable = "1d: 1h".parse().unwrap();
+        let busiest = Busiest::of(&lasting(&lanes, &ages), Words::POSTS).unwrap();
         assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
         // Nobody, and all alike.
         for nothing_to_tell in [vec![], vec![named("18m", 0, 3)], vec![named("18m", 7, 3), named("1h", 0, 10)]] {

@@ -2,8 +2,10 @@
 
 pub mod accounts_plan;
 pub mod capacity;
+pub mod crawls;
 pub mod credentials;
 pub mod known_accounts;
+pub mod lists_plan;
 pub mod plan;
 pub mod sources;
 pub mod status;

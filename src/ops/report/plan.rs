@@ -74,6 +74,11 @@ pub const ACCOUNT_CALLS: CallLimits = CallLimits { user: 900, app: 300 };
 /// The limits of a Mastodon instance: 300 calls in 5 minutes, shared with all other calls (its documentation of rate limits).
 pub const MASTODON_CALLS: CallLimits = CallLimits { user: 900, app: 900 };
 
+/// The limits of `followers/ids` and `friends/ids` of v1.1, each for itself (both pages on rate limits, August 2026).
+pub const LIST_CALLS: CallLimits = CallLimits { user: 15, app: 15 };
+/// The limits of `GET /2/users/:id/followers` and `/following`, each for itself (X's page on rate limits, August 2026).
+pub const X_LIST_CALLS: CallLimits = CallLimits { user: 300, app: 300 };
+
 /// The number of credentials of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CredentialCounts {

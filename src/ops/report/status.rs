@@ -7,8 +7,10 @@ use serde::{Serialize, Serializer};
 use crate::base::clock;
 use crate::base::humanize::span;
 use crate::engine::queue::{Stats, WorkerStats};
+use crate::engine::schedule::Schedule;
 use crate::engine::schedule::adaptive::budget::Spending;
-use crate::ops::report::capacity::{Busiest, Overload};
+use crate::ops::report::capacity::{Busiest, Overload, lasting};
+use crate::ops::report::crawls::Crawls;
 use crate::ops::report::credentials::{budget_line, parked};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::Fill;
@@ -78,18 +80,37 @@ pub struct Status {
     /// The stored accounts, where the pipeline's items are accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_accounts: Option<KnownAccounts>,
+    /// The crawls under way, where the pipeline's items are lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crawls: Option<Crawls>,
 }
 
 impl Status {
     /// Of a queue and the credentials that serve it, with requests that are filled like that, of items that go by these
-    /// words.
+    /// words and are due by that schedule.
     #[must_use]
-    pub fn new(stats: Stats, accounts: Vec<CredentialStatus>, fill: Fill, words: Words) -> Self {
-        let quota = Overload::new(&stats.lanes, &accounts, fill).told_in(words);
-        let busiest = Busiest::of(&stats.lanes, words);
+    pub fn new(
+        stats: Stats,
+        accounts: Vec<CredentialStatus>,
+        fill: Fill,
+        (words, schedule): (Words, &dyn Schedule),
+    ) -> Self {
+        let lanes = lasting(&stats.lanes, schedule);
+        let quota = Overload::new(&lanes, &accounts, fill).told_in(words);
+        let busiest = Busiest::of(&lanes, words);
         let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
-        Self { answer: None, stats, quota, busiest, calls_to_table, parked, budget: None, known_accounts: None }
+        Self {
+            answer: None,
+            stats,
+            quota,
+            busiest,
+            calls_to_table,
+            parked,
+            budget: None,
+            known_accounts: None,
+            crawls: None,
+        }
     }
 
     /// The same with how the budget of reads is spent.
@@ -102,6 +123,12 @@ impl Status {
     #[must_use]
     pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
         Self { known_accounts, ..self }
+    }
+
+    /// The same with the crawls under way, and the time that each takes by the quota.
+    #[must_use]
+    pub fn with_crawls(self, crawls: Option<Crawls>) -> Self {
+        Self { crawls: crawls.map(|crawls| crawls.by(&self.quota)), ..self }
     }
 }
 
@@ -214,7 +241,8 @@ pub fn table(status: &Status) -> String {
 }
 
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
-    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts } = status;
+    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts, crawls } =
+        status;
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
@@ -255,6 +283,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(accounts) = known_accounts {
         writeln!(out, "\naccounts\n{accounts}")?;
     }
+    if let Some(crawls) = crawls {
+        writeln!(out, "\ncrawls\n{crawls}")?;
+    }
     writeln!(out, "\nquota\n{quota}")?;
     if let Some(reads) = budget {
         writeln!(out, "\nbudget of reads\n{}", budget_line(reads))?;
@@ -289,12 +320,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::schedule::age::AgeTable;
     use crate::providers::twitter_v1::CAPABILITIES;
 
     fn of(namespace: &str, read: Result<(), &str>) -> (String, Result<Status, String>) {
         let stats = Stats { namespace: namespace.to_owned(), now_ms: 9, ..Stats::default() };
         let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
-        let read = read.map(|()| Status::new(stats, Vec::new(), fill, Words::POSTS)).map_err(str::to_owned);
+        let ages: AgeTable = "1d: 1h".parse().unwrap();
+        let read = read.map(|()| Status::new(stats, Vec::new(), fill, (Words::POSTS, &ages))).map_err(str::to_owned);
         (namespace.to_owned(), read)
     }
 

@@ -1,5 +1,5 @@
-//! Media of found posts: recorded with the posts that show them. One that is stored, gone or refused is not scheduled again
-//! because another post shows it, too.
+//! Media of found posts: recorded with the posts that show them, at each answer, since an edit may bring one, and media may have
+//! been turned on since. One that is stored, gone or refused is not scheduled again; a removed one is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,17 +27,18 @@ impl Receiver for Arrivals {
         let named: BTreeSet<&str> = seen.iter().map(|seen| seen.medium.id.as_str()).collect();
         let ids: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
         let known = self.store.media(&self.namespace, &ids).await?;
-        let settled = known.iter().flatten().filter(|medium| is_settled(medium.state));
-        let settled: BTreeSet<&str> = settled.map(|medium| medium.id.as_str()).collect();
-        let schedule = starter.record_ids(named.into_iter().filter(|id| !settled.contains(id)).collect()).await?;
+        let first: BTreeSet<&str> =
+            mentions.iter().filter(|mention| mention.is_first).map(|mention| mention.id.as_str()).collect();
+        let wanted = named.into_iter().zip(&known).filter(|(id, known)| match known.as_ref().map(|of| of.state) {
+            None | Some(MediaState::Removed) => true,
+            // It was scheduled when it was named first, unless who did so has died.
+            Some(MediaState::Waiting) => first.contains(id),
+            Some(_) => false,
+        });
+        let schedule = starter.record_ids(wanted.map(|(id, _)| id).collect()).await?;
         self.store.record_media(&self.namespace, &seen).await?;
         Ok(Received { schedule, ..Received::default() })
     }
-}
-
-/// Returns true if a further post changes nothing. A removed file is fetched again.
-fn is_settled(state: MediaState) -> bool {
-    state.is_final() && state != MediaState::Removed
 }
 
 fn seen(mention: &Mention) -> Option<MediumSeen> {

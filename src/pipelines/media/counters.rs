@@ -5,11 +5,11 @@ use crate::engine::metrics::counters;
 counters! {
     /// The counts of one process for the media of a namespace, since its start.
     Fetches {
-        /// Files that were fetched and are new in the folder.
+        /// Files that were fetched and are new.
         media_stored,
-        /// Files that were fetched and were in the folder already, by their hash.
+        /// Files that were fetched and were kept already, by their hash.
         media_known,
-        /// Bytes of the files that are new in the folder.
+        /// Bytes of the files that are new.
         media_bytes,
         /// Files that were continued where an earlier attempt broke off.
         media_continued,
@@ -21,7 +21,7 @@ counters! {
         media_attempts_failed,
         /// Media that failed for too long and are given up.
         media_failed,
-        /// Attempts without room: the folder is full, or cannot be written.
+        /// Attempts without room: all of it is used, or the folder or the bucket takes no file.
         media_no_room,
         /// Media whose files were removed, since no stored post shows them any more.
         media_removed,

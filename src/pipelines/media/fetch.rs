@@ -12,6 +12,7 @@ use std::io::{self, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
@@ -20,8 +21,11 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::addresses::{NotPublic, PrivateHosts, PublicAddresses};
 use super::file_type::{HEAD, file_type};
-use super::files::{Folder, Part, Reserved, hash, hex};
+use super::files::{Whole, unusable};
+use super::hash::{hash, hex};
 use super::hosts::Hosts;
+use super::keeper::{Keeper, NotKept};
+use super::parts::{Part, Reserved};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
 use crate::providers::scalar::http_date;
 
@@ -61,7 +65,7 @@ pub struct Wanted<'a> {
 /// The outcome for a file: what is done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    /// It is in the folder.
+    /// Its file is kept.
     Stored(Stored),
     /// There is no such file any more, or it is not given to us; says why.
     Gone(String),
@@ -80,33 +84,36 @@ pub enum Fetched {
     Partly,
     /// It was not tried, which is no fault of it.
     Later(Duration),
-    /// The folder is full or broken: no file can be fetched. Says why, and what to do.
+    /// There is no room, or the place of files is out: no file can be fetched. Says why, and what to do.
     Disk(String),
 }
 
-/// A file in the folder.
+/// A file that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// The hash of its bytes, by which it is named.
-    pub sha256: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Its type: `image/jpeg`.
-    pub kind: &'static str,
-    /// False if the folder had it already.
+    /// The file.
+    pub file: Whole,
+    /// False if it was kept already.
     pub is_new: bool,
     /// True if it was continued.
     pub is_continued: bool,
 }
 
-/// Fetches files.
+/// Brings files into the place where they are kept.
+#[async_trait]
+pub trait Fetch: Send + Sync {
+    /// Fetches a file, in that time at most. The file is there before this says so; asked again, it changes nothing.
+    async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched;
+}
+
+/// Fetches files from their hosts.
 #[derive(Debug)]
 pub struct Fetcher {
     client: Client,
     private: Arc<PrivateHosts>,
     limits: Limits,
     hosts: Hosts,
-    folder: Arc<Folder>,
+    keeper: Arc<Keeper>,
 }
 
 /// The bytes that are there already.
@@ -139,12 +146,54 @@ impl From<io::Error> for Stop {
     }
 }
 
+#[async_trait]
+impl Fetch for Fetcher {
+    async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched {
+        let watch = Stopwatch::start();
+        let url = match self.private.check(wanted.url) {
+            Ok(url) => url,
+            Err(why) => return Fetched::Refused(why),
+        };
+        if let Some(why) = self.keeper.parts.is_full(0) {
+            return Fetched::Disk(why);
+        }
+        let host = host_of(&url);
+        let _place = match tokio::time::timeout(within, self.hosts.enter(&host)).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(rest)) => return Fetched::Later(rest),
+            Err(_) => return Fetched::Later(NO_PLACE),
+        };
+        let part = match self.keeper.parts.part(wanted.namespace, wanted.id) {
+            Ok(Some(part)) => part,
+            Ok(None) => return Fetched::Later(BUSY),
+            Err(error) => return disk(&error),
+        };
+        let fetched = match self.load(&part, &url, within.saturating_sub(watch.elapsed())).await {
+            // A quarter more than the time of the host: the lease has room for that.
+            Ok(whole) => self.keep(part, whole, (within + within / 4).saturating_sub(watch.elapsed())).await,
+            Err(fetched) => {
+                let keeps = matches!(fetched, Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_));
+                if !keeps || part.validator(url.as_str()).is_none() {
+                    part.discard();
+                }
+                fetched
+            }
+        };
+        match &fetched {
+            Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
+            Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } => {}
+            _ => self.hosts.answers(&host),
+        }
+        fetched
+    }
+}
+
 impl Fetcher {
     /// A client of its own: it has no credential, no cookie and no proxy, and follows no redirect by itself.
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub fn new(private: PrivateHosts, limits: Limits, hosts: Hosts, folder: Arc<Folder>) -> Result<Self, String> {
+    pub fn new(private: PrivateHosts, limits: Limits, hosts: Hosts, keeper: Arc<Keeper>) -> Result<Self, String> {
         // As in `providers::http`: whoever came first has installed the same.
         drop(rustls::crypto::ring::default_provider().install_default());
         let private = Arc::new(private);
@@ -161,66 +210,21 @@ impl Fetcher {
             .pool_idle_timeout(Duration::from_secs(30))
             .build()
             .map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;
-        Ok(Self { client, private, limits, hosts, folder })
+        Ok(Self { client, private, limits, hosts, keeper })
     }
 
-    /// The folder of its files.
-    #[must_use]
-    pub fn folder(&self) -> &Folder {
-        &self.folder
-    }
-
-    /// Fetches a file, in that time at most.
-    pub async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched {
-        let watch = Stopwatch::start();
-        let url = match self.private.check(wanted.url) {
-            Ok(url) => url,
-            Err(why) => return Fetched::Refused(why),
-        };
-        if let Some(why) = self.folder.is_full(0) {
-            return Fetched::Disk(why);
-        }
-        let host = host_of(&url);
-        let _place = match tokio::time::timeout(within, self.hosts.enter(&host)).await {
-            Ok(Ok(place)) => place,
-            Ok(Err(rest)) => return Fetched::Later(rest),
-            Err(_) => return Fetched::Later(NO_PLACE),
-        };
-        let part = match self.folder.part(wanted.namespace, wanted.id) {
-            Ok(Some(part)) => part,
-            Ok(None) => return Fetched::Later(BUSY),
-            Err(error) => return disk(&error),
-        };
-        let fetched = match self.load(&part, &url, within.saturating_sub(watch.elapsed())).await {
-            Ok(incoming) => self.finish(part, incoming).await,
-            Err(fetched) => {
-                let keeps = matches!(fetched, Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_));
-                if !keeps || part.validator(url.as_str()).is_none() {
-                    self.folder.discard(&part);
-                }
-                fetched
-            }
-        };
-        match &fetched {
-            Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
-            Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } => {}
-            _ => self.hosts.answers(&host),
-        }
-        fetched
-    }
-
-    /// Takes a whole file into the folder.
-    async fn finish(&self, part: Part, (stored, bytes): (Stored, u64)) -> Fetched {
-        let (folder, sha256) = (self.folder.clone(), stored.sha256.clone());
-        let put = tokio::task::spawn_blocking(move || folder.put(&part, &sha256, bytes)).await;
-        match put.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(is_new) => Fetched::Stored(Stored { is_new, ..stored }),
-            Err(error) => disk(&error),
+    /// Keeps a whole file.
+    async fn keep(&self, part: Part, (file, is_continued): (Whole, bool), within: Duration) -> Fetched {
+        match tokio::time::timeout(within, self.keeper.keep(part, &file)).await {
+            Ok(Ok(is_new)) => Fetched::Stored(Stored { file, is_new, is_continued }),
+            Ok(Err(NotKept::Busy)) => Fetched::Later(BUSY),
+            Ok(Err(NotKept::Full(why) | NotKept::Out(why))) => Fetched::Disk(why),
+            Err(_) => Fetched::Disk(format!("the place of media took no file within {} ms", within.as_millis())),
         }
     }
 
-    /// Brings all of its bytes into the part.
-    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Stored, u64), Fetched> {
+    /// Brings all of its bytes into the part; says whether it was continued.
+    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Fetched> {
         let watch = Stopwatch::start();
         let there = part.file.metadata().map_err(|error| disk(&error))?.len();
         let mut begun = part.validator(url.as_str()).map(|validator| Begun { bytes: there, validator });
@@ -243,14 +247,14 @@ impl Fetcher {
         url: &Url,
         begun: Option<Begun>,
         (watch, within): (Stopwatch, Duration),
-    ) -> Result<(Stored, u64), Stop> {
+    ) -> Result<(Whole, bool), Stop> {
         let mut response = self.ask(url, begun.as_ref(), (watch, within)).await?;
         let rest = Rest::of(&response, begun.as_ref())?;
         if let Some(total) = rest.total.filter(|total| *total > self.limits.max_bytes) {
             return Err(Stop::Ended(self.too_large(total)));
         }
         let file = tokio::fs::File::from_std(part.file.try_clone()?);
-        let reserved = self.folder.reserve();
+        let reserved = self.keeper.parts.reserve();
         let mut incoming = Incoming { file, hash: hash(), head: Vec::new(), bytes: 0, reserved, kind: None };
         let tail = match rest.from {
             0 => {
@@ -275,7 +279,7 @@ impl Fetcher {
         let kind = incoming.kind.or_else(|| file_type(&incoming.head));
         let Some(kind) = kind else { return Err(Stop::Ended(wrong_type(&incoming.head))) };
         let sha256 = hex(incoming.hash.finish().as_ref());
-        Ok((Stored { sha256, bytes, kind, is_new: false, is_continued }, bytes))
+        Ok((Whole { sha256, bytes, kind }, is_continued))
     }
 
     /// Asks for it, or for the rest of it, wherever it has moved.
@@ -350,7 +354,7 @@ impl Fetcher {
             if incoming.bytes > self.limits.max_bytes {
                 return Err(Stop::Ended(self.too_large(incoming.bytes)));
             }
-            if let Some(why) = self.folder.is_full(0) {
+            if let Some(why) = self.keeper.parts.is_full(0) {
                 return Err(Stop::Ended(Fetched::Disk(why)));
             }
         }
@@ -496,7 +500,7 @@ fn wrong_type(head: &[u8]) -> Fetched {
 }
 
 fn disk(error: &io::Error) -> Fetched {
-    Fetched::Disk(format!("the folder of media cannot be written: {error}; check media.folder and its disk"))
+    Fetched::Disk(unusable(error))
 }
 
 /// The host of a URL with its port: what is polite towards.

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 
 use super::counters::Fetches;
-use super::fetch::{Fetched, Fetcher, Stored, Wanted, delay_after};
+use super::fetch::{Fetch, Fetched, Stored, Wanted, delay_after};
 use super::schedule::retry;
 use crate::base::clock::{Millis, millis, span};
 use crate::base::failpoint;
@@ -48,7 +48,7 @@ pub struct MediaHandler {
     /// The pipeline's name in queue and store.
     pub namespace: String,
     /// Fetches files.
-    pub fetcher: Fetcher,
+    pub fetcher: Arc<dyn Fetch>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// When media are tried again.
@@ -185,7 +185,7 @@ impl MediaHandler {
         match stored.is_new {
             true => {
                 counters.media_stored.add(1);
-                counters.media_bytes.add(usize::try_from(stored.bytes).unwrap_or(usize::MAX));
+                counters.media_bytes.add(usize::try_from(stored.file.bytes).unwrap_or(usize::MAX));
             }
             false => counters.media_known.add(1),
         }
@@ -206,7 +206,8 @@ impl MediaHandler {
         let since = medium.failing_since.unwrap_or(at);
         if attempts >= LEAST_ATTEMPTS && at - since >= millis(give_up_after) {
             self.counters.media_failed.add(1);
-            results.give_up(job, medium, at, MediaState::Failed, &why);
+            let medium = StoredMedium { attempts: attempts.into(), failing_since: Some(since), ..medium.clone() };
+            results.give_up(job, &medium, at, MediaState::Failed, &why);
             return;
         }
         self.counters.media_attempts_failed.add(1);
@@ -252,9 +253,9 @@ fn tried(medium: &StoredMedium, at: Millis, state: MediaState) -> MediumTried {
 
 fn stored_as(medium: &StoredMedium, stored: Stored, at: Millis) -> MediumTried {
     MediumTried {
-        bytes: i64::try_from(stored.bytes).ok(),
-        file_type: Some(stored.kind.to_owned()),
-        sha256: Some(stored.sha256),
+        bytes: i64::try_from(stored.file.bytes).ok(),
+        file_type: Some(stored.file.kind.to_owned()),
+        sha256: Some(stored.file.sha256),
         failing_since: None,
         ..tried(medium, at, MediaState::Stored)
     }

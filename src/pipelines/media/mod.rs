@@ -10,12 +10,17 @@
 
 pub mod addresses;
 pub mod arrivals;
+#[cfg(feature = "s3")]
+pub mod bucket;
 pub mod counters;
 pub mod fetch;
 pub mod file_type;
 pub mod files;
 pub mod handler;
+pub mod hash;
 pub mod hosts;
+pub mod keeper;
+pub mod parts;
 pub mod removal;
 pub mod schedule;
 
@@ -29,9 +34,11 @@ use self::addresses::PrivateHosts;
 use self::arrivals::Arrivals;
 use self::counters::Fetches;
 use self::fetch::{Fetcher, Limits};
-use self::files::Folder;
+use self::files::{Files, Folder};
 use self::handler::{MediaHandler, Retrying};
 use self::hosts::{Hosts, Politeness};
+use self::keeper::Keeper;
+use self::parts::Parts;
 use self::removal::Removal;
 use self::schedule::FreshFirst;
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
@@ -91,6 +98,7 @@ impl PipelineKind for Media {
     fn check(&self, _: &PipelineId, settings: &Settings) -> Result<()> {
         settings.media.wanted()?;
         private_hosts(&settings.media)?;
+        place(&settings.media)?;
         Ok(())
     }
 
@@ -98,26 +106,26 @@ impl PipelineKind for Media {
         let Opening { id, settings, store, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
-        let folder = Folder::open(&media.folder, media.max_disk_bytes, used);
-        let folder = folder.with_context(|| format!("media.folder: {} cannot be used", media.folder.display()))?;
-        let folder = Arc::new(folder);
+        let parts = Parts::open(&media.folder, media.max_disk_bytes, used);
+        let parts = parts.with_context(|| format!("media.folder: {} cannot be used", media.folder.display()))?;
+        let keeper = Arc::new(Keeper { parts, files: place(media)?, store: store.clone() });
         let (namespace, counters) = (id.to_string(), Arc::<Fetches>::default());
         metrics.also_show(&namespace, counters.clone());
         let limits =
             Limits { max_bytes: media.max_bytes, stall: media.stall, connect: settings.lookup.connect_timeout };
         let politeness =
             Politeness { per_host: media.per_host, first_pause: media.retry, longest_pause: media.longest_retry };
-        let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), folder.clone());
+        let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), keeper.clone());
         let removal = Removal {
             namespace: namespace.clone(),
             posts: PipelineId::posts(&id.provider).to_string(),
-            folder,
+            keeper,
             store: store.clone(),
             counters: counters.clone(),
         };
         let handler = MediaHandler {
             namespace,
-            fetcher: fetcher.map_err(BadConfig)?,
+            fetcher: Arc::new(fetcher.map_err(BadConfig)?),
             store,
             retrying: Retrying { first: media.retry, most: media.longest_retry, give_up_after: media.give_up_after },
             save_timeout: settings.updater.save_timeout,
@@ -126,6 +134,24 @@ impl PipelineKind for Media {
         };
         let beside = Some(removal.run(stop).boxed());
         Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
+    }
+}
+
+/// Where the files are kept.
+fn place(settings: &MediaSettings) -> Result<Arc<dyn Files>, BadConfig> {
+    match settings.bucket()? {
+        None => Ok(Arc::new(Folder::new(&settings.folder))),
+        #[cfg(feature = "s3")]
+        Some(bucket) => {
+            let bucket = bucket::Bucket::new(&bucket, settings.stall);
+            bucket.map(|bucket| Arc::new(bucket) as Arc<dyn Files>).map_err(|why| BadConfig(format!("media.store: {why}")))
+        }
+        #[cfg(not(feature = "s3"))]
+        Some(_) => Err(BadConfig(
+            "media.store: this program was built without S3: build it with `cargo build --release --features s3`, or leave \
+             media.store empty for media.folder"
+                .to_owned(),
+        )),
     }
 }
 

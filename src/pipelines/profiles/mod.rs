@@ -32,6 +32,7 @@ use crate::model::activity::Activity;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Mention, Named, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::relations::removal::Removal;
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
 use crate::store::export::{self, Table};
@@ -114,7 +115,9 @@ impl PipelineKind for Profiles {
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_accounts(&opening.settings, &opening.id.provider, &opening.health).await?;
         let schedule = schedule_of(&opening.settings);
-        Ok(opening.refresher(lookup, ProfileJudge { schedule }))
+        let Opening { id, edges, settings, stop, .. } = &opening;
+        let beside = Removal::task(id.provider.to_string(), edges.clone(), settings, stop.clone());
+        Ok(Opened { beside, ..opening.refresher(lookup, ProfileJudge { schedule }) })
     }
 }
 

@@ -348,9 +348,9 @@ impl<T: Item> Calls<'_, T> {
         requested: &mut Requested<T>,
     ) -> Option<(Part, Permit)> {
         let reads: Vec<Vec<String>> = requested.ids(&part.jobs).iter().map(|id| self.lookup.reads(id)).collect();
-        let granted = match self.credentials.reserve(&permit, &reads.concat()).await {
+        let granted = match self.credentials.reserve_items(&permit, &reads).await {
             Ok(None) => return Some((part, permit)),
-            Ok(Some(granted)) => self.whole(&permit, &reads, &granted).await,
+            Ok(Some(granted)) => granted,
             Err(error) => {
                 // Not counted is not asked for.
                 self.credentials.give_back(permit).await;
@@ -367,21 +367,6 @@ impl<T: Item> Calls<'_, T> {
             return None;
         }
         Some((part, permit))
-    }
-
-    /// Ids all of whose reads were granted; reads of the others are taken back.
-    async fn whole(&self, permit: &Permit, reads: &[Vec<String>], granted: &[bool]) -> Vec<bool> {
-        let (mut rest, mut whole, mut unread) = (granted, Vec::with_capacity(reads.len()), Vec::new());
-        for of in reads {
-            let (own, others) = rest.split_at(of.len());
-            rest = others;
-            whole.push(!own.contains(&false));
-            if own.contains(&false) {
-                unread.extend(of.iter().zip(own).filter(|(_, granted)| **granted).map(|(read, _)| read.clone()));
-            }
-        }
-        self.credentials.charge(permit, &ChargedReads { unread, edited: Vec::new() }).await;
-        whole
     }
 
     /// One call, with what is counted and logged of it.

@@ -93,6 +93,12 @@ pub struct Received {
 }
 
 impl Named {
+    /// Nothing yet, of an item with that id, which was answered at that time, ms since the epoch.
+    #[must_use]
+    pub fn at(item: &str, answered_at: Millis) -> Self {
+        Self { mentions: Vec::new(), answered_at, asked: item.to_owned() }
+    }
+
     /// Names an id of that kind, which is looked up as soon as its schedule says, unless its pipeline knows it. An id of
     /// a kind that the settings do not have is ignored.
     pub fn add(&mut self, kind: &'static str, id: impl Into<String>) {
@@ -106,7 +112,10 @@ impl Named {
     }
 
     /// Records what was named; what the queue is told then, by target.
-    pub(super) async fn record(&self, targets: &[Target]) -> Result<Vec<Received>, StoreError> {
+    ///
+    /// # Errors
+    /// The store's; the same may be recorded again.
+    pub async fn record(&self, targets: &[Target]) -> Result<Vec<Received>, StoreError> {
         try_join_all(targets.iter().map(|target| target.record(self))).await
     }
 }
@@ -123,7 +132,8 @@ impl Received {
     }
 
     /// Returns true if the queue is told nothing.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.schedule.len() == 0 && self.promote.is_empty() && self.postpone.is_empty()
     }
 }
@@ -163,7 +173,7 @@ impl Target {
     }
 
     /// Tells the queue what was recorded. What is not taken within that time is counted and left to `rebuild`.
-    pub(super) async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) {
+    pub async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) {
         match tokio::time::timeout(within, received.tell(&self.starter)).await.unwrap_or_else(|_| Err(silent(within))) {
             Ok(answers) => {
                 counters.fanned_out.add(answers.iter().filter(|answer| **answer == Queued::Scheduled).count());

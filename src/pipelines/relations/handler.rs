@@ -15,6 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::counters::Reads;
+use super::members::Recruits;
 use super::schedule::Visits;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -23,16 +24,17 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
+use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
+use crate::pipelines::refresh::misses::Belief;
 use crate::pipelines::store_call;
-use crate::pipelines::timelines::reservation::Reservation;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
 use crate::quota::{Credential, Credentials, Park, Permit};
 use crate::store::{
     CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen,
-    Store, StoreError, WaveGuard, Way,
+    Store, StoreError, StoredAccount, WaveGuard, Way,
 };
 
 /// A list that the API refuses is asked for again after so long, ms.
@@ -89,6 +91,8 @@ pub struct ListReader {
     pub max_deliveries: u32,
     /// The counters.
     pub counters: Arc<Reads>,
+    /// Takes the members whose profiles are collected.
+    pub recruits: Recruits,
 }
 
 /// What becomes of a list after a call.
@@ -137,10 +141,10 @@ impl ListReader {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    /// The crawl that is under way, or a new one.
-    async fn crawl(&self, owner: &str, now: Millis) -> Result<CrawlUnderWay, StoreError> {
+    /// The crawl that is under way; or a new one, with the owner's profile.
+    async fn crawl(&self, owner: &str, now: Millis) -> Result<(CrawlUnderWay, Option<StoredAccount>), StoreError> {
         if let Some(crawl) = self.edges.crawl(&self.namespace, owner).await? {
-            return Ok(crawl);
+            return Ok((crawl, None));
         }
         let crawls = self.edges.crawls(&self.namespace, owner, REMEMBERED).await?;
         let whole = crawls.iter().find(|crawl| crawl.ended.as_deref() == Some("complete"));
@@ -151,19 +155,22 @@ impl ListReader {
             }
             _ => CrawlKind::Complete,
         };
-        let told = self.store.account(&self.accounts, owner).await?.and_then(|profile| match self.side {
+        let profile = self.store.account(&self.accounts, owner).await?;
+        let told = profile.as_ref().and_then(|profile| match self.side {
             Side::Followers => profile.counts.followers,
             Side::Friends => profile.counts.following,
         });
         let new = NewCrawl { kind, at: now, told };
         match self.edges.begin_crawl(&self.namespace, owner, &new).await? {
-            Some(crawl) => Ok(crawl),
+            Some(crawl) => Ok((crawl, profile)),
             // The queue has a list that the store does not know.
             None => {
                 let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
                 self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
                 let begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
-                begun.ok_or_else(|| StoreError::Unavailable(format!("the list of {owner} cannot be recorded")))
+                let begun =
+                    begun.ok_or_else(|| StoreError::Unavailable(format!("the list of {owner} cannot be recorded")))?;
+                Ok((begun, profile))
             }
         }
     }
@@ -171,8 +178,8 @@ impl ListReader {
     /// One call for the next page, and what it brought, saved.
     async fn read(&self, job: &Job, batch: &Batch, permit: Permit) -> Result<After, Outlook> {
         let asked_at = batch.now.now();
-        let crawl = match self.in_time(self.crawl(&job.id, asked_at)).await {
-            Ok(crawl) => crawl,
+        let (crawl, profile) = match self.in_time(self.crawl(&job.id, asked_at)).await {
+            Ok(known) => known,
             Err(outlook) => {
                 self.credentials.give_back(permit).await;
                 return Err(outlook);
@@ -190,7 +197,7 @@ impl ListReader {
             self.in_time(ended).await
         };
         match answer.listing {
-            Listing::Members(members) => self.save(&job.id, &crawl, members, (asked_at, answered_at)).await,
+            Listing::Members(members) => self.save(&job.id, (&crawl, profile), members, (asked_at, answered_at)).await,
             Listing::OwnerAbsent(reason) => {
                 end(End::Aborted).await?;
                 Ok(After::Absent(reason))
@@ -220,56 +227,37 @@ impl ListReader {
         let most = self.relations.capabilities(self.side).page_limit;
         let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
         let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
-        let reservation = Reservation::of(reads);
-        match self.credentials.reserve_all(&permit, reservation.names()).await {
-            Ok(true) => {}
-            Ok(false) => {
-                self.credentials.give_back(permit).await;
-                return Err(Outlook::Unchanged);
-            }
-            Err(error) => {
-                self.credentials.give_back(permit).await;
-                return Err(Outlook::Outage(error.to_string()));
-            }
-        }
+        let (reservation, permit) = Reservation::make(&self.credentials, permit, reads).await?;
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
         let call = async |credential: &Credential| {
-            let answer = tokio::time::timeout(self.call_timeout, self.relations.page(request, credential)).await;
-            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
-            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+            page_call::in_time(self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
             // Whoever may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
             let park = answer.as_ref().err().and_then(LookupError::park).map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-            Told { quota, park, charged: reservation.charged(self.read_by(answer)) }
+            Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
         };
         Ok(metered(&self.credentials, permit, call, told).await)
     }
 
-    /// The reads that an answer is charged with; `None` where it may have been charged and was lost.
-    fn read_by(&self, answer: &Result<RelationPage, LookupError>) -> Option<Vec<String>> {
-        match answer {
-            Ok(RelationPage { listing: Listing::Members(members), .. }) => {
-                let ids = members.members.iter();
-                Some(ids.flat_map(|member| self.relations.reads(&member.id)).collect())
+    /// The reads that a page is charged with.
+    fn read_on(&self, page: &RelationPage) -> Vec<String> {
+        match &page.listing {
+            Listing::Members(members) => {
+                members.members.iter().flat_map(|member| self.relations.reads(&member.id)).collect()
             }
-            Ok(_) => Some(Vec::new()),
-            Err(error) if error.is_refusal() => Some(Vec::new()),
-            Err(_) => None,
+            _ => Vec::new(),
         }
     }
 
     /// What a call that gave no answer means.
     fn failed(&self, error: LookupError) -> Result<After, Outlook> {
-        match error {
-            LookupError::Outage(_) | LookupError::BadAnswer(_) => Err(Outlook::Outage(error.to_string())),
-            LookupError::Stop(why) => Err(Outlook::Stop(why)),
-            LookupError::Throttled { .. }
-            | LookupError::Credential(_)
-            | LookupError::Unready(_)
-            | LookupError::Clock(_) => Err(Outlook::Unchanged),
-            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ok(After::Refused(error.to_string())),
+        match Failed::from(error) {
+            Failed::Api(why) => Err(Outlook::Outage(why)),
+            Failed::Credential(_) => Err(Outlook::Unchanged),
+            Failed::Item(why) => Ok(After::Refused(why)),
+            Failed::Process(why) => Err(Outlook::Stop(why)),
         }
     }
 
@@ -277,7 +265,7 @@ impl ListReader {
     async fn save(
         &self,
         owner: &str,
-        crawl: &CrawlUnderWay,
+        (crawl, profile): (&CrawlUnderWay, Option<StoredAccount>),
         page: Members,
         (asked_at, answered_at): (Millis, Millis),
     ) -> Result<After, Outlook> {
@@ -287,13 +275,18 @@ impl ListReader {
         }
         let partial = match (page.partial, &page.next) {
             // Whether the owner is on another server is told by the handle.
-            (None, None) => {
-                let profile = self.in_time(self.store.account(&self.accounts, owner)).await?;
+            (None, None) if self.relations.is_partial_by_handle() => {
+                let profile = match profile {
+                    Some(profile) => Some(profile),
+                    None => self.in_time(self.store.account(&self.accounts, owner)).await?,
+                };
                 profile.and_then(|profile| self.relations.why_partial(&profile.handle?))
             }
             (partial, _) => partial,
         };
-        let found = crawl.found.unsigned_abs() + page.members.len() as u64;
+        let before = crawl.found.unsigned_abs();
+        let received = self.in_time(self.recruits.record(owner, before, &page, answered_at)).await?;
+        let found = before + page.members.len() as u64;
         let next = match page.next {
             _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => {
                 Next::End(End::Capped)
@@ -316,6 +309,7 @@ impl ListReader {
         failpoint::point("before_commit");
         let saved = self.in_time(self.edges.save_edges(&self.namespace, owner, &page)).await?;
         failpoint::point("after_commit");
+        self.recruits.schedule(&received).await;
         // A late page: whoever has saved this one goes on.
         let Some(saved) = saved else { return Ok(After::NextPage) };
         self.counters.list_pages.add(1);
@@ -346,7 +340,7 @@ impl ListReader {
     /// The verdict on a list, once the store has its life.
     async fn settle(&self, job: &Job, batch: &Batch, after: After) -> Result<(Verdict, Outlook), Outlook> {
         let at = batch.now.now();
-        let (seen, state, (lane, delay)) = match after {
+        let (seen, state, next) = match after {
             After::NextPage => {
                 // Its place among the others stays what it was.
                 let lane = self.lane_of(job);
@@ -365,24 +359,28 @@ impl ListReader {
                 };
                 let summary = crawls.first().and_then(|crawl| serde_json::to_string(crawl).ok()).unwrap_or_default();
                 let item = Tweet { id: job.id.clone(), raw: summary, ..Tweet::default() };
-                (Seen::Found(item), TweetState::Live, next)
+                (Seen::Found(item), TweetState::Live, Some(next))
             }
             After::Absent(reason) => self.absent(job, at, reason).await?,
         };
-        let next_due = at.saturating_add(delay);
+        let next = next.map(|(lane, delay)| (lane, at.saturating_add(delay)));
+        // What was read goes with an owner that is known to be gone; a faulty API says the same for a while.
+        let is_gone =
+            matches!(seen, Seen::Missing { since, reason: Some(_), .. } if at - since >= self.unavailable.after);
         let observation = Observation {
             id: job.id.clone(),
             answered_at: at,
             seen,
             state,
-            next_due: Some(next_due),
+            next_due: next.as_ref().map(|(_, due)| *due),
             follow: None,
-            forget: false,
+            forget: self.unavailable.forget && is_gone,
             recent: None,
         };
         self.in_time(self.store.save(&self.namespace, &[observation])).await?;
         failpoint::point("before_settle");
-        Ok((Verdict::Reschedule { lane, due: Due::At(next_due) }, Outlook::Fine))
+        let reschedule = |(lane, due)| Verdict::Reschedule { lane, due: Due::At(due) };
+        Ok((next.map_or(Verdict::Finish, reschedule), Outlook::Fine))
     }
 
     /// The lane that a job came from.
@@ -393,21 +391,22 @@ impl ListReader {
         }
     }
 
-    /// An owner that is not there: believed by time, then looked at seldom.
+    /// An owner that is not there: believed by time, then looked at seldom, and no more where the settings remove it.
     async fn absent(
         &self,
         job: &Job,
         at: Millis,
         reason: Option<Absence>,
-    ) -> Result<(Seen, TweetState, (Lane, Millis)), Outlook> {
+    ) -> Result<(Seen, TweetState, Option<(Lane, Millis)>), Outlook> {
         let known = self.in_time(self.store.standing(&self.namespace, std::slice::from_ref(&job.id))).await?;
         let before = known.into_iter().flatten().next();
         let (misses, since) = before.map_or((1, at), |known| (known.misses + 1, known.missing_since.unwrap_or(at)));
         let seen = Seen::Missing { misses, since, reason };
-        let is_believed = at.saturating_sub(since) >= self.unavailable.believed_after;
-        Ok(match is_believed {
-            true => (seen, TweetState::Unavailable, (self.unavailable.lane.clone(), self.unavailable.lane.patience)),
-            false => (seen, TweetState::Live, (self.lane_of(job), self.unavailable.believed_after)),
+        let UnavailableSettings { lane, believed_after, .. } = &self.unavailable;
+        Ok(match self.unavailable.judge(misses, since, at, false) {
+            Belief::Suspected => (seen, TweetState::Live, Some((self.lane_of(job), *believed_after))),
+            Belief::Unavailable => (seen, TweetState::Unavailable, Some((lane.clone(), lane.patience))),
+            Belief::Ended => (seen, TweetState::Ended, None),
         })
     }
 

@@ -11,6 +11,8 @@
 pub mod arrivals;
 pub mod counters;
 pub mod handler;
+pub mod members;
+pub mod removal;
 pub mod schedule;
 
 use std::sync::Arc;
@@ -21,15 +23,18 @@ use async_trait::async_trait;
 use self::arrivals::Owners;
 use self::counters::Reads;
 use self::handler::{Bounds, ListReader};
+use self::members::Recruits;
+use self::removal::Removal;
 use self::schedule::Visits;
 use super::apis::open_relations;
-use super::kind::{Opened, Opening, PipelineKind, Words, Work};
+use super::kind::{ListPages, Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};
-use crate::config::{BadConfig, RelationSettings, Settings};
+use crate::config::{BadConfig, OnDeleted, RelationSettings, Settings};
 use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
+use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
@@ -67,14 +72,20 @@ impl PipelineKind for Lists {
     }
 
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        let removes = settings.store.on_deleted == OnDeleted::Remove;
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).ordered(Order::OldestFirst).in_tier(GONE_TIER),
             believed_after: clock::millis(settings.updater.unavailable_after),
-            limit: u32::MAX,
-            after: Millis::MAX,
+            // As those of profiles.
+            limit: if removes { settings.updater.unavailable_limit } else { u32::MAX },
+            after: clock::millis(settings.updater.unavailable_for),
             confirm: None,
-            forget: false,
+            forget: settings.store.on_deleted != OnDeleted::Keep,
         }
+    }
+
+    fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
+        if settings.accounts.collect && settings.accounts.from_lists > 0 { vec![PROFILES] } else { Vec::new() }
     }
 
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
@@ -90,6 +101,10 @@ impl PipelineKind for Lists {
         Some(Arc::new(Owners { namespace: of.to_string(), schedule, store }))
     }
 
+    fn lists(&self, of: &PipelineId, settings: &Settings) -> Option<ListPages> {
+        Some(pages(&of.provider, self.0, settings))
+    }
+
     fn tables(&self) -> &'static [Table] {
         export::EDGES
     }
@@ -99,15 +114,26 @@ impl PipelineKind for Lists {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, edges, credentials, metrics, unavailable, .. } = opening;
+        let Opening { id, settings, store, edges, fan_out, credentials, metrics, unavailable, stop, .. } = opening;
         let relations = open_relations(&settings, &id.provider)?;
         let (namespace, counters) = (id.to_string(), Arc::<Reads>::default());
         metrics.also_show(&namespace, counters.clone());
         let RelationSettings { known_tail, longest, shrink, page, complete_every, .. } = settings.relations;
         let capabilities = self.capabilities(&id);
+        let accounts = PipelineId::items(&id.provider, PROFILES).to_string();
+        let save_timeout = settings.updater.save_timeout;
+        let recruits = Recruits {
+            accounts: accounts.clone(),
+            targets: fan_out,
+            store: store.clone(),
+            most: settings.accounts.from_lists,
+            within: save_timeout,
+            metrics,
+        };
+        let beside = Removal::task(id.provider.to_string(), edges.clone(), &settings, stop);
         let handler = ListReader {
             namespace,
-            accounts: PipelineId::items(&id.provider, PROFILES).to_string(),
+            accounts,
             side: self.0,
             relations,
             store,
@@ -117,12 +143,21 @@ impl PipelineKind for Lists {
             bounds: Bounds { known_tail, complete_every: clock::millis(complete_every), longest, shrink, page },
             unavailable,
             call_timeout: settings.lookup.timeout,
-            save_timeout: settings.updater.save_timeout,
+            save_timeout,
             max_deliveries: settings.updater.max_deliveries,
             counters,
+            recruits,
         };
-        Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None })
+        Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside })
     }
+}
+
+/// How a list of that provider is read.
+#[must_use]
+pub fn pages(provider: &Provider, side: Side, settings: &Settings) -> ListPages {
+    let most = registry::relations(provider, side).page_limit;
+    let RelationSettings { page, longest, .. } = settings.relations;
+    ListPages { page: if page == 0 { most } else { page.min(most) }, longest }
 }
 
 fn visits(settings: &RelationSettings) -> Visits {

@@ -14,10 +14,14 @@ use std::time::Duration;
 
 use crate::base::clock::{self, Millis};
 use crate::config::VisitOrder;
-use crate::engine::lane::{Lane, NEW, Order, REPEAT};
+use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Known, Next, Schedule};
 use crate::store::CrawlRecord;
 
+/// The lane of new owners.
+const NEW: &str = "new";
+/// The lane of owners that have posted since their last visit.
+const REPEAT: &str = "repeat";
 /// Patience of lanes in which no list is late.
 const UNTIMED: Duration = Duration::from_secs(3_600);
 /// Priority of a list that was never visited.
@@ -119,6 +123,10 @@ impl Schedule for Visits {
         })
     }
 
+    fn is_passing(&self, lane: &str) -> bool {
+        [NEW, REPEAT, &Lane::first().name].contains(&lane)
+    }
+
     fn longest(&self, _: &Known<'_>, _: Millis) -> Option<Millis> {
         Some(match self.order {
             VisitOrder::Tiers => clock::millis(self.revisit),
@@ -164,6 +172,10 @@ mod tests {
         // As the store has them.
         assert_eq!(tiers.lane_of(0), Some(Visits::repeat()));
         assert_eq!(tiers.lane_of(8 * DAY), Some(visited));
+        // An event made those due, and no interval.
+        let passing = |lane: &Lane| tiers.is_passing(&lane.name);
+        assert!(passing(&Visits::repeat()) && passing(&new) && passing(&Lane::first()));
+        assert!(!passing(&tiers.next_visit(&[]).0));
     }
 
     #[test]

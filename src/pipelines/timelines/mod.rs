@@ -4,7 +4,7 @@
 //! is had, [`pace`] how often to come; [`position`] is what is kept. The seam to a network is
 //! [`timeline`](crate::providers::timeline). [`reader`] puts them together; [`source`] is its handler of the worker's loop.
 //! A [stream](crate::pipelines::streams) brings posts sooner, and has its gaps polled. Where each post costs, a page
-//! has a [`reservation`] in the budget.
+//! has a [`Reservation`](super::page_call::Reservation) in the budget.
 
 pub mod counters;
 pub mod dates;
@@ -13,7 +13,6 @@ pub mod pace;
 pub mod paging;
 pub mod position;
 pub mod reader;
-pub mod reservation;
 pub mod share;
 pub mod source;
 pub mod trouble;

@@ -14,13 +14,13 @@ use std::time::Duration;
 use super::counters::Polls;
 use super::hand_over::{HandOver, Lines};
 use super::paging::{self, NotHeeded, Position, Taken};
-use super::reservation::Reservation;
 use super::trouble::{Judged, Refusals, counts_from, judge};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::queue::Batch;
 use crate::engine::worker::Outlook;
 use crate::ingest::{Starter, StarterError};
+use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
@@ -223,23 +223,9 @@ impl Reader {
         ask: &Ask,
         permit: Permit,
     ) -> Result<Page, Ended> {
-        let reservation = Reservation::of(ask.count);
-        match self.credentials.reserve_all(&permit, reservation.names()).await {
-            Ok(true) => {}
-            Ok(false) => {
-                tracing::debug!(posts = ask.count, "the budget of reads has no room for a page");
-                self.credentials.give_back(permit).await;
-                return Err(Ended::Later(Outlook::Unchanged));
-            }
-            Err(error) => {
-                self.credentials.give_back(permit).await;
-                return Err(Ended::Later(Outlook::Outage(error.to_string())));
-            }
-        }
+        let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
         let call = async |credential: &Credential| {
-            let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, credential)).await;
-            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
-            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+            page_call::in_time(self.call_timeout, timeline.page(ask, credential)).await
         };
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
@@ -248,19 +234,15 @@ impl Reader {
                 park = None;
             }
             let quota = answer.as_ref().ok().and_then(|page| page.quota);
-            Told { quota, park, charged: reservation.settled(answer) }
+            let came = |page: &Page| page.posts.iter().map(|post| post.id.to_string()).collect();
+            Told { quota, park, charged: reservation.charged(answer, came) }
         };
         let answer = metered(&self.credentials, permit, call, told).await;
-        answer.map_err(|error| match error {
-            LookupError::Outage(_) | LookupError::BadAnswer(_) => {
-                Ended::Failed { why: error.to_string(), is_out: true }
-            }
-            LookupError::Throttled { .. }
-            | LookupError::Credential(_)
-            | LookupError::Unready(_)
-            | LookupError::Clock(_) => Ended::Failed { why: error.to_string(), is_out: false },
-            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ended::Source(error.to_string()),
-            LookupError::Stop(why) => Ended::Later(Outlook::Stop(why)),
+        answer.map_err(|error| match Failed::from(error) {
+            Failed::Api(why) => Ended::Failed { why, is_out: true },
+            Failed::Credential(why) => Ended::Failed { why, is_out: false },
+            Failed::Item(why) => Ended::Source(why),
+            Failed::Process(why) => Ended::Later(Outlook::Stop(why)),
         })
     }
 

@@ -35,8 +35,8 @@ pub fn media(raw: &str) -> Vec<Medium> {
     let Some(embed) = embed else { return Vec::new() };
     let beside: Option<Embed<'_>> = scalar::value(embed.media);
     let images = [Some(embed), beside].into_iter().flatten();
-    let images = images.filter_map(|of| scalar::value::<Vec<&RawValue>>(of.images)).flatten();
-    images.filter_map(|image| medium(&scalar::value::<Image<'_>>(Some(image))?)).collect()
+    let images = images.filter_map(|of| scalar::items(of.images)).flatten();
+    images.filter_map(|image| medium(&image)).collect()
 }
 
 fn medium(image: &Image<'_>) -> Option<Medium> {

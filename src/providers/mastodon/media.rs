@@ -34,9 +34,8 @@ pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(status) = serde_json::from_str::<Status<'_>>(raw) else { return Vec::new() };
     let original: Option<Status<'_>> = scalar::value(status.reblog);
     let attached = [Some(status), original].into_iter().flatten();
-    let attached = attached.filter_map(|of| scalar::value::<Vec<&RawValue>>(of.media_attachments)).flatten();
-    let mut media: Vec<Medium> =
-        attached.filter_map(|of| medium(&scalar::value::<Attachment<'_>>(Some(of))?)).collect();
+    let attached = attached.filter_map(|of| scalar::items(of.media_attachments)).flatten();
+    let mut media: Vec<Medium> = attached.filter_map(|of| medium(&of)).collect();
     media.sort_by(|one, other| one.id.cmp(&other.id));
     media.dedup_by(|one, other| one.id == other.id);
     media

@@ -45,6 +45,10 @@ impl Relations for Follows {
         capabilities(side)
     }
 
+    fn is_partial_by_handle(&self) -> bool {
+        true
+    }
+
     fn why_partial(&self, handle: &str) -> Option<Partial> {
         handle.contains('@').then_some(Partial::Remote)
     }

@@ -73,9 +73,7 @@ pub(crate) fn kind(word: Option<&str>) -> MediaKind {
 
 /// The address of the MP4 file with the highest bit rate.
 pub(crate) fn best_variant(variants: Option<&RawValue>) -> Option<String> {
-    let variants: Vec<&RawValue> = scalar::value(variants)?;
-    let files = variants.into_iter().filter_map(|of| {
-        let of: Variant<'_> = scalar::value(Some(of))?;
+    let files = scalar::items(variants)?.filter_map(|of: Variant<'_>| {
         let is_file = scalar::string(present(of.content_type)?)? == "video/mp4";
         let rate = present(of.bitrate).and_then(scalar::count).unwrap_or(0);
         is_file.then_some((rate, scalar::string(present(of.url)?)?))
@@ -103,9 +101,9 @@ pub fn media(raw: &str) -> Vec<Medium> {
 
 /// Posts from before there were several pictures have them in `entities` alone.
 fn of(post: &Post<'_>) -> Vec<Medium> {
-    let entities = |of| scalar::value::<Vec<&RawValue>>(scalar::value::<Entities<'_>>(of)?.media);
-    let all = entities(post.extended_entities).or_else(|| entities(post.entities)).unwrap_or_default();
-    all.into_iter().filter_map(|of| medium(&scalar::value::<Entity<'_>>(Some(of))?)).collect()
+    let entities = |of| scalar::items(scalar::value::<Entities<'_>>(of)?.media);
+    let all = entities(post.extended_entities).or_else(|| entities(post.entities));
+    all.into_iter().flatten().filter_map(|of| medium(&of)).collect()
 }
 
 fn medium(entity: &Entity<'_>) -> Option<Medium> {

@@ -45,9 +45,8 @@ struct Included<'a> {
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
     let keys = scalar::value::<Attachments>(post.attachments).map(|of| of.media_keys).unwrap_or_default();
-    let included = scalar::value::<Includes<'_>>(post.includes).and_then(|of| scalar::value(of.media));
-    let included: Vec<&RawValue> = included.unwrap_or_default();
-    let media = included.into_iter().filter_map(|of| medium(&scalar::value::<Included<'_>>(Some(of))?));
+    let included = scalar::value::<Includes<'_>>(post.includes).and_then(|of| scalar::items(of.media));
+    let media = included.into_iter().flatten().filter_map(|of| medium(&of));
     media.filter(|of| keys.contains(&of.id)).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Lists of followers and friends as the networks tell them.
 
 use super::follows::{Follow, Follows};
+use super::lives::Away;
 use super::person::People;
 use crate::base::clock::Millis;
 use crate::model::provider::Provider;
@@ -59,6 +60,16 @@ impl People {
         })
     }
 
+    /// The times for which an account was on the list of another's followers, as far as they touch the span from `from` to
+    /// `to`, oldest first: each its first moment, and the first moment after it. An account that is away is on no list
+    /// ([`People::list`]), and is there again when it returns.
+    #[must_use]
+    pub fn stays(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<(Millis, Millis)> {
+        let absences = self.lives.absences(follower, from, to);
+        let follows = self.follows.between(follower, followed, from, to).into_iter();
+        follows.flat_map(|follow| without(follow.from, follow.until, &absences)).collect()
+    }
+
     /// The records of an account's follows at a moment (Bluesky), the newest first: of accounts that are away, too.
     pub fn records_below(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
         self.in_order(Side::Friends, owner, at, below)
@@ -75,6 +86,21 @@ impl People {
     pub fn is_remote(&self, number: u64) -> bool {
         unit(draw(self.seed, REMOTE, number, 0)) < self.accounts_remote
     }
+}
+
+/// What is left of a span without these absences, which are in order.
+fn without(since: Millis, until: Millis, absences: &[Away]) -> Vec<(Millis, Millis)> {
+    let (mut left, mut from) = (Vec::new(), since);
+    for away in absences.iter().filter(|away| away.from < until && away.until > since) {
+        if away.from > from {
+            left.push((from, away.from));
+        }
+        from = away.until;
+    }
+    if from < until {
+        left.push((from, until));
+    }
+    left
 }
 
 /// The random choices.

@@ -9,7 +9,8 @@ use crate::model::account::Account;
 use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
 use crate::store::rows::{self, clean, number};
 use crate::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, Result, Saved, Sighting, Signs,
+    StoredAccount,
 };
 
 /// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$34` are their values. Of an
@@ -53,6 +54,20 @@ const SIGNS: &str = concat!(
 const ACCOUNT: &str = account!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
 
 const STATES: &str = account_states!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
+
+/// In the order of the handles: two that keep the same ones wait for each other.
+const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle, at) \
+     SELECT $1, handle, $3 FROM UNNEST($2::text[]) AS given (handle) ORDER BY handle COLLATE \"C\" \
+     ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
+
+const CLAIM_HANDLES: &str = "UPDATE account_handle SET until = $3 WHERE namespace = $1 AND handle IN ( \
+     SELECT handle FROM account_handle WHERE namespace = $1 AND reason IS NULL AND until <= $2 ORDER BY at, handle LIMIT $4 \
+     FOR UPDATE SKIP LOCKED) RETURNING handle";
+
+const REFUSE_HANDLES: &str = "UPDATE account_handle AS of SET reason = given.reason, at = $4, until = 0 \
+     FROM UNNEST($2::text[], $3::text[]) AS given (handle, reason) WHERE of.namespace = $1 AND of.handle = given.handle COLLATE \"C\"";
+
+const RESOLVED_HANDLES: &str = "DELETE FROM account_handle WHERE namespace = $1 AND handle = ANY($2)";
 
 #[async_trait]
 impl Accounts for PostgresStore {
@@ -113,5 +128,47 @@ impl Accounts for PostgresStore {
 
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>> {
         self.rows(|| sqlx::query(STATES).bind(namespace.to_owned())).await
+    }
+
+    async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool> {
+        let given: Vec<String> = accounts::given_handles(handles).into_iter().collect();
+        let (waiting,): (i64,) = self.row(|| sqlx::query(accounts::WAITING_HANDLES).bind(namespace.to_owned())).await?;
+        if waiting + given.len() as i64 > i64::from(most) {
+            return Ok(false);
+        }
+        let keep = || sqlx::query(KEEP_HANDLES).bind(namespace.to_owned()).bind(given.clone()).bind(at);
+        let _: Vec<()> = self.rows(keep).await?;
+        Ok(true)
+    }
+
+    async fn claim_handles(&self, namespace: &str, now: Millis, until: Millis, limit: u32) -> Result<Vec<String>> {
+        let claim = || sqlx::query(CLAIM_HANDLES).bind(namespace.to_owned()).bind(now).bind(until);
+        let rows: Vec<(String,)> = self.rows(|| claim().bind(i64::from(limit))).await?;
+        Ok(rows.into_iter().map(|(handle,)| handle).collect())
+    }
+
+    async fn settle_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        resolved: &[String],
+        refused: &[(String, String)],
+    ) -> Result<()> {
+        let (refused, reasons): (Vec<String>, Vec<String>) =
+            refused.iter().map(|(handle, reason)| (handle.clone(), clean(reason).into_owned())).unzip();
+        let refuse =
+            || sqlx::query(REFUSE_HANDLES).bind(namespace.to_owned()).bind(refused.clone()).bind(reasons.clone());
+        let _: Vec<()> = self.rows(|| refuse().bind(now)).await?;
+        let resolve = || sqlx::query(RESOLVED_HANDLES).bind(namespace.to_owned()).bind(resolved.to_vec());
+        let _: Vec<()> = self.rows(resolve).await?;
+        let old = || sqlx::query(accounts::FORGET_REFUSED).bind(namespace.to_owned());
+        let _: Vec<()> = self.rows(|| old().bind(accounts::refused_before(now))).await?;
+        Ok(())
+    }
+
+    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<KeptHandle>> {
+        let handle = clean(handle).to_ascii_lowercase();
+        let kept = || sqlx::query(accounts::KEPT_HANDLE).bind(namespace.to_owned()).bind(handle.clone());
+        Ok(self.rows(kept).await?.pop())
     }
 }

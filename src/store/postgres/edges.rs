@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, FromRow, PgConnection};
+use sqlx::{Connection, FromRow, PgConnection, Postgres};
 
 use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
-use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
+use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, Next, PageSaved, Result, StoreError, WaveGuard,
+    MemberSeen, NewCrawl, PageSaved, Result, StoreError, WaveGuard,
 };
 
 macro_rules! under_way {
@@ -49,18 +50,24 @@ const ALL_UNDER_WAY: &str = concat!(
      WHERE list.namespace = $1 AND crawl.ended_at IS NULL AND crawl.key > $2 ORDER BY crawl.key LIMIT $3"
 );
 
-const KNOWN_ACCOUNTS: &str = "SELECT id, key::bigint FROM list_account \
-     WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = ANY($2)";
+/// Statements about the ids or members of a page look each of them up by itself: a subquery with a LIMIT is not joined in
+/// another way. The planner would read all accounts of a network, or all edges of a list, for each page: without statistics it
+/// takes both for few, and with them a page for a large part.
+const KNOWN_ACCOUNTS: &str = "SELECT known.id, known.key::bigint FROM UNNEST($2::text[]) AS given (id) CROSS JOIN LATERAL \
+     (SELECT id, key FROM list_account WHERE network = (SELECT key FROM list_network WHERE name = $1) \
+     AND id = given.id COLLATE \"C\" LIMIT 1) AS known";
 
-/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict would use up a
-/// number.
+/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict uses up a number.
 const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) SELECT network.key, given.id \
-     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 AND NOT EXISTS \
-     (SELECT 1 FROM list_account AS known WHERE known.network = network.key AND known.id = given.id COLLATE \"C\") \
-     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING";
+     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 \
+     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING id, key::bigint";
 
-const OPEN_EDGES: &str = "SELECT member::bigint, first_page::bigint FROM list_edge \
-     WHERE list = $1 AND member = ANY($2) AND closed_by IS NULL";
+/// The lock that an insert takes as well: see [`HOLD_PAGES`].
+const HOLD_ACCOUNTS: &str = "LOCK TABLE list_account IN ROW EXCLUSIVE MODE";
+
+const OPEN_EDGES: &str = "SELECT edge.member::bigint, edge.first_page::bigint FROM UNNEST($2::bigint[]) AS given (member) \
+     CROSS JOIN LATERAL (SELECT member, first_page FROM list_edge \
+     WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL LIMIT 1) AS edge";
 
 const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1 AND member > $2 AND closed_by IS NULL \
      ORDER BY list_edge.member LIMIT $3";
@@ -72,12 +79,14 @@ const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, 
      FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL RETURNING 1) SELECT count(*) FROM closed";
 
+/// In the order of the answer, page by page: the planner takes a limit that it does not know for a small part of the whole. One
+/// that it knows it takes for all there is, so that each page would read the list to its end and sort it.
 const MEMBERS_AT: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.list = (SELECT key FROM list_owner WHERE namespace = $1 AND id = $2) AND ",
     existed!("$3"),
-    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT $6"
+    " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
 const APPEARED: &str = concat!(
@@ -85,7 +94,7 @@ const APPEARED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.appeared_by >= $2 AND edge.appeared_by < $3 \
      AND (edge.appeared_by, edge.first_page, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT $7"
+     ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By the view's own columns alone: a join with it would be one table too many for the planner to begin with
@@ -95,7 +104,7 @@ const VANISHED: &str = concat!(
     edge_columns!("edge.id"),
     " FROM edge WHERE edge.namespace = $1 AND edge.vanished_by >= $2 AND edge.vanished_by < $3 \
      AND (edge.vanished_by, edge.closed_by, edge.member_key) > ($4, $5, $6) \
-     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT $7"
+     ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT (SELECT $7)"
 );
 
 /// By each account's own edges: no more than the lists that were read, however long those are.
@@ -116,6 +125,11 @@ const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND lis
 
 /// Pages are saved before this or after it: no page in the making names an account that goes.
 const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
+
+/// Edges of an account's own lists, many at a time.
+const FORGET_SOME: &str = "WITH gone AS (DELETE FROM list_edge WHERE ctid = ANY(ARRAY(\
+     SELECT of.ctid FROM list_owner AS list JOIN list_edge AS of ON of.list = list.key \
+     WHERE list.namespace IN ($1, $2) AND list.id = $3 LIMIT $4)) RETURNING 1) SELECT count(*) FROM gone";
 
 const FORGET_MEMBER: &str = "WITH gone AS (DELETE FROM list_account \
      WHERE network = (SELECT key FROM list_network WHERE name = $1) AND id = $2 RETURNING key), \
@@ -173,14 +187,20 @@ impl Tables for OnServer<'_> {
     }
 
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
+        if self.locks {
+            // No account that is known now is forgotten before this page is saved.
+            self.done(sqlx::query(HOLD_ACCOUNTS)).await?;
+        }
         self.rows(sqlx::query(KNOWN_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
     }
 
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) SELECT $1 \
              WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1) ON CONFLICT DO NOTHING";
         self.done(sqlx::query(ADD_NETWORK).bind(network.to_owned())).await?;
-        self.done(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
+        let added = self.rows(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await?;
+        // The rest was added by another page meanwhile.
+        if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
 
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
@@ -259,14 +279,15 @@ macro_rules! in_transaction {
 }
 
 impl PostgresStore {
-    /// The closings of a crawl, read before its transaction.
+    /// The closings of a crawl, if its end has any, read before its transaction.
     async fn closings(
         &self,
         list: (&str, &str),
         waits_for: (i64, Option<&str>),
         members: &[MemberSeen],
-        guard: WaveGuard,
+        guard: Option<WaveGuard>,
     ) -> Result<Option<Closings>> {
+        let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut connection = self.pool.acquire().await?;
         let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false };
         let closings = crawling::closings(tables, list, waits_for, members, guard).await;
@@ -304,6 +325,15 @@ async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> 
 }
 
 #[async_trait]
+impl Graphs for PostgresStore {
+    async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
+        const ONE_VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let mut transaction = self.pool.begin_with(ONE_VIEW).await?;
+        graph::read::<Postgres>(&mut transaction, wanted, visit).await
+    }
+}
+
+#[async_trait]
 impl Edges for PostgresStore {
     async fn begin_crawl(&self, namespace: &str, owner: &str, new: &NewCrawl) -> Result<Option<CrawlUnderWay>> {
         in_transaction!(self, |tables| begin(tables, (namespace, owner), new))
@@ -316,15 +346,10 @@ impl Edges for PostgresStore {
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
         let at = (namespace, owner);
-        let closings = match page.next {
-            Next::End(End::Complete(guard)) => {
-                let closings = self.closings(at, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
-                let Some(closings) = closings else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::save(tables, at, page, closings.as_ref()))
+        let waits_for = (page.crawl, page.cursor.as_deref());
+        let closings = self.closings(at, waits_for, &page.members, page.next.guard()).await?;
+        let Some(closings) = closings else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::save(tables, at, page, &closings))
     }
 
     async fn end_crawl(
@@ -336,14 +361,8 @@ impl Edges for PostgresStore {
         end: End,
     ) -> Result<Option<Ended>> {
         let of = (namespace, owner);
-        let closings = match end {
-            End::Complete(guard) => {
-                let Some(closings) = self.closings(of, waits_for, &[], guard).await? else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
-        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, closings.as_ref()))
+        let Some(closings) = self.closings(of, waits_for, &[], end.guard()).await? else { return Ok(None) };
+        in_transaction!(self, |tables| crawling::end_crawl(tables, of, waits_for, at, end, &closings))
     }
 
     async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>> {
@@ -402,7 +421,33 @@ impl Edges for PostgresStore {
         Ok(edges::sorted(follows))
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
+        const FORGOTTEN: &str = forgotten!("list_owner");
+        let [followers, friends, profiles] =
+            [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
+        let statement = || {
+            let forgotten = sqlx::query(FORGOTTEN).bind(network.to_owned()).bind(followers.clone());
+            forgotten.bind(friends.clone()).bind(profiles.clone()).bind(i64::from(limit))
+        };
+        let rows: Vec<(String,)> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
-        in_transaction!(self, |tables| forget(tables, (network, account)))
+        let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+        let some = || {
+            let some = sqlx::query(FORGET_SOME).bind(followers.clone()).bind(friends.clone());
+            some.bind(clean(account).into_owned()).bind(edges::FORGOTTEN_AT_ONCE)
+        };
+        let mut forgotten = 0;
+        loop {
+            let gone: Vec<(i64,)> = self.rows(some).await?;
+            let gone: i64 = gone.iter().map(|(edges,)| edges).sum();
+            forgotten += number(gone);
+            if gone < edges::FORGOTTEN_AT_ONCE {
+                break;
+            }
+        }
+        Ok(forgotten + in_transaction!(self, |tables| forget(tables, (network, account)))?)
     }
 }

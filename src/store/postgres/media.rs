@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::PostgresStore;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
+use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
 use crate::store::rows::clean;
-use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
+use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 /// Each medium is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
 const RECORD: &str = "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
@@ -39,16 +39,36 @@ const OF_POST: &str = concat!(
     " FROM media WHERE namespace = $1 AND id IN (SELECT id FROM media_use WHERE namespace = $1 AND post = $2) ORDER BY id"
 );
 
-const BYTES: &str = "SELECT COALESCE(SUM(bytes), 0)::bigint FROM (SELECT DISTINCT sha256, bytes FROM media \
-     WHERE state = 'stored') AS files";
+/// Whoever takes a file holds the row of the room until the end of the statement, so the next one sees its bytes.
+const TAKE: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE), \
+     taken AS (INSERT INTO media_file AS of (sha256, bytes, at) SELECT $1, $2, $3 FROM room \
+     WHERE $4 = 0 OR room.bytes + $2 <= $4 OR EXISTS (SELECT 1 FROM media_file WHERE sha256 = $1) \
+     ON CONFLICT (sha256) DO UPDATE SET at = GREATEST(of.at, excluded.at), removing = NULL \
+     WHERE of.removing IS NULL OR of.removing < $3 - $5 RETURNING xmax = 0 AS is_new) \
+     SELECT (SELECT is_new FROM taken), EXISTS (SELECT 1 FROM media_file WHERE sha256 = $1), room.bytes FROM room";
 
-const OUTLIVE: &str = concat!("DELETE FROM media_use WHERE namespace = $1 AND ", outlived_uses!());
+const FILES: &str = "SELECT sha256 FROM media_file WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
+
+const UNUSED_FILES: &str = concat!(
+    "UPDATE media_file SET removing = $2 WHERE sha256 = ANY($3) AND ",
+    removable!(),
+    " AND NOT EXISTS (SELECT 1 FROM media WHERE media.sha256 = media_file.sha256 AND media.state = 'stored') \
+     RETURNING sha256"
+);
+
+/// The row of the room is locked first, as whoever takes a file does it.
+const FORGET: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE) \
+     DELETE FROM media_file USING room WHERE sha256 = ANY($1) AND removing = $2";
+
+const PAGE: &str = "SELECT id FROM media WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+const OUTLIVE: &str = concat!("DELETE FROM media_use WHERE namespace = $1 AND id = ANY($4) AND ", outlived_uses!());
 
 const UNUSED: &str = concat!(
     "SELECT ",
     medium_columns!(),
-    " FROM media WHERE namespace = $1 AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
-     WHERE media_use.namespace = $1 AND media_use.id = media.id) ORDER BY id LIMIT $2"
+    " FROM media WHERE namespace = $1 AND id = ANY($2) AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
+     WHERE media_use.namespace = $1 AND media_use.id = media.id) ORDER BY id"
 );
 
 #[async_trait]
@@ -93,7 +113,7 @@ impl MediaStore for PostgresStore {
     }
 
     async fn media_bytes(&self) -> Result<i64> {
-        let (bytes,): (i64,) = self.row(|| sqlx::query(BYTES)).await?;
+        let (bytes,): (i64,) = self.row(|| sqlx::query(media::BYTES)).await?;
         Ok(bytes)
     }
 
@@ -102,16 +122,40 @@ impl MediaStore for PostgresStore {
         namespace: &str,
         posts: &str,
         before: Millis,
+        after: &str,
         limit: u32,
-    ) -> Result<Vec<StoredMedium>> {
+    ) -> Result<Looked<StoredMedium>> {
+        let page = || sqlx::query(PAGE).bind(namespace.to_owned()).bind(after.to_owned()).bind(i64::from(limit));
+        let page: Vec<(String,)> = self.rows(page).await?;
+        let page: Vec<String> = page.into_iter().map(|(id,)| id).collect();
         let outlive = || sqlx::query(OUTLIVE).bind(namespace.to_owned()).bind(posts.to_owned()).bind(before);
-        let _: Vec<()> = self.rows(outlive).await?;
-        self.rows(|| sqlx::query(UNUSED).bind(namespace.to_owned()).bind(i64::from(limit))).await
+        let _: Vec<()> = self.rows(|| outlive().bind(page.clone())).await?;
+        let unused = self.rows(|| sqlx::query(UNUSED).bind(namespace.to_owned()).bind(page.clone())).await?;
+        Ok(Looked::of(page, limit, unused))
     }
 
-    async fn is_file_used(&self, sha256: &str) -> Result<bool> {
-        const USED: &str = "SELECT EXISTS (SELECT 1 FROM media WHERE sha256 = $1 AND state = 'stored')";
-        let (is_used,): (bool,) = self.row(|| sqlx::query(USED).bind(sha256.to_owned())).await?;
-        Ok(is_used)
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room> {
+        let take = || sqlx::query(TAKE).bind(sha256.to_owned()).bind(bytes).bind(at).bind(cap).bind(media::REMOVAL_MS);
+        let (is_new, was_known, used): (Option<bool>, bool, i64) = self.row(take).await?;
+        Ok(match (is_new, was_known) {
+            (Some(true), _) => Room { taken: Taken::New, used: used + bytes },
+            (Some(false), _) => Room { taken: Taken::Known, used },
+            (None, true) => Room { taken: Taken::Busy, used },
+            (None, false) => Room { taken: Taken::Full, used },
+        })
+    }
+
+    async fn unused_files(&self, before: Millis, now: Millis, after: &str, limit: u32) -> Result<Looked<String>> {
+        let page = || sqlx::query(FILES).bind(after.to_owned()).bind(i64::from(limit));
+        let page: Vec<(String,)> = self.rows(page).await?;
+        let page: Vec<String> = page.into_iter().map(|(sha256,)| sha256).collect();
+        let unused = || sqlx::query(UNUSED_FILES).bind(before).bind(now).bind(page.clone());
+        let unused: Vec<(String,)> = self.rows(unused).await?;
+        Ok(Looked::of(page, limit, unused.into_iter().map(|(sha256,)| sha256).collect()))
+    }
+
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()> {
+        let _: Vec<()> = self.rows(|| sqlx::query(FORGET).bind(sha256.to_vec()).bind(now)).await?;
+        Ok(())
     }
 }

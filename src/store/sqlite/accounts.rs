@@ -10,7 +10,8 @@ use crate::model::account::Account;
 use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
 use crate::store::rows::clean;
 use crate::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, Observation, Result, Saved, Sighting, Signs, StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, Result, Saved, Sighting, Signs,
+    StoredAccount,
 };
 
 /// The answers that the save before accepted: their rows in `tweet` are of that time.
@@ -65,6 +66,20 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation
     }
     Ok(())
 }
+
+const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle, at) \
+     SELECT ?1, value, ?3 FROM json_each(?2) WHERE TRUE \
+     ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
+
+const CLAIM_HANDLES: &str = "UPDATE account_handle SET until = ?3 WHERE namespace = ?1 AND handle IN ( \
+     SELECT handle FROM account_handle WHERE namespace = ?1 AND reason IS NULL AND until <= ?2 ORDER BY at, handle LIMIT ?4) \
+     RETURNING handle";
+
+const REFUSE_HANDLES: &str = "UPDATE account_handle AS of SET reason = value ->> 1, at = ?3, until = 0 FROM json_each(?2) \
+     WHERE of.namespace = ?1 AND of.handle = value ->> 0";
+
+const RESOLVED_HANDLES: &str =
+    "DELETE FROM account_handle WHERE namespace = ?1 AND handle IN (SELECT value FROM json_each(?2))";
 
 #[async_trait]
 impl Accounts for SqliteStore {
@@ -125,5 +140,49 @@ impl Accounts for SqliteStore {
 
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>> {
         Ok(sqlx::query_as(STATES).bind(namespace).fetch_all(self.readers()).await?)
+    }
+
+    async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool> {
+        let given = accounts::given_handles(handles);
+        let mut transaction = self.begin().await?;
+        let waiting: i64 =
+            sqlx::query_scalar(accounts::WAITING_HANDLES).bind(namespace).fetch_one(&mut *transaction).await?;
+        if waiting + given.len() as i64 > i64::from(most) {
+            return Ok(false);
+        }
+        let given = json(given.into_iter().map(Into::into));
+        sqlx::query(KEEP_HANDLES).bind(namespace).bind(given).bind(at).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn claim_handles(&self, namespace: &str, now: Millis, until: Millis, limit: u32) -> Result<Vec<String>> {
+        let mut transaction = self.begin().await?;
+        let claim = sqlx::query_scalar(CLAIM_HANDLES).bind(namespace).bind(now).bind(until).bind(limit);
+        let claimed = claim.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(claimed)
+    }
+
+    async fn settle_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        resolved: &[String],
+        refused: &[(String, String)],
+    ) -> Result<()> {
+        let refused: Vec<(&str, _)> = refused.iter().map(|(handle, reason)| (&**handle, clean(reason))).collect();
+        let (refused, resolved) = (serde_json::json!(refused).to_string(), serde_json::json!(resolved).to_string());
+        let mut transaction = self.begin().await?;
+        sqlx::query(REFUSE_HANDLES).bind(namespace).bind(refused).bind(now).execute(&mut *transaction).await?;
+        sqlx::query(RESOLVED_HANDLES).bind(namespace).bind(resolved).execute(&mut *transaction).await?;
+        let old = sqlx::query(accounts::FORGET_REFUSED).bind(namespace).bind(accounts::refused_before(now));
+        old.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<KeptHandle>> {
+        let kept = sqlx::query_as(accounts::KEPT_HANDLE).bind(namespace).bind(clean(handle).to_ascii_lowercase());
+        Ok(kept.fetch_optional(self.readers()).await?)
     }
 }

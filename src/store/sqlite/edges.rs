@@ -1,19 +1,20 @@
 //! Edges in the file.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
+use sqlx::{Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use crate::base::backend::sqlite::rows_of;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
-use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed};
+use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
+use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
 use crate::store::rows::clean;
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, Next, PageSaved, Result, WaveGuard,
+    MemberSeen, NewCrawl, PageSaved, Result, WaveGuard,
 };
 
 const UNDER_WAY: &str = concat!(
@@ -127,11 +128,11 @@ impl Tables for OnFile<'_> {
         Ok(rows_of(&known)?)
     }
 
-    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<()> {
+    async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING";
         sqlx::query(ADD_NETWORK).bind(network).execute(&mut *self.0).await?;
         sqlx::query(ADD_ACCOUNTS).bind(network).bind(json(ids.iter().copied())).execute(&mut *self.0).await?;
-        Ok(())
+        self.known_accounts(network, ids).await
     }
 
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
@@ -194,16 +195,45 @@ impl Tables for OnFile<'_> {
 }
 
 impl SqliteStore {
-    /// The closings of a crawl, read beside the writer.
+    /// Removes edges of an account's own lists, many at a time, until few are left.
+    async fn forget_most(&self, network: &str, account: &str) -> Result<u64> {
+        const SOME: &str = "DELETE FROM list_edge WHERE (list, member, first_page) IN (\
+             SELECT of.list, of.member, of.first_page FROM tweet CROSS JOIN list_edge AS of ON of.list = tweet.key \
+             WHERE tweet.namespace IN (?1, ?2) AND tweet.id = ?3 LIMIT ?4)";
+        let [followers, friends] = edges::KINDS.map(|kind| edges::namespace(kind, network));
+        let mut forgotten = 0;
+        loop {
+            let mut transaction = self.begin().await?;
+            let some = sqlx::query(SOME).bind(&followers).bind(&friends).bind(account).bind(edges::FORGOTTEN_AT_ONCE);
+            let gone = some.execute(&mut *transaction).await?.rows_affected();
+            transaction.commit().await?;
+            forgotten += gone;
+            if gone < edges::FORGOTTEN_AT_ONCE as u64 {
+                return Ok(forgotten);
+            }
+        }
+    }
+
+    /// The closings of a crawl, if its end has any, read beside the writer.
     async fn closings(
         &self,
         list: (&str, &str),
         waits_for: (i64, Option<&str>),
         members: &[MemberSeen],
-        guard: WaveGuard,
+        guard: Option<WaveGuard>,
     ) -> Result<Option<Closings>> {
+        let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut reader = self.readers().acquire().await?;
         crawling::closings(&mut OnFile(&mut reader), list, waits_for, members, guard).await
+    }
+}
+
+#[async_trait]
+impl Graphs for SqliteStore {
+    async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
+        // It reads as of its first statement.
+        let mut transaction = self.readers().begin().await?;
+        graph::read::<Sqlite>(&mut transaction, wanted, visit).await
     }
 }
 
@@ -227,16 +257,11 @@ impl Edges for SqliteStore {
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>> {
         let list = (namespace, owner);
-        let closings = match page.next {
-            Next::End(End::Complete(guard)) => {
-                let closings = self.closings(list, (page.crawl, page.cursor.as_deref()), &page.members, guard).await?;
-                let Some(closings) = closings else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
+        let waits_for = (page.crawl, page.cursor.as_deref());
+        let closings = self.closings(list, waits_for, &page.members, page.next.guard()).await?;
+        let Some(closings) = closings else { return Ok(None) };
         let mut transaction = self.begin().await?;
-        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, closings.as_ref()).await?;
+        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, &closings).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(saved)
@@ -251,16 +276,10 @@ impl Edges for SqliteStore {
         end: End,
     ) -> Result<Option<Ended>> {
         let list = (namespace, owner);
-        let closings = match end {
-            End::Complete(guard) => {
-                let Some(closings) = self.closings(list, waits_for, &[], guard).await? else { return Ok(None) };
-                Some(closings)
-            }
-            _ => None,
-        };
+        let Some(closings) = self.closings(list, waits_for, &[], end.guard()).await? else { return Ok(None) };
         let mut transaction = self.begin().await?;
         let tables = &mut OnFile(&mut transaction);
-        let ended = crawling::end_crawl(tables, list, waits_for, at, end, closings.as_ref()).await?;
+        let ended = crawling::end_crawl(tables, list, waits_for, at, end, &closings).await?;
         transaction.commit().await?;
         Ok(ended)
     }
@@ -316,11 +335,19 @@ impl Edges for SqliteStore {
         Ok(edges::sorted(follows))
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
+        const FORGOTTEN: &str = forgotten!("tweet");
+        let [followers, friends, profiles] =
+            [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
+        let forgotten = sqlx::query_scalar(FORGOTTEN).bind(network).bind(followers).bind(friends).bind(profiles);
+        Ok(forgotten.bind(i64::from(limit)).fetch_all(self.readers()).await?)
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64> {
         let account = clean(account);
+        let mut forgotten = self.forget_most(network, &account).await?;
         let mut transaction = self.begin().await?;
         let known = OnFile(&mut transaction).known_accounts(network, &[&account]).await?;
-        let mut forgotten = 0;
         for (_, key) in known {
             let edges = "DELETE FROM list_edge WHERE member = ?1";
             forgotten += sqlx::query(edges).bind(key).execute(&mut *transaction).await?.rows_affected();

@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::SqliteStore;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::media::{self, medium_columns, outlived_uses, takes_result};
+use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
 use crate::store::rows::clean;
-use crate::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Result, StoredMedium};
+use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 // `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
 // for each of them.
@@ -45,19 +45,32 @@ const OF_POST: &str = concat!(
      JOIN tweet ON tweet.key = used.tweet WHERE used.post = ?2 AND tweet.namespace = ?1) ORDER BY id"
 );
 
-const BYTES: &str =
-    "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT DISTINCT sha256, bytes FROM media_row WHERE state = 'stored')";
+const TAKE: &str = "INSERT INTO media_file (sha256, bytes, at) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (sha256) DO UPDATE SET at = MAX(at, excluded.at), removing = NULL";
+
+const FILES: &str = "SELECT sha256 FROM media_file WHERE sha256 > ?1 ORDER BY sha256 LIMIT ?2";
+
+const UNUSED_FILES: &str = concat!(
+    "UPDATE media_file SET removing = $2 WHERE sha256 IN (SELECT value FROM json_each($3)) AND ",
+    removable!(),
+    " AND NOT EXISTS (SELECT 1 FROM media_row WHERE media_row.sha256 = media_file.sha256 AND media_row.state = 'stored') \
+     RETURNING sha256"
+);
+
+const PAGE: &str = "SELECT tweet.id FROM tweet JOIN media_row ON media_row.tweet = tweet.key \
+     WHERE tweet.namespace = ?1 AND tweet.id > ?2 ORDER BY tweet.id LIMIT ?3";
 
 const OUTLIVE: &str = concat!(
-    "DELETE FROM media_use_row WHERE tweet IN (SELECT key FROM tweet WHERE namespace = $1 AND key = media_use_row.tweet) AND ",
+    "DELETE FROM media_use_row WHERE tweet IN (SELECT key FROM tweet WHERE namespace = $1 \
+     AND id IN (SELECT value FROM json_each($4))) AND ",
     outlived_uses!()
 );
 
 const UNUSED: &str = concat!(
     "SELECT ",
     medium_columns!(),
-    " FROM media WHERE namespace = ?1 AND state = 'stored' AND NOT EXISTS (SELECT 1 FROM media_use \
-     WHERE media_use.namespace = ?1 AND media_use.id = media.id) ORDER BY id LIMIT ?2"
+    " FROM media WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'stored' \
+     AND NOT EXISTS (SELECT 1 FROM media_use WHERE media_use.namespace = ?1 AND media_use.id = media.id) ORDER BY id"
 );
 
 #[async_trait]
@@ -105,7 +118,7 @@ impl MediaStore for SqliteStore {
     }
 
     async fn media_bytes(&self) -> Result<i64> {
-        Ok(sqlx::query_scalar(BYTES).fetch_one(self.readers()).await?)
+        Ok(sqlx::query_scalar(media::BYTES).fetch_one(self.readers()).await?)
     }
 
     async fn unused_media(
@@ -113,16 +126,53 @@ impl MediaStore for SqliteStore {
         namespace: &str,
         posts: &str,
         before: Millis,
+        after: &str,
         limit: u32,
-    ) -> Result<Vec<StoredMedium>> {
+    ) -> Result<Looked<StoredMedium>> {
+        let page = sqlx::query_scalar(PAGE).bind(namespace).bind(after).bind(limit);
+        let page: Vec<String> = page.fetch_all(self.readers()).await?;
+        let ids = super::json(page.iter().map(|id| id.as_str().into()));
         let mut transaction = self.begin().await?;
-        sqlx::query(OUTLIVE).bind(namespace).bind(posts).bind(before).execute(&mut *transaction).await?;
+        let outlive = sqlx::query(OUTLIVE).bind(namespace).bind(posts).bind(before).bind(&ids);
+        outlive.execute(&mut *transaction).await?;
         transaction.commit().await?;
-        Ok(sqlx::query_as(UNUSED).bind(namespace).bind(limit).fetch_all(self.readers()).await?)
+        let unused = sqlx::query_as(UNUSED).bind(namespace).bind(&ids).fetch_all(self.readers()).await?;
+        Ok(Looked::of(page, limit, unused))
     }
 
-    async fn is_file_used(&self, sha256: &str) -> Result<bool> {
-        const USED: &str = "SELECT EXISTS (SELECT 1 FROM media_row WHERE sha256 = ?1 AND state = 'stored')";
-        Ok(sqlx::query_scalar(USED).bind(sha256).fetch_one(self.readers()).await?)
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room> {
+        const REMOVING: &str = "SELECT removing FROM media_file WHERE sha256 = ?1";
+        let mut transaction = self.begin().await?;
+        let used: i64 = sqlx::query_scalar(media::BYTES).fetch_one(&mut *transaction).await?;
+        let known: Option<Option<Millis>> =
+            sqlx::query_scalar(REMOVING).bind(sha256).fetch_optional(&mut *transaction).await?;
+        let room = match known {
+            Some(Some(removing)) if removing >= at - media::REMOVAL_MS => return Ok(Room { taken: Taken::Busy, used }),
+            Some(_) => Room { taken: Taken::Known, used },
+            None if cap > 0 && used + bytes > cap => return Ok(Room { taken: Taken::Full, used }),
+            None => Room { taken: Taken::New, used: used + bytes },
+        };
+        sqlx::query(TAKE).bind(sha256).bind(bytes).bind(at).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(room)
+    }
+
+    async fn unused_files(&self, before: Millis, now: Millis, after: &str, limit: u32) -> Result<Looked<String>> {
+        let page: Vec<String> = sqlx::query_scalar(FILES).bind(after).bind(limit).fetch_all(self.readers()).await?;
+        let names = super::json(page.iter().map(|name| name.as_str().into()));
+        let mut transaction = self.begin().await?;
+        let unused = sqlx::query_scalar(UNUSED_FILES).bind(before).bind(now).bind(names);
+        let unused = unused.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(Looked::of(page, limit, unused))
+    }
+
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<()> {
+        const FORGET: &str =
+            "DELETE FROM media_file WHERE sha256 IN (SELECT value FROM json_each(?1)) AND removing = ?2";
+        let mut transaction = self.begin().await?;
+        let given = super::json(sha256.iter().map(|one| clean(one)));
+        sqlx::query(FORGET).bind(given).bind(now).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
     }
 }

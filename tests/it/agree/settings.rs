@@ -227,7 +227,7 @@ fn environment_variables_in_the_documents_are_settings() {
         ("TWITTER_UPDATER__MASTODON__INSTANCES__NAME__API", "https://mastodon.social"),
     ];
     let known: BTreeSet<_> = flat(&Settings::load_with(&[], None, &named).unwrap().shown()).into_keys().collect();
-    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     for document in documents().values().map(String::as_str).chain([DEFAULT]) {
         for (at, prefix) in document.match_indices("TWITTER_UPDATER__") {
             let name: String = document[at + prefix.len()..].chars().take_while(|c| is_part(*c)).collect();

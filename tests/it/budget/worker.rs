@@ -164,7 +164,8 @@ async fn a_thousand_reads_are_a_thousand_and_more_when_it_is_raised() {
     let accounts = world.credentials.statuses(CAPABILITIES.endpoint).await.unwrap();
     assert_eq!(accounts[0].parked_for_ms, 0, "no credential rests for it");
     let fill = Fill::of(CAPABILITIES, Duration::from_secs(5), 0.1);
-    let status = table(&Status::new(stats, accounts, fill, Words::POSTS).with_reads(Some(reads)));
+    let ages: AgeTable = "1d: 1h".parse().unwrap();
+    let status = table(&Status::new(stats, accounts, fill, (Words::POSTS, &ages)).with_reads(Some(reads)));
     assert!(status.contains("SPENT, nothing is read until the reset: 1,000 of 1,000 posts read since"), "{status}");
     // No call goes out while it is spent: a worker asks the ledger, and that is all.
     let calls = world.api.counters().requests;

@@ -15,8 +15,9 @@ fn it_prints_what_is_in_effect() {
     assert_eq!(shown["updater"]["concurrency"].as_integer(), Some(11));
     assert_eq!(shown["log"]["level"].as_str(), Some("info"));
     // It is itself a configuration file that says the same (but for the tokens, which have no place in one).
-    let again =
-        text(&output.stdout).replace("bearer_token = \"(not set)\"\n", "").replace("token = \"(not set)\"\n", "");
+    let shown = text(&output.stdout);
+    let settings_alone = shown.lines().filter(|line| !line.ends_with(" = \"(not set)\""));
+    let again = settings_alone.map(|line| format!("{line}\n")).collect::<String>();
     let again = run(&["--config", &home.file("again.toml", again), "check"], &vec![]);
     assert_eq!(text(&again.stdout), text(&output.stdout), "{}", text(&again.stderr));
     let object = run(&["--config", &file, "check", "--json"], &settings);

@@ -10,8 +10,9 @@ use twitter_updater::engine::queue::Incoming;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
 
-use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
+use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{Census, assert_answers_are_in_order, census};
+use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
 use crate::support::wait::until_true;
@@ -20,9 +21,11 @@ use crate::support::world::{Backends, World};
 const TWEETS: u32 = 240;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
+/// The most followers of an account.
+const LONGEST: u64 = 500;
 
-/// By a schedule, or with the accounts of the posts.
-const ACCOUNTS: &str = "accounts";
+/// By a schedule, or with the accounts of the posts and their lists of followers.
+const ACCOUNTS: &str = "accounts and lists";
 
 async fn survives(backends: Backends, run: &str) {
     for point in POINTS {
@@ -39,6 +42,9 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         calls_per_window: 0,
         missing_share: 0.05,
         growth: Duration::from_secs(86_400),
+        accounts_since: wall_ms() - 3_600_000,
+        follow_changes: Duration::from_secs(1),
+        most_followers: LONGEST,
         ..SimulatorOptions::default()
     };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
@@ -53,6 +59,10 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         ]),
         schedule => variables(&[("schedule", schedule)]),
     });
+    if run == ACCOUNTS {
+        world.settings.extend(lists::settings());
+        world.settings.extend(variables(&[("relations.page", "100")]));
+    }
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
     let log = folder.path().join("updater.log");
@@ -105,11 +115,15 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
             !accounts.is_empty() && world.all_fresh_in(PROFILES, &accounts, died).await
         })
         .await;
+        lists::all_read(point, WITHIN, &world, &accounts_in(LISTS, &world).await, died).await;
     }
     let status = heir.terminate();
     assert!(status.success(), "{point}: {status}\n{}", logged());
     if run == ACCOUNTS {
-        assert_accounts_of(&ids, &world, folder.path(), 201, point).await;
+        for namespace in [PROFILES, LISTS] {
+            assert_accounts_of(namespace, &ids, &world, folder.path(), 201, point).await;
+        }
+        compare(&api, &world, &accounts_in(LISTS, &world).await).await;
     }
 
     let all = usize::try_from(TWEETS).unwrap();
@@ -126,12 +140,12 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_the_accounts_of_the_posts_on_redis_and_postgres() {
+async fn with_the_accounts_of_the_posts_and_their_lists_on_redis_and_postgres() {
     survives(Backends { redis: true, postgres: true }, ACCOUNTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_the_accounts_of_the_posts_embedded() {
+async fn with_the_accounts_of_the_posts_and_their_lists_embedded() {
     survives(Backends { redis: false, postgres: false }, ACCOUNTS).await;
 }
 

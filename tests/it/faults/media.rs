@@ -7,7 +7,7 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Queue, RedisQueu
 
 use crate::media::process::media_settings;
 use crate::media::server::Server;
-use crate::media::whole::{NS, check, put_in};
+use crate::media::whole::{Kept, NS, check, put_in};
 use crate::support::process::{Process, Variables, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
@@ -30,11 +30,12 @@ const EACH: u32 = 40;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_at_any_point_loses_no_file() {
     for on_servers in [false, true] {
-        dies_at_each_point(Backends { redis: on_servers, postgres: on_servers }).await;
+        dies_at_each_point(Backends { redis: on_servers, postgres: on_servers }, on_servers).await;
     }
 }
 
-async fn dies_at_each_point(backends: Backends) {
+/// `in_bucket`: the files are in a bucket whose server has faults, where the program knows buckets.
+async fn dies_at_each_point(backends: Backends, in_bucket: bool) {
     let (server, folder) = (Server::start().await, tempfile::tempdir().unwrap());
     let world = World::new(backends, folder.path(), "http://127.0.0.1:1").await;
     let queue: Arc<dyn Queue> = match &world.redis {
@@ -49,6 +50,8 @@ async fn dies_at_each_point(backends: Backends) {
         ("updater.buffer_ttl", "20ms"),
         ("updater.lease", "2500ms"),
     ]));
+    let kept = if in_bucket { Kept::start().await } else { Kept::Folder };
+    settings.extend(kept.settings());
     let log = folder.path().join("updater.log");
     for (at, point) in (0..).zip(POINTS) {
         put_in(&*world.store, &*queue, &server, at * EACH..(at + 1) * EACH).await;
@@ -64,7 +67,7 @@ async fn dies_at_each_point(backends: Backends) {
     })
     .await;
     assert!(updater.terminate().success());
-    check(&*world.store, &folder.path().join("media"), 0..all).await;
+    check(&*world.store, &kept.files(&folder.path().join("media")), 0..all).await;
     assert_eq!(u64::from(all), world.store.counts(NS).await.unwrap().ended);
 }
 

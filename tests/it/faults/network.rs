@@ -16,8 +16,9 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{NewTweet, Way};
 
-use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
+use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
+use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
 use crate::support::proxy::{Line, Upstream};
@@ -30,6 +31,8 @@ const YOUNG: u32 = 1_000;
 /// Tweets that become due after every third fault, and again in an hour.
 const OLD: u32 = 100;
 const PROCESSES: usize = 2;
+/// The most followers of an account.
+const LONGEST: u64 = 500;
 /// An id whose call failed alone has a minute's rest, and a back-off ends within one.
 const WITHIN: Duration = Duration::from_secs(150);
 
@@ -47,7 +50,7 @@ use Service::{Api, Postgres, Redis};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipelines {
     Posts,
-    /// And the accounts that follow from them.
+    /// And the accounts that follow from them, with their lists of followers.
     PostsAndAccounts,
 }
 
@@ -65,6 +68,9 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         missing_share: 0.0,
         body_padding: 0,
         growth: Duration::from_secs(60), // of tweets made just now: every answer is another
+        accounts_since: wall_ms() - 3_600_000,
+        follow_changes: Duration::from_secs(1),
+        most_followers: LONGEST,
         ..SimulatorOptions::default()
     };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
@@ -84,6 +90,8 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
             ("accounts.idle", "1s"),
             ("accounts.frozen", "1s"),
         ]));
+        world.settings.extend(lists::settings());
+        world.settings.extend(variables(&[("relations.page", "100"), ("relations.revisit", "10s")]));
     }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
@@ -128,6 +136,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         world.all_fresh(&ids, quiet).await
             && in_an_hour(&world, &old).await
             && world.all_fresh_in(PROFILES, &of_posts, quiet).await
+            && (!has_accounts || lists::is_all_read(&world, &accounts_in(LISTS, &world).await, quiet).await)
     })
     .await;
     println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
@@ -144,7 +153,10 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     assert_answers_are_in_order(&*world.store, &ids).await;
     let ids = [ids, old].concat();
     if has_accounts {
-        assert_accounts_of(&ids, &world, folder.path(), ids.len(), "the network").await;
+        for namespace in [PROFILES, LISTS] {
+            assert_accounts_of(namespace, &ids, &world, folder.path(), ids.len(), "the network").await;
+        }
+        println!("{:?}", compare(&api, &world, &accounts_in(LISTS, &world).await).await);
     }
     let all = ids.len();
     let found = census(&*world.queue, &*world.store, &ids).await;
@@ -232,6 +244,6 @@ async fn between_them_and_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn between_them_and_everything_with_the_accounts_of_the_posts() {
+async fn between_them_and_everything_with_the_accounts_of_the_posts_and_their_lists() {
     survives(&[Redis, Postgres, Api], 200, Pipelines::PostsAndAccounts).await;
 }

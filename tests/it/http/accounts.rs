@@ -107,6 +107,20 @@ async fn accounts_are_seen_as_accounts() {
     assert_eq!(ops.get(&format!("/n/tweet:update/account?id={id}")).await.0, 404, "posts are no accounts");
     assert_eq!(PipelineId::items(&Provider::Twitter, "profiles").to_string(), ACCOUNTS);
 
+    // Handles come over HTTP, too, and wait for a call.
+    let starter = home.role("starter", &settings).await;
+    let (other, nobody) = (people.at(person + 1, wall_ms()).handle, "nobody_has_it");
+    let sent = starter.client.post(format!("{}/accounts", starter.url));
+    let sent = sent.header("content-type", "application/json").body(json!([format!("@{other}"), nobody]).to_string());
+    let receipt: Value = serde_json::from_str(&sent.send().await.unwrap().text().await.unwrap()).unwrap();
+    assert_eq!(receipt["handles"], 2, "{receipt}");
+    until_true("the one has its account, and the other is refused", PATIENCE, async || {
+        let (one, none) = (ops.get(&format!("{page}{other}")).await.1, ops.get(&format!("{page}{nobody}")).await.1);
+        one.contains(&people.id(&Provider::Twitter, person + 1)) && none.contains("This handle was refused at")
+    })
+    .await;
+    assert_eq!(starter.stopped().await, Some(0));
+
     // What programs see.
     let metrics = ops.get("/metrics").await.1;
     let of = |name: &str| value(&metrics, &format!("twitter_updater_{name}"));

@@ -136,7 +136,7 @@ fn conforms(document: &Value, schema: &Value, value: &Value, at: &str) {
 
 fn receipt(scheduled: u64, known: u64) -> Value {
     let (zero, none): (u64, [u64; 0]) = (0, []);
-    json!({ "scheduled": scheduled, "known": known, "leased": zero, "dead": zero, "too_old": zero,
+    json!({ "scheduled": scheduled, "known": known, "leased": zero, "dead": zero, "too_old": zero, "handles": zero,
         "refused": none, "refused_unnamed": zero })
 }
 

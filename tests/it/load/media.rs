@@ -1,5 +1,6 @@
 //! 10,000 media from a host with every fault there is, and a process that is killed twenty times: the right files are there,
-//! each once, and nothing else; the memory stays flat.
+//! each once, and nothing else; the memory stays flat. `MEDIA_IN_BUCKET=1`: the files are in a bucket whose server has faults,
+//! too.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Inspection};
 
 use crate::media::process::media_settings;
 use crate::media::server::Server;
-use crate::media::whole::{NS, check, put_in};
+use crate::media::whole::{Kept, NS, check, put_in};
 use crate::support::process::{Process, Variables, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
@@ -34,6 +35,8 @@ async fn ten_thousand_files_are_there_once_whatever_their_host_does_and_whoever_
         ("updater.buffer_ttl", "20ms"),
         ("updater.lease", "3s"),
     ]));
+    let kept = if std::env::var_os("MEDIA_IN_BUCKET").is_some() { Kept::start().await } else { Kept::Folder };
+    settings.extend(kept.settings());
     let (log, watch) = (folder.path().join("updater.log"), Stopwatch::start());
     let settled = async || -> u64 {
         let totals = world.store.media_totals(NS).await.unwrap();
@@ -57,7 +60,7 @@ async fn ten_thousand_files_are_there_once_whatever_their_host_does_and_whoever_
     .await;
     assert!(updater.terminate().success());
     println!("{MEDIA} media, {KILLS} kills: {:.1} s, at most {most} KB", watch.elapsed().as_secs_f64());
-    check(&*world.store, &folder.path().join("media"), 0..MEDIA).await;
+    check(&*world.store, &kept.files(&folder.path().join("media")), 0..MEDIA).await;
     assert_eq!(server.told(), [""; 0], "nobody is told who asks");
     assert!(most < MEMORY_KB, "{most} KB");
 }

@@ -15,4 +15,5 @@ mod memory;
 mod page;
 mod quota;
 mod rebuild;
+mod relations;
 mod visits;

@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use twitter_updater::pipelines::media::fetch::{Fetched, Fetcher, Limits, Stored, Wanted};
-use twitter_updater::pipelines::media::files::{Folder, hash, hex};
+use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Fetcher, Limits, Stored, Wanted};
+use twitter_updater::pipelines::media::files::{Folder, Whole};
+use twitter_updater::pipelines::media::hash::{hash, hex};
 use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
+use twitter_updater::pipelines::media::keeper::Keeper;
+use twitter_updater::pipelines::media::parts::Parts;
 
 use super::server::{SAME, Server, content};
+use crate::support::memory_store::MemoryStore;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub const MINUTE: Duration = Duration::from_secs(60);
@@ -17,7 +21,8 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 pub struct World {
     pub server: Server,
     pub fetcher: Fetcher,
-    pub folder: Arc<Folder>,
+    pub folder: Folder,
+    pub keeper: Arc<Keeper>,
     pub root: TempDir,
 }
 
@@ -28,13 +33,15 @@ impl World {
 
     pub async fn with(cap: u64, stall: Duration) -> Self {
         let (server, root) = (Server::start().await, tempfile::tempdir().unwrap());
-        let folder = Arc::new(Folder::open(root.path(), cap, 0).unwrap());
+        let (folder, parts) = (Folder::new(root.path()), Parts::open(root.path(), cap, 0).unwrap());
+        let store = Arc::<MemoryStore>::default();
+        let keeper = Arc::new(Keeper { parts, files: Arc::new(folder.clone()), store });
         let limits = Limits { max_bytes: 700_000, stall, connect: SECOND };
         // So short that a test may go on at once.
         let pause = Duration::from_micros(1);
         let hosts = Hosts::new(Politeness { per_host: 4, first_pause: pause, longest_pause: pause });
-        let fetcher = Fetcher::new(server.address.parse().unwrap(), limits, hosts, folder.clone()).unwrap();
-        Self { server, fetcher, folder, root }
+        let fetcher = Fetcher::new(server.address.parse().unwrap(), limits, hosts, keeper.clone()).unwrap();
+        Self { server, fetcher, folder, keeper, root }
     }
 
     pub async fn fetch(&self, path: &str) -> Fetched {
@@ -49,10 +56,10 @@ impl World {
     /// The file is in the folder, with the bytes of that number.
     pub fn has(&self, fetched: &Fetched, number: u32) -> Stored {
         let Fetched::Stored(stored) = fetched else { panic!("{fetched:?}") };
-        let bytes = std::fs::read(self.folder.path(&stored.sha256)).unwrap();
+        let bytes = std::fs::read(self.folder.path(&stored.file.sha256)).unwrap();
         assert!(bytes == content(number), "other bytes than those of {number}");
-        assert_eq!((stored.sha256.clone(), stored.bytes), (sha256(&bytes), bytes.len() as u64));
-        assert_eq!(stored.kind, "image/png");
+        let file = Whole { sha256: sha256(&bytes), bytes: bytes.len() as u64, kind: "image/png" };
+        assert_eq!(stored.file, file);
         stored.clone()
     }
 
@@ -75,7 +82,7 @@ async fn a_file_is_kept_by_its_hash_once() {
     let first = world.has(&world.fetch("/ok/1").await, 1);
     assert!(first.is_new && !first.is_continued);
     let same = world.has(&world.fetch(&format!("/ok/{}", 1 + SAME)).await, 1);
-    assert!(!same.is_new && same.sha256 == first.sha256);
+    assert!(!same.is_new && same.file == first.file);
     world.has(&world.fetch("/slow/2").await, 2);
     world.has(&world.fetch("/moved/3").await, 3);
     assert_eq!(world.files(), 3);
@@ -118,7 +125,7 @@ async fn a_process_that_died_leaves_a_part_that_is_continued() {
     let world = World::new().await;
     let path = "/ok/99";
     // As a kill leaves it: bytes, a validator, and no end.
-    let (part, url) = (world.folder.part("media:twitter", path).unwrap().unwrap(), world.server.url(path));
+    let (part, url) = (world.keeper.parts.part("media:twitter", path).unwrap().unwrap(), world.server.url(path));
     std::fs::write(&part.path, &content(99)[..200_000]).unwrap();
     part.note_validator(&url, Some("\"99\"")).unwrap();
     assert_eq!(world.fetch(path).await, Fetched::Later(Duration::from_secs(30)), "another process has it in work");
@@ -126,7 +133,7 @@ async fn a_process_that_died_leaves_a_part_that_is_continued() {
     assert!(world.has(&world.fetch(path).await, 99).is_continued);
     // Whole already, but not renamed: only its end is asked for.
     let path = "/ok/98";
-    let part = world.folder.part("media:twitter", path).unwrap().unwrap();
+    let part = world.keeper.parts.part("media:twitter", path).unwrap().unwrap();
     std::fs::write(&part.path, content(98)).unwrap();
     part.note_validator(&world.server.url(path), Some("\"98\"")).unwrap();
     drop(part);

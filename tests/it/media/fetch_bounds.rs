@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use twitter_updater::pipelines::media::fetch::{Fetched, Wanted};
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Wanted};
 
 use super::fetch::{MINUTE, World};
 use super::server::content;
@@ -67,11 +68,14 @@ async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
     let stored = world.has(&world.fetch("/ok/99").await, 99);
     for path in ["/ok/199", "/ok/299"] {
         match world.fetch(path).await {
-            Fetched::Disk(why) => assert!(why.contains("is full") && why.contains("max_disk_bytes"), "{why}"),
+            Fetched::Disk(why) => assert!(why.contains("no room for media") && why.contains("max_disk_bytes"), "{why}"),
             fetched => panic!("{fetched:?}"),
         }
     }
     assert_eq!(world.files(), 1, "no part is left of what had no room");
-    world.folder.remove(&stored.sha256).unwrap();
+    world.keeper.remove_unused(MINUTE, &Stop::new()).await.unwrap();
+    assert!(world.folder.path(&stored.file.sha256).exists(), "it is young");
+    world.keeper.remove_unused(Duration::ZERO, &Stop::new()).await.unwrap();
+    assert_eq!(world.files(), 0, "no medium has it");
     world.has(&world.fetch("/ok/199").await, 199);
 }

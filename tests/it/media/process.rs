@@ -170,7 +170,7 @@ async fn a_full_folder_is_told_and_fetching_goes_on_by_itself() {
     let updater = Role::start("updater", &settings, &log).await;
     until_true("the health says that it is full", PATIENCE, async || {
         let (_, ready) = updater.get("/ready").await;
-        ready.contains("the folder of media is full")
+        ready.contains("there is no room for media")
     })
     .await;
     let used = world.store.media_bytes().await.unwrap();

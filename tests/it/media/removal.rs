@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::shutdown::Stop;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::pipelines::media::counters::Fetches;
 use twitter_updater::pipelines::media::fetch::Fetched;
+use twitter_updater::pipelines::media::keeper::Keeper;
+use twitter_updater::pipelines::media::parts::Parts;
 use twitter_updater::pipelines::media::removal::{AGE, Removal};
-use twitter_updater::store::{MediumSeen, MediumTried, NewTweet, SqliteStore, Store, Way};
+use twitter_updater::store::{Expired, MediumSeen, MediumTried, NewTweet, Observation, Seen, SqliteStore, Store, Way};
 
 use super::fetch::World;
 
@@ -26,12 +30,25 @@ async fn put(world: &World, store: &dyn Store, id: &str) -> String {
         id: id.to_owned(),
         at: now,
         state: MediaState::Stored,
-        bytes: Some(stored.bytes as i64),
-        sha256: Some(stored.sha256.clone()),
+        bytes: Some(stored.file.bytes as i64),
+        sha256: Some(stored.file.sha256.clone()),
         ..MediumTried::default()
     };
     store.save_media(NS, &[tried]).await.unwrap();
-    stored.sha256
+    stored.file.sha256
+}
+
+fn found(id: &str) -> Observation {
+    Observation {
+        id: id.to_owned(),
+        answered_at: 2,
+        seen: Seen::Found(Tweet { id: id.to_owned(), raw: "{}".to_owned(), ..Tweet::default() }),
+        state: TweetState::Live,
+        next_due: None,
+        follow: None,
+        forget: false,
+        recent: None,
+    }
 }
 
 #[tokio::test]
@@ -43,25 +60,36 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     store.migrate().await.unwrap();
     let sha256 = put(&world, &*store, "a").await;
     assert_eq!(put(&world, &*store, "b").await, sha256);
-    let counters = Arc::<Fetches>::default();
+    let (counters, stop) = (Arc::<Fetches>::default(), Stop::new());
+    let (parts, files) = (Parts::open(world.root.path(), 0, 0).unwrap(), Arc::new(world.folder.clone()));
+    let keeper = Arc::new(Keeper { parts, files, store: store.clone() });
+    let file = world.keeper.store.media_bytes().await.unwrap();
+    store.take_file(&sha256, file, wall_ms(), 0).await.unwrap();
     let removal = Removal {
         namespace: NS.to_owned(),
         posts: "tweet:update".to_owned(),
-        folder: world.folder.clone(),
+        keeper,
         store: store.clone(),
         counters: counters.clone(),
     };
-    assert_eq!(removal.look(AGE).await.unwrap(), 0, "seen and written within the hour");
+    assert_eq!(removal.look(AGE, &stop).await.unwrap(), 0, "seen and written within the hour");
     assert!(world.folder.path(&sha256).exists());
     // A post that is stored keeps what it shows.
     let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None };
     store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
-    assert_eq!(removal.look(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);
     assert!(world.folder.path(&sha256).exists(), "another medium has the same file");
     let states = async || -> Vec<MediaState> {
         let media = store.media(NS, &["a".to_owned(), "b".to_owned()]).await.unwrap();
         media.into_iter().flatten().map(|medium| medium.state).collect()
     };
     assert_eq!(states().await, [MediaState::Removed, MediaState::Stored]);
-    assert_eq!((world.folder.used() as i64, counters.media_removed.get()), (store.media_bytes().await.unwrap(), 1));
+    assert_eq!((removal.keeper.parts.used() as i64, counters.media_removed.get()), (file, 1));
+    // Without the post the file goes, too, and its bytes are free.
+    let over = Observation { state: TweetState::Ended, ..found("of b") };
+    store.save("tweet:update", &[over]).await.unwrap();
+    store.remove("tweet:update", Expired::Before(Millis::MAX), &["of b".to_owned()]).await.unwrap();
+    assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);
+    assert!(!world.folder.path(&sha256).exists());
+    assert_eq!((removal.keeper.parts.used(), store.media_bytes().await.unwrap()), (0, 0));
 }

@@ -1,6 +1,6 @@
 //! Media with every fault there is: put in, and checked at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use twitter_updater::store::{MediumSeen, NewTweet, Store, Way};
 
 use super::fetch::sha256;
 use super::server::{Server, content};
+use crate::support::process::Variables;
 
 /// The pipeline.
 pub const NS: &str = "media:twitter";
@@ -54,20 +55,47 @@ pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbe
     }
 }
 
-/// Each medium is in its state, and the folder has the files of the stored ones, each once, and no other.
-pub async fn check(store: &dyn Store, folder: &Path, numbers: Range<u32>) {
-    let ids: Vec<String> = numbers.clone().map(|number| number.to_string()).collect();
-    let media = store.media(NS, &ids).await.unwrap();
-    let mut expected = BTreeSet::new();
-    for (number, medium) in numbers.zip(media) {
-        let medium = medium.unwrap();
-        assert_eq!(medium.state, fault(number).1, "{medium:?}");
-        if medium.state == MediaState::Stored {
-            let hash = sha256(&content(number));
-            assert_eq!(medium.sha256.as_deref(), Some(&*hash), "{medium:?}");
-            expected.insert(hash);
+/// Where files are kept.
+pub enum Kept {
+    Folder,
+    #[cfg(feature = "s3")]
+    Bucket(super::bucket::S3),
+}
+
+impl Kept {
+    /// In a bucket whose server has faults; in a folder where the program knows no buckets.
+    pub async fn start() -> Self {
+        #[cfg(feature = "s3")]
+        return Self::Bucket(super::bucket::S3::start(true).await);
+        #[cfg(not(feature = "s3"))]
+        return Self::Folder;
+    }
+
+    pub fn settings(&self) -> Variables {
+        match self {
+            Self::Folder => Variables::new(),
+            #[cfg(feature = "s3")]
+            Self::Bucket(server) => server.settings(),
         }
     }
+
+    /// The hashes of all files; none is on its way in the folder.
+    pub fn files(&self, folder: &Path) -> BTreeSet<String> {
+        let found = files_in(folder);
+        match self {
+            Self::Folder => found,
+            #[cfg(feature = "s3")]
+            Self::Bucket(server) => {
+                assert!(found.is_empty(), "{found:?}");
+                println!("{} replies of the bucket were lost", server.lost());
+                server.files()
+            }
+        }
+    }
+}
+
+/// The hashes of the files in a folder; each has the bytes that its name says, and none is on its way.
+pub fn files_in(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for of in std::fs::read_dir(folder).unwrap().map(|of| of.unwrap()) {
         let first = of.file_name().into_string().unwrap();
@@ -78,5 +106,24 @@ pub async fn check(store: &dyn Store, folder: &Path, numbers: Range<u32>) {
             found.insert(name);
         }
     }
-    assert!(found == expected, "{} files, {} expected", found.len(), expected.len());
+    found
+}
+
+/// Each medium is in its state, and the files that were found are those of the stored ones, each once, and no other.
+pub async fn check(store: &dyn Store, found: &BTreeSet<String>, numbers: Range<u32>) {
+    let ids: Vec<String> = numbers.clone().map(|number| number.to_string()).collect();
+    let media = store.media(NS, &ids).await.unwrap();
+    let mut expected = BTreeMap::new();
+    for (number, medium) in numbers.zip(media) {
+        let medium = medium.unwrap();
+        assert_eq!(medium.state, fault(number).1, "{medium:?}");
+        if medium.state == MediaState::Stored {
+            let file = content(number);
+            let hash = sha256(&file);
+            assert_eq!(medium.sha256.as_deref(), Some(&*hash), "{medium:?}");
+            expected.insert(hash, file.len() as i64);
+        }
+    }
+    assert!(found.iter().eq(expected.keys()), "{} files, {} expected", found.len(), expected.len());
+    assert_eq!(store.media_bytes().await.unwrap(), expected.values().sum::<i64>());
 }

@@ -115,6 +115,7 @@ impl Two {
         let store = Arc::new(SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap());
         store.migrate().await.unwrap();
         let terms = Terms {
+            lists: None,
             words: Words::POSTS,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
@@ -146,7 +147,8 @@ impl Two {
                 terms: Reloadable::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
-            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()) });
+            let edges = Reloadable::new(Err("no lists here".to_owned()));
+            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()), edges });
             queues.push(queue);
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -17,14 +17,14 @@ use crate::support::process::{run, text, variables};
 
 const DAY: i64 = 86_400_000;
 
-fn plan(arguments: &[&str], settings: &[(&str, &str)]) -> Value {
+pub fn plan(arguments: &[&str], settings: &[(&str, &str)]) -> Value {
     let all = [&["plan", "--json"], arguments].concat();
     let output = run(&all, &variables(settings));
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn close(told: &Value, value: f64) {
+pub fn close(told: &Value, value: f64) {
     let number = told.as_f64().unwrap_or_else(|| panic!("{told} is no number"));
     assert!((number - value).abs() <= 1e-9 * value.max(1.0), "{number} and not {value}");
 }

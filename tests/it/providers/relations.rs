@@ -1,7 +1,7 @@
 //! Lists of followers and friends against canned answers: calls, pages, and what each refusal says; the recorded chains and the
 //! simulator's lists, in modules.
 
-mod recorded;
+pub mod recorded;
 mod simulated;
 
 use serde_json::{Value, json};

@@ -145,8 +145,12 @@ async fn an_owner_that_posts_after_its_visit_is_due_the_least_recently_visited_f
     world.posts("11", "112", now - 500_000).await;
     world.posts("12", "122", now - 400_000).await;
     world.posts("12", "123", now - 300_000).await;
-    world.queue.forget(&["11", "12", "13"].map(str::to_owned)).await.unwrap();
+    // One that was never visited posts again.
+    world.posts("15", "151", now - 90_000).await;
+    world.posts("15", "152", now - 80_000).await;
+    world.queue.forget(&["11", "12", "13", "14", "15"].map(str::to_owned)).await.unwrap();
     let done = world.rebuild.run(&Stop::new(), |_| {}).await.unwrap();
-    assert_eq!(done.rows, 4);
-    assert_eq!(world.order().await, named(&[("12", "repeat"), ("11", "repeat"), ("14", "new")]));
+    assert_eq!(done.rows, 5);
+    let expected = [("15", "repeat"), ("12", "repeat"), ("11", "repeat"), ("14", "new")];
+    assert_eq!(world.order().await, named(&expected));
 }

@@ -1,30 +1,23 @@
 //! What is stored of lists is what happened: each interval contains its true moment, through kills at each point, a wiped
 //! queue, and cursors that the network no longer accepts.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
-use twitter_updater::store::{CrawlRecord, Edge, EdgeChange};
 
 use crate::support::census::{Census, census};
-use crate::support::process::{Process, run, run_with_input, text, variables};
-use crate::support::wait::until_true;
+use crate::support::lists::{self, LISTS, compare};
+use crate::support::process::{Process, run, text, variables};
 use crate::support::world::{Backends, World};
 
-const LISTS: &str = "followers:twitter";
 /// Owners of lists: account 0 has the longest.
 const OWNERS: u64 = 24;
 const LONGEST: u64 = 900;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
-/// No follow lasts longer: a round of the longest list, ms.
-const LASTS: Millis = 900_000;
-/// Clocks of processes and of the network are one, read at different moments, ms.
-const SLACK: Millis = 5;
 
 async fn api(cursors_last: Duration) -> Running {
     let options = SimulatorOptions {
@@ -43,97 +36,11 @@ async fn api(cursors_last: Duration) -> Running {
 
 async fn world(backends: Backends, folder: &std::path::Path, api: &Running) -> (World, Vec<String>) {
     let mut world = World::new(backends, folder, &api.base_url()).await;
-    world.settings.extend(variables(&[
-        ("relations.collect", "followers"),
-        ("relations.revisit", "1s"),
-        ("relations.complete_every", "0s"),
-        ("relations.shrink", "1"),
-        ("relations.page", "100"),
-    ]));
+    world.settings.extend(lists::settings());
+    world.settings.extend(variables(&[("relations.page", "100")]));
     let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
-    let output = run_with_input(&["enqueue", "--pipeline", LISTS, "-"], &world.settings, owners.join("\n").as_bytes());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    lists::enqueue(&world, &owners);
     (world, owners)
-}
-
-/// The newest complete crawl of a list.
-async fn complete(world: &World, owner: &str) -> Option<CrawlRecord> {
-    let crawls = world.edges.crawls(LISTS, owner, 20).await.unwrap();
-    crawls.into_iter().find(|crawl| crawl.ended.as_deref() == Some("complete"))
-}
-
-/// Waits until each list was read as a whole since then.
-async fn all_read(what: &str, world: &World, owners: &[String], since: Millis) {
-    until_true(&format!("{what}: each list is read"), WITHIN, async || {
-        for owner in owners {
-            if complete(world, owner).await.is_none_or(|crawl| crawl.started_at <= since) {
-                return false;
-            }
-        }
-        true
-    })
-    .await;
-}
-
-/// All edges of all lists, open and closed ones.
-async fn edges(world: &World) -> Vec<Edge> {
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
-        let span = (0, Millis::MAX);
-        let page = world.edges.edge_changes(LISTS, EdgeChange::Appeared, span, after, 1_000).await.unwrap();
-        let Some((place, _)) = page.last() else { return all };
-        after = Some(*place);
-        all.extend(page.into_iter().map(|(_, edge)| edge));
-    }
-}
-
-/// Fails where an edge is not as it was, or one is missing; returns how many there are, and how many of them ended.
-async fn compare(api: &Running, world: &World, owners: &[String]) -> (usize, usize) {
-    let (people, all, until) = (api.people(), edges(world).await, wall_ms());
-    let number = |id: &str| people.number(&Provider::Twitter, id).unwrap();
-    let mut newest = std::collections::BTreeMap::new();
-    for owner in owners {
-        newest.insert(owner.clone(), complete(world, owner).await.unwrap());
-    }
-    for edge in &all {
-        let truth =
-            people.follows().between(number(&edge.member), number(&edge.owner), edge.appeared_by - LASTS, until);
-        let began = |from: Millis| {
-            edge.appeared_after.is_none_or(|after| from > after - SLACK) && from <= edge.appeared_by + SLACK
-        };
-        assert!(truth.iter().any(|follow| began(follow.from)), "no follow began then: {edge:?} of {truth:?}");
-        match (edge.vanished_after, edge.vanished_by) {
-            (Some(after), Some(by)) => {
-                let ended = |until: Millis| until > after - SLACK && until <= by + SLACK;
-                assert!(truth.iter().any(|follow| ended(follow.until)), "no follow ended then: {edge:?} of {truth:?}");
-            }
-            (None, None) => {
-                let read = newest[&edge.owner].started_at;
-                let is_there = truth.iter().any(|follow| follow.until > read - SLACK);
-                assert!(is_there, "open, and it ended before the last complete crawl: {edge:?} of {truth:?}");
-            }
-            other => panic!("half an end: {other:?}"),
-        }
-    }
-    // Nothing is closed that was there all the time.
-    let open: BTreeSet<(&str, &str)> = all
-        .iter()
-        .filter(|edge| edge.vanished_by.is_none())
-        .map(|edge| (edge.owner.as_str(), edge.member.as_str()))
-        .collect();
-    assert_eq!(open.len(), all.iter().filter(|edge| edge.vanished_by.is_none()).count(), "one open edge a pair");
-    for owner in owners {
-        let crawl = &newest[owner];
-        let ended = crawl.ended_at.unwrap();
-        let at_its_start =
-            people.follows().followers(number(owner), crawl.started_at - SLACK, crawl.started_at - SLACK);
-        for follow in at_its_start.filter(|follow| follow.holds(ended + SLACK)) {
-            let member = people.id(&Provider::Twitter, follow.follower);
-            let is_told = open.contains(&(owner.as_str(), member.as_str())) || !follow.holds(until);
-            assert!(is_told, "{follow:?} held through the last complete crawl {crawl:?}, and is not open");
-        }
-    }
-    (all.len(), all.iter().filter(|edge| edge.vanished_by.is_some()).count())
 }
 
 async fn is_the_truth(redis: bool) {
@@ -145,12 +52,12 @@ async fn is_the_truth(redis: bool) {
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
     let updater = || Process::start(&["updater"], &world.settings, &log);
     let mut processes = vec![updater(), updater()];
-    all_read("at first", &world, &owners, 0).await;
+    lists::all_read("at first", WITHIN, &world, &owners, 0).await;
     for kill in 0..20 {
         processes.remove(0).kill();
         processes.push(updater());
         if kill % 5 == 2 {
-            all_read("after kills", &world, &owners, wall_ms()).await;
+            lists::all_read("after kills", WITHIN, &world, &owners, wall_ms()).await;
         }
         if let (10, Some(redis)) = (kill, &world.redis) {
             let mut raw = redis.connection().await;
@@ -159,19 +66,14 @@ async fn is_the_truth(redis: bool) {
             assert!(output.status.success(), "{}", text(&output.stderr));
         }
     }
-    all_read("at last", &world, &owners, wall_ms()).await;
+    lists::all_read("at last", WITHIN, &world, &owners, wall_ms()).await;
     for process in processes {
         let status = process.terminate();
         assert!(status.success(), "{status}\n{}", logged());
     }
-    let (all, ended) = compare(&api, &world, &owners).await;
-    let mut restarts = 0;
-    for owner in &owners {
-        let crawls = world.edges.crawls(LISTS, owner, 1_000).await.unwrap();
-        restarts += crawls.iter().filter(|crawl| crawl.ended.as_deref() == Some("stale")).count();
-    }
-    println!("redis {redis}: {all} edges, {ended} of them ended, as it was; {restarts} crawls began again, 20 kills");
-    assert!(all > 1_000 && ended > 50, "{all} {ended}");
+    let found = compare(&api, &world, &owners).await;
+    println!("redis {redis}: as it was, through 20 kills: {found:?}");
+    assert!(found.edges > 1_000 && found.ended > 50, "{found:?}");
     let queue = world.queue_of(folder.path(), LISTS).await;
     let found = census(&*queue, &*world.store, &owners).await;
     assert_eq!(found.delayed + found.leased, owners.len(), "{found:?}");
@@ -210,8 +112,8 @@ async fn a_death_at_any_point_of_a_page_loses_and_doubles_nothing() {
         let status = doomed.ended(WITHIN).await;
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
         let heir = Process::start(&["updater"], &world.settings, &log);
-        all_read(point, &world, &owners, 0).await;
-        all_read(point, &world, &owners, wall_ms()).await;
+        lists::all_read(point, WITHIN, &world, &owners, 0).await;
+        lists::all_read(point, WITHIN, &world, &owners, wall_ms()).await;
         let status = heir.terminate();
         assert!(status.success(), "{point}: {status}\n{}", logged());
         compare(&api, &world, &owners).await;

@@ -26,7 +26,7 @@ use super::network::{Lost, Service, Way};
 use super::provider::{Provider, capabilities};
 
 /// How long a process waits for an answer of the queue, the ledger or the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct LinkedQueue {
@@ -465,10 +465,20 @@ impl<T: Scripted> Lookup<T> for LinkedLookup {
 
 impl LinkedLookup {
     async fn answer(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
+        self.answer_with(ids, credential, |_| ()).await.map(|(answer, ())| answer)
+    }
+
+    /// The answer, and what is read of the API at the same moment.
+    pub async fn answer_with<T: Send + 'static>(
+        &self,
+        ids: &[String],
+        credential: &Credential,
+        read: impl FnOnce(&Provider) -> T + Send + 'static,
+    ) -> Result<(Answer, T), LookupError> {
         let (provider, asked, name) = (self.provider.clone(), ids.to_vec(), credential.name.clone());
         let process = self.way.process;
         provider.note_call(process, ids);
-        let answer = async move { provider.answer(&asked, &name).await };
+        let answer = async move { provider.answer(&asked, &name).await.map(|answer| (answer, read(&provider))) };
         match self.way.call(Service::Api, self.timeout, answer).await {
             Ok(_) if self.provider.kills(ids) => {
                 self.killed.notify_one();
@@ -529,9 +539,43 @@ impl Accounts for LinkedStore {
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>, StoreError> {
         self.store.account_states(namespace).await
     }
+
+    async fn keep_handles(
+        &self,
+        namespace: &str,
+        handles: &[String],
+        at: Millis,
+        most: u32,
+    ) -> Result<bool, StoreError> {
+        self.store.keep_handles(namespace, handles, at, most).await
+    }
+
+    async fn claim_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        until: Millis,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.store.claim_handles(namespace, now, until, limit).await
+    }
+
+    async fn settle_handles(
+        &self,
+        namespace: &str,
+        now: Millis,
+        resolved: &[String],
+        refused: &[(String, String)],
+    ) -> Result<(), StoreError> {
+        self.store.settle_handles(namespace, now, resolved, refused).await
+    }
+
+    async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<store::KeptHandle>, StoreError> {
+        self.store.kept_handle(namespace, handle).await
+    }
 }
 
-crate::support::media_store::hand_on_media!(LinkedStore, store);
+crate::support::media_store::hand_on_media!(LinkedStore, store, pass_on);
 
 #[async_trait]
 impl Budgets for LinkedStore {

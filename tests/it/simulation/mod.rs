@@ -2,7 +2,9 @@
 //! over services in memory, on one thread and a clock that jumps from timer to timer. An hour takes a
 //! second, and a seed says all that happens in it.
 
+mod files;
 pub mod link;
+mod lists;
 mod misses;
 pub mod network;
 mod outage;

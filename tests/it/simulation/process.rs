@@ -15,14 +15,20 @@ use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
 use twitter_updater::engine::worker::{Handler, Handling, Worker};
 use twitter_updater::model::post::Weights;
+use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::wave::Wave;
 use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
+use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
 use twitter_updater::providers::lookup::Lookup;
+use twitter_updater::providers::relations::Relations;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
+use twitter_updater::store::Edges;
 
+use super::files;
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
+use super::lists::{LinkedEdges, LinkedRelations};
 use super::network::Way;
 use super::world::{Items, NAMESPACE, Setup, World};
 
@@ -103,9 +109,9 @@ fn life(
 }
 
 /// What the handlers of all items have.
-struct Parts<'a> {
-    setup: &'a Setup,
-    store: Arc<LinkedStore>,
+pub struct Parts<'a> {
+    pub setup: &'a Setup,
+    pub store: Arc<LinkedStore>,
     credentials: Arc<Credentials>,
     metrics: Arc<Metrics>,
     wave: Reloadable<Option<Wave>>,
@@ -132,6 +138,28 @@ impl Parts<'_> {
     }
 }
 
+impl Parts<'_> {
+    /// Crawls are complete, or end at known members, by turns.
+    fn list_reader(self, relations: Arc<dyn Relations>, edges: Arc<dyn Edges>) -> Arc<dyn Handler> {
+        Arc::new(ListReader {
+            namespace: NAMESPACE.to_owned(),
+            accounts: "profiles:twitter".to_owned(),
+            side: Side::Followers,
+            relations,
+            store: self.store,
+            edges,
+            credentials: self.credentials,
+            visits: self.setup.visits(),
+            bounds: Bounds { known_tail: 3, complete_every: 100_000, longest: 0, shrink: 1.0, page: 0 },
+            unavailable: self.setup.unavailable(),
+            max_deliveries: self.setup.max_deliveries,
+            call_timeout: self.setup.lookup_timeout,
+            save_timeout: self.setup.save_timeout,
+            counters: Arc::default(),
+        })
+    }
+}
+
 fn worker(
     world: &Arc<World>,
     way: &Arc<Way>,
@@ -145,12 +173,12 @@ fn worker(
     let all = (0..setup.credentials).map(credential).collect();
     let credentials = Arc::new(Credentials::new(all, ledger, Pacing::Auto, setup.claims.lease));
     let metrics = Arc::new(Metrics::new());
-    let lookup = Arc::new(LinkedLookup {
+    let lookup = LinkedLookup {
         way: way.clone(),
         provider: world.provider.clone(),
         timeout: setup.lookup_timeout,
         killed: killed.clone(),
-    });
+    };
     let parts = Parts {
         store: Arc::new(LinkedStore { way: way.clone(), store: world.store.clone() }),
         credentials: credentials.clone(),
@@ -158,19 +186,25 @@ fn worker(
         metrics: metrics.clone(),
         wave,
     };
-    let handler: Arc<dyn Handler> = match setup.items {
+    let metered = |handler| Handling::Metered(handler, credentials);
+    let handling = match setup.items {
         // The retweets are the moment of the answer, which says nothing of what happens at a post.
-        Items::Posts => parts.refresher(
-            lookup,
+        Items::Posts => metered(parts.refresher(
+            Arc::new(lookup),
             PostJudge { weights: Weights { retweets: 0.0, ..Weights::default() }, ..PostJudge::default() },
-        ),
-        Items::Accounts => parts.refresher(lookup, ProfileJudge { schedule: setup.by_silence() }),
+        )),
+        Items::Accounts => metered(parts.refresher(Arc::new(lookup), ProfileJudge { schedule: setup.by_silence() })),
+        Items::Media => Handling::Free(Arc::new(files::handler(parts, world, way, killed))),
+        Items::Lists => {
+            let edges = Arc::new(LinkedEdges { way: way.clone(), store: world.store.clone() });
+            metered(parts.list_reader(Arc::new(LinkedRelations(lookup)), edges))
+        }
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {
         name: format!("w{}", way.process),
         queue,
-        handling: Handling::Metered(handler, credentials),
+        handling,
         claims: setup.claims.into(),
         early: setup.learnt().map_or(0.0, |adaptive| adaptive.early()).into(),
         concurrency: setup.slots.into(),

@@ -44,6 +44,8 @@ pub enum Mood {
     Silent,
     Rubbish,
     Throttles,
+    /// It works, and we have no room for what it gives.
+    Full,
 }
 
 /// One call as it was sent.
@@ -105,6 +107,10 @@ impl Provider {
         matches!(self.nature(id), Some(Nature::PoisonUntil(until)) if self.now() < until)
     }
 
+    pub fn mood(&self) -> Mood {
+        self.inner.lock().unwrap().mood
+    }
+
     pub fn set(&self, mood: Mood) {
         self.inner.lock().unwrap().mood = mood;
     }
@@ -134,7 +140,7 @@ impl Provider {
     }
 
     pub async fn answer(&self, ids: &[String], credential: &str) -> Result<Answer, LookupError> {
-        let mood = self.inner.lock().unwrap().mood;
+        let mood = self.mood();
         if mood == Mood::Silent {
             std::future::pending::<()>().await;
         }
@@ -148,7 +154,7 @@ impl Provider {
             Mood::OverCapacity => return Err(LookupError::Outage("HTTP 503".to_owned())),
             Mood::Rubbish => return Err(LookupError::BadAnswer("an HTML page".to_owned())),
             Mood::Throttles => return Err(throttled(quota.unwrap_or_else(|full| full))),
-            Mood::Works | Mood::Silent => {}
+            Mood::Works | Mood::Silent | Mood::Full => {}
         }
         let quota = quota.map_err(throttled)?;
         if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() || ids.is_empty() {

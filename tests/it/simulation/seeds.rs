@@ -14,6 +14,7 @@ use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::store::Posts;
 
+use super::lists;
 use super::network::{Dice, SERVICES, Way, Weather};
 use super::process::Process;
 use super::provider::{Mood, Nature};
@@ -34,6 +35,9 @@ const CALM: Duration = Duration::from_secs(220);
 /// How late an id may be when all is well: the linger, and a batch on its way.
 const NORMAL_LATENESS: Millis = 4_000;
 
+/// Those of hosts of files, too.
+const MEDIA_MOODS: [Mood; 7] =
+    [Mood::Works, Mood::Works, Mood::OverCapacity, Mood::Silent, Mood::Rubbish, Mood::Throttles, Mood::Full];
 const MOODS: [Mood; 6] = [Mood::Works, Mood::Works, Mood::OverCapacity, Mood::Silent, Mood::Rubbish, Mood::Throttles];
 
 /// Bounds of the adaptive schedule here: as everything works for a few minutes, no interval may be longer.
@@ -62,6 +66,8 @@ enum Kind {
     Posts,
     PostsByWhatTheyShow,
     Accounts,
+    Media,
+    Lists,
 }
 
 fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
@@ -77,6 +83,12 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Kind::Posts => of_posts,
             Kind::PostsByWhatTheyShow => Setup { adaptive: Some(adaptive(seed)), ..of_posts },
             Kind::Accounts => Setup { items: Items::Accounts, ..of_posts },
+            Kind::Media => Setup { items: Items::Media, ..of_posts },
+            // One to a claim, and each page is one.
+            Kind::Lists => {
+                let claims = ClaimSettings { limit: 1, ..of_posts.claims };
+                Setup { items: Items::Lists, claims, calls_per_window: 900, ..of_posts }
+            }
         };
         let world = World::new(dice, setup, print);
         let since = world.now();
@@ -84,6 +96,10 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Story { world: world.clone(), clock_steps, was_all_missing: false, ids: Vec::new(), processes: Vec::new() };
         let ids = story.tell().await;
         check(&world, &ids).await;
+        // A clock that steps is no measure of what was when.
+        if matches!(kind, Kind::Lists) && !clock_steps {
+            lists::check(&world).await;
+        }
         Outcome {
             wrong: world.log.first_wrong(),
             hash: world.log.hash(),
@@ -204,7 +220,8 @@ impl Story {
                 world.network.clear_up();
             }
             9..12 => {
-                let mood = *dice.pick(&MOODS);
+                let moods: &[Mood] = if world.setup.items == Items::Media { &MEDIA_MOODS } else { &MOODS };
+                let mood = *dice.pick(moods);
                 log.note(format_args!("the API: {mood:?}"));
                 world.provider.set(mood);
             }
@@ -274,6 +291,7 @@ impl Story {
             .chain([unavailable.lane.clone()])
             .chain(learnt.iter().flat_map(Adaptive::lanes))
             .chain(by_silence.lanes())
+            .chain([world.setup.visits().next_visit(&[]).0])
             .collect();
         for id in &self.ids {
             let Some(Place::Delayed { lane, due }) = world.queue.inner.with_model(|model| model.place(id)) else {
@@ -300,6 +318,10 @@ impl Story {
 async fn check(world: &World, ids: &[String]) {
     for id in ids {
         let place = world.queue.inner.with_model(|model| model.place(id));
+        if world.setup.items == Items::Media {
+            world.check_medium(id, place).await;
+            continue;
+        }
         let state = world.store.tweet(NAMESPACE, id).await.unwrap().map(|row| row.state);
         let nature = world.provider.nature(id).unwrap();
         let end = TweetId::parse(id).unwrap().created_at().unwrap() + world.setup.ages.lifetime();
@@ -368,21 +390,33 @@ fn any_seed_ends_well() {
 /// The same with the adaptive schedule, whose lanes and due times come from what was stored.
 #[test]
 fn any_seed_ends_well_with_the_adaptive_schedule() {
-    all_end_well(Kind::PostsByWhatTheyShow);
+    all_end_well(Kind::PostsByWhatTheyShow, SEEDS / 4);
 }
 
 /// The same with accounts, which never end: they are looked up by their silence, and what is missing in a call of its own.
 #[test]
 fn any_seed_ends_well_with_accounts() {
-    all_end_well(Kind::Accounts);
+    all_end_well(Kind::Accounts, SEEDS / 4);
 }
 
-fn all_end_well(kind: Kind) {
+/// The same with media, which end with their first answer, and whose files are kept once by then.
+#[test]
+fn any_seed_ends_well_with_media() {
+    all_end_well(Kind::Media, SEEDS / 10);
+}
+
+/// The same with lists of followers: a page a claim, whose edges are compared with the script.
+#[test]
+fn any_seed_ends_well_with_lists() {
+    all_end_well(Kind::Lists, SEEDS / 10);
+}
+
+fn all_end_well(kind: Kind, seeds: u64) {
     if let Some(seed) = number("SEED") {
         assert_eq!(run_with(seed, Rules::default(), kind, true).wrong, None);
         return;
     }
-    let seeds = number("SEEDS").unwrap_or(SEEDS / 4);
+    let seeds = number("SEEDS").unwrap_or(seeds);
     let (mut sum, mut lookups) = (Counts::default(), 0);
     for seed in 0..seeds {
         let outcome = run_with(seed, Rules::default(), kind, false);
@@ -394,7 +428,7 @@ fn all_end_well(kind: Kind) {
     }
     println!("{seeds} seeds: {lookups} calls of the API, {sum:?}");
     let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
-    let finished = if matches!(kind, Kind::Accounts) { u64::MAX } else { finished };
+    let finished = if matches!(kind, Kind::Accounts | Kind::Lists) { u64::MAX } else { finished };
     let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();
     assert!(least >= Some(seeds / 20), "{sum:?}");
 }

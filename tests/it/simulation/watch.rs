@@ -104,6 +104,8 @@ pub struct WatchedStore {
     /// When the store was last told of an id, by the world's clock.
     told: Mutex<BTreeMap<String, Millis>>,
     stored: Mutex<Vec<Stored>>,
+    /// Ids whose lives were over and begin anew since their last save: whoever asked for that has to schedule them.
+    revived: Mutex<BTreeSet<String>>,
     /// How much older than what it replaces an answer's content may be, ms: their calls overlapped.
     pub overlap: Mutex<Millis>,
 }
@@ -115,6 +117,7 @@ impl WatchedStore {
             log,
             told: Mutex::default(),
             stored: Mutex::default(),
+            revived: Mutex::default(),
             overlap: Mutex::new(overlap),
         }
     }
@@ -130,6 +133,12 @@ impl WatchedStore {
             by_id.entry(stored.id.clone()).or_default().push(stored.clone());
         }
         by_id
+    }
+
+    /// A list's page, or the end of its crawl, was saved.
+    pub fn note_list(&self, owner: &str, what: std::fmt::Arguments<'_>) {
+        self.told.lock().unwrap().insert(owner.to_owned(), self.log.clock.now());
+        self.log.note(format_args!("list {}: {what}", names([&owner.to_owned()].into_iter())));
     }
 
     async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {
@@ -161,6 +170,7 @@ impl WatchedStore {
         self.log.note(format_args!("save {ids}: {} saved, {} older", saved.saved, saved.older));
         for (seen, before) in observations.iter().zip(before) {
             self.told.lock().unwrap().insert(seen.id.clone(), now);
+            self.revived.lock().unwrap().remove(&seen.id);
             let Some((after, moment)) = self.known(namespace, &seen.id).await? else { continue };
             let StoredTweet { id, state, misses, .. } = after.clone();
             self.stored.lock().unwrap().push(Stored { at: now, id, state, misses });
@@ -203,6 +213,11 @@ impl Lifecycle for WatchedStore {
         tweets: &[NewTweet],
     ) -> Result<Recorded, StoreError> {
         self.log.note(format_args!("record {}", names(tweets.iter().map(|tweet| &tweet.id))));
+        for NewTweet { id, next_due, .. } in tweets {
+            if next_due.is_some() && self.state(namespace, id).await == Some(TweetState::Ended) {
+                self.revived.lock().unwrap().insert(id.clone());
+            }
+        }
         self.inner.record(namespace, at, way, tweets).await
     }
 
@@ -403,6 +418,8 @@ impl WatchedQueue {
             Verdict::Reschedule { .. } if self.store.told_at(id) < since => {
                 self.log.wrong(format_args!("{id} is rescheduled, and its answer is not in the store"));
             }
+            // Between the save of its end and this, somebody put it in again, and sees that a worker has it.
+            Verdict::Finish if self.store.revived.lock().unwrap().contains(id) => {}
             Verdict::Finish if state != Some(TweetState::Ended) => {
                 self.log.wrong(format_args!("{id} is finished, and the store says {state:?}"));
             }

@@ -7,6 +7,8 @@ use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::random;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
+use twitter_updater::config::VisitOrder;
+use twitter_updater::engine::lane::Order;
 use twitter_updater::engine::queue::{Jobs, Lane, NewJob, QueueError, Scheduled};
 use twitter_updater::engine::schedule::adaptive::budget::Normaliser;
 use twitter_updater::engine::schedule::adaptive::model::Model;
@@ -16,7 +18,9 @@ use twitter_updater::engine::schedule::{Known, Schedule, Schedules};
 use twitter_updater::engine::worker::ClaimSettings;
 use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
+use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
+use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
 
@@ -24,6 +28,7 @@ use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 
+use super::files::{self, Files};
 use super::link::{LinkedQueue, LinkedStore};
 use super::network::{Dice, Network, Way};
 use super::provider::{Nature, Provider};
@@ -39,6 +44,10 @@ pub enum Items {
     #[default]
     Posts,
     Accounts,
+    /// Each is fetched once; nothing is looked up again.
+    Media,
+    /// Lists of followers.
+    Lists,
 }
 
 /// How the processes of a world are set up.
@@ -114,24 +123,39 @@ impl Setup {
         Lane::new("confirm", Duration::from_secs(5)).in_tier(1)
     }
 
+    /// When lists are visited.
+    pub fn visits(&self) -> Visits {
+        Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(60) }
+    }
+
     /// When the items are due.
     pub fn schedule(&self) -> Arc<dyn Schedules> {
         match (self.items, self.learnt()) {
             (Items::Accounts, _) => Reloadable::new(Arc::new(self.by_silence()) as Arc<dyn Schedule>).into(),
+            (Items::Media, _) => {
+                let first_delay = files::PAUSES.0;
+                Reloadable::new(Arc::new(FreshFirst { first_delay }) as Arc<dyn Schedule>).into()
+            }
+            (Items::Lists, _) => Reloadable::new(Arc::new(self.visits()) as Arc<dyn Schedule>).into(),
             (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
             (Items::Posts, None) => self.ages.clone().into(),
         }
     }
 
-    /// The rules for items that are not returned. Accounts come back: their lives never end by it.
+    /// The rules for items that are not returned. Accounts and owners of lists come back: their lives never end by it.
     pub fn unavailable(&self) -> UnavailableSettings {
         let of_posts = self.unavailable.clone();
         match self.items {
-            Items::Posts => of_posts,
+            Items::Posts | Items::Media => of_posts,
             Items::Accounts => UnavailableSettings {
                 lane: of_posts.lane.in_tier(1),
                 limit: u32::MAX,
                 confirm: Some(self.confirm()),
+                ..of_posts
+            },
+            Items::Lists => UnavailableSettings {
+                lane: of_posts.lane.ordered(Order::OldestFirst).in_tier(3),
+                limit: u32::MAX,
                 ..of_posts
             },
         }
@@ -150,6 +174,7 @@ pub struct World {
     pub store: Arc<WatchedStore>,
     pub ledger: Arc<MemoryLedger>,
     pub provider: Arc<Provider>,
+    pub files: Files,
 }
 
 impl World {
@@ -164,6 +189,7 @@ impl World {
             ledger: Arc::new(MemoryLedger::new(queue_clock.clone())),
             provider: Provider::new(clock, log.clone(), setup.calls_per_window),
             network: Network::new(dice.clone()),
+            files: Files::default(),
             store,
             log,
             queue_clock,
@@ -209,6 +235,9 @@ impl World {
 
     /// Records and schedules, again and again until both are done, as a starter does.
     pub async fn put_in(&self, ids: &[String], delay: impl Fn(&Lane) -> Millis) {
+        if self.setup.items == Items::Media {
+            return self.put_in_media(ids).await;
+        }
         let way = Way::new(usize::MAX, self.network.clone());
         let store = LinkedStore { way: way.clone(), store: self.store.clone() };
         let queue = LinkedQueue { way, queue: self.queue.clone() };
@@ -232,7 +261,7 @@ impl World {
             let known = Known::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
-                Items::Accounts => schedule.first(&known, now).map(|(lane, _)| lane),
+                Items::Accounts | Items::Media | Items::Lists => schedule.first(&known, now).map(|(lane, _)| lane),
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);

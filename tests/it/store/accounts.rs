@@ -37,6 +37,7 @@ macro_rules! on_both {
 
 on_both! {
     a_found_account_is_stored_whole
+    a_handle_waits_until_it_is_settled
     each_change_is_history_and_what_is_not_stated_is_none
     counts_are_history_when_one_of_them_changed
     an_older_answer_the_same_again_and_the_dead_change_nothing
@@ -382,4 +383,35 @@ async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
             assert_eq!(store.posts_of(NS, id, 99).await.unwrap(), model.posts_of(NS, id, 99).await.unwrap(), "{told}");
         }
     }
+}
+
+async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
+    let texts = |some: &[&str]| some.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
+    let claim = async |now, until| store.claim_handles(NS, now, until, 2).await.unwrap();
+    assert!(store.keep_handles(NS, &texts(&["Ann", "ann", "bea"]), T, 3).await.unwrap());
+    assert!(!store.keep_handles(NS, &texts(&["cid", "dee"]), T, 3).await.unwrap(), "four would wait");
+    assert!(store.keep_handles(NS, &texts(&["cid", "ann"]), T + 1, 4).await.unwrap());
+    assert!(store.keep_handles("profiles:x", &texts(&["cid"]), T, 1).await.unwrap());
+    // The first ones first, and each has one owner at a time.
+    let mut first = claim(T + 2, T + 50).await;
+    first.sort();
+    assert_eq!((first, claim(T + 3, T + 60).await), (texts(&["ann", "bea"]), texts(&["cid"])));
+    assert!(claim(T + 4, T + 60).await.is_empty());
+    let refused = [("bea".to_owned(), "no account\0".to_owned())];
+    for _ in 0..2 {
+        store.settle_handles(NS, T + 10, &texts(&["ann"]), &refused).await.unwrap();
+    }
+    let kept = async |handle: &str| store.kept_handle(NS, handle).await.unwrap().map(|kept| (kept.at, kept.reason));
+    assert_eq!(kept("ann").await, None);
+    assert!(
+        kept("BEA").await.is_some_and(|(at, why)| at == T + 10 && why.is_some_and(|why| why.starts_with("no account")))
+    );
+    assert_eq!(kept("cid").await, Some((T + 1, None)));
+    // A dead owner's handle is taken again; a refused one is not, unless it comes again.
+    assert_eq!(claim(T + 70, T + 80).await, texts(&["cid"]));
+    assert!(store.keep_handles(NS, &texts(&["bea"]), T + 71, 4).await.unwrap());
+    assert_eq!(claim(T + 72, T + 80).await, texts(&["bea"]));
+    store.settle_handles(NS, T + 73, &[], &refused).await.unwrap();
+    store.settle_handles(NS, T + 74 + 30 * DAY, &[], &[]).await.unwrap();
+    assert_eq!(kept("bea").await, None, "a month later");
 }

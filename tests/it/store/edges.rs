@@ -1,16 +1,17 @@
 //! Edges: what every backend keeps of lists, rule by rule; a random comparison with the truth; a recorded pair of lists.
 
+mod graph;
 mod recorded;
 mod truth;
 
 use futures::TryStreamExt;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::model::account::{Absence, Account, AccountState};
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
+use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::export::{Cell, EDGES, Tables, Wanted};
 use twitter_updater::store::{
-    CrawlEnd, CrawlKind, CrawlUnderWay, Edge, EdgeChange, EdgePage, Edges, End, Ended, Expired, Follow, Lifecycle,
-    MemberSeen, NewCrawl, Next, Observation, PageSaved, Seen, Store, WaveGuard,
+    CrawlEnd, CrawlKind, CrawlUnderWay, Edge, EdgeChange, EdgePage, Edges, End, Ended, Expired, Follow, Graphs,
+    Lifecycle, MemberSeen, NewCrawl, Next, Observation, PageSaved, Seen, Store, WaveGuard,
 };
 
 use super::{T, new_tweet, open_postgres, way};
@@ -22,8 +23,8 @@ const FRIENDS: &str = "friends:twitter";
 /// No limit.
 const FREE: WaveGuard = WaveGuard { share: 1.0, least: 0 };
 
-trait EdgeStore: Store + Edges + Tables {}
-impl<S: Store + Edges + Tables> EdgeStore for S {}
+trait EdgeStore: Store + Edges + Tables + Graphs {}
+impl<S: Store + Edges + Tables + Graphs> EdgeStore for S {}
 
 macro_rules! on_both {
     ($($case:ident)*) => {
@@ -72,12 +73,16 @@ on_both! {
     an_edge_that_ends_has_a_cause
     what_is_forgotten_leaves_no_edge
     a_removed_list_leaves_nothing
+    what_is_to_be_forgotten_is_found
     crawls_under_way_are_listed
     edges_and_crawls_are_exported
+    a_graph_has_each_account_and_each_pair_once
+    a_graph_knows_profiles_and_ends_when_it_is_told
     any_list_is_told_as_it_was
     a_recorded_pair_of_lists
 }
 
+use self::graph::{a_graph_has_each_account_and_each_pair_once, a_graph_knows_profiles_and_ends_when_it_is_told};
 use self::recorded::a_recorded_pair_of_lists;
 use self::truth::any_list_is_told_as_it_was;
 
@@ -585,6 +590,49 @@ async fn what_is_forgotten_leaves_no_edge(store: &dyn EdgeStore) {
     crawl(store, "b", 210, "ca").await;
     crawl(store, "b", 310, "c").await;
     assert_eq!(edges(store).await, ["b a (105 210] gone (208 310]", "b c (- 10]"]);
+}
+
+async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
+    let forgotten = async || {
+        let mut all = store.forgotten("twitter", 9).await.unwrap();
+        all.sort();
+        all
+    };
+    crawl(store, "a", 10, "bc").await;
+    crawl(store, "d", 10, "e").await;
+    record(store, "profiles:twitter", &["b", "e", "q"]).await;
+    for (id, forget) in [("b", true), ("e", false), ("q", true)] {
+        store.save_accounts("profiles:twitter", &[profile(id, 1, None)]).await.unwrap();
+        let gone = Observation { forget, ..profile(id, 50, Some(Absence::NotFound)) };
+        store.save_accounts("profiles:twitter", &[gone]).await.unwrap();
+    }
+    // What the record of a list says of its owner.
+    let list = |at, seen, state, forget| Observation {
+        id: "d".to_owned(),
+        answered_at: T + at,
+        seen,
+        state,
+        next_due: Some(T + 99),
+        follow: None,
+        forget,
+        recent: None,
+    };
+    let found = Seen::Found(Tweet { id: "d".to_owned(), raw: "{}".to_owned(), ..Tweet::default() });
+    store.save(NS, &[list(10, found, TweetState::Live, false)]).await.unwrap();
+    assert_eq!(forgotten().await, ["b"], "q is on no list");
+    let missing = || Seen::Missing { misses: 1, since: T, reason: Some(Absence::NotFound) };
+    store.save(NS, &[list(50, missing(), TweetState::Unavailable, false)]).await.unwrap();
+    assert_eq!(forgotten().await, ["b"]);
+    store.save(NS, &[list(60, missing(), TweetState::Unavailable, true)]).await.unwrap();
+    assert_eq!(forgotten().await, ["b", "d"]);
+    assert_eq!(store.forgotten("x", 9).await.unwrap(), [""; 0]);
+    for account in forgotten().await {
+        assert_eq!(store.forget_edges("twitter", &account).await.unwrap(), 1);
+    }
+    assert_eq!((forgotten().await, edges(store).await), (vec![], vec!["a c (- 10]".to_owned()]));
+    // One that another list shows again goes again.
+    crawl(store, "a", 110, "bc").await;
+    assert_eq!(forgotten().await, ["b"]);
 }
 
 async fn a_removed_list_leaves_nothing(store: &dyn EdgeStore) {

@@ -3,7 +3,9 @@
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Metrics, TweetState};
-use twitter_updater::store::{Expired, MediaTotal, MediumSeen, MediumTried, Observation, Store, StoredMedium};
+use twitter_updater::store::{
+    Expired, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
+};
 
 use super::{T, found, missing, new_tweet, way};
 
@@ -34,6 +36,7 @@ on_both! {
     a_medium_is_recorded_once_with_each_of_its_posts
     a_result_is_stored_while_it_waits
     a_file_counts_once_however_many_show_it
+    a_file_is_taken_within_the_room_and_not_while_it_is_removed
     files_go_with_the_last_post_that_shows_them
     a_medium_with_a_file_outlives_its_retention
 }
@@ -119,19 +122,60 @@ async fn a_result_is_stored_while_it_waits(store: &dyn Store) {
 async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
     record(store, &["a", "b", "c", "d"].map(|id| seen(id, "http://h/", "2", T))).await;
     store.save_media(NS, &[stored("a", "aa", 7), stored("b", "aa", 7), stored("c", "cc", 5)]).await.unwrap();
-    assert_eq!(store.media_bytes().await.unwrap(), 12);
     let total = |state, media, bytes| MediaTotal { state, media, bytes };
     let totals = store.media_totals(NS).await.unwrap();
     assert_eq!(totals, [total(MediaState::Stored, 3, 19), total(MediaState::Waiting, 1, 0)]);
-    assert!(store.is_file_used("aa").await.unwrap() && !store.is_file_used("bb").await.unwrap());
+    for (sha256, bytes) in [("aa", 7), ("aa", 7), ("bb", 3), ("cc", 5)] {
+        store.take_file(sha256, bytes, T, 0).await.unwrap();
+    }
+    assert_eq!(store.media_bytes().await.unwrap(), 15);
+    // Each look is later than the time that the one before has for itself.
+    let mut now = T + 1;
+    let mut unused = async || {
+        now += 700_000;
+        store.unused_files(T + 1, now, "", 10).await.unwrap().unused
+    };
+    assert_eq!(unused().await, ["bb"], "no medium has it");
     let removed = |id: &str| MediumTried { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
     store.save_media(NS, &[removed("a")]).await.unwrap();
-    assert!(store.is_file_used("aa").await.unwrap());
+    assert_eq!(unused().await, ["bb"]);
     store.save_media(NS, &[removed("b")]).await.unwrap();
-    assert!(!store.is_file_used("aa").await.unwrap());
+    let mut both = unused().await;
+    both.sort();
+    assert_eq!(both, ["aa", "bb"]);
     // A post that shows it again has it fetched again.
     record(store, &[seen("a", "http://h/again", "9", T)]).await;
     assert_eq!(medium(store, "a").await.state, MediaState::Waiting);
+}
+
+async fn a_file_is_taken_within_the_room_and_not_while_it_is_removed(store: &dyn Store) {
+    let take = async |sha256: &str, bytes, at| store.take_file(sha256, bytes, at, 10).await.unwrap();
+    let room = |taken, used| Room { taken, used };
+    assert_eq!(take("aa", 6, T).await, room(Taken::New, 6));
+    assert_eq!(take("aa", 6, T + 5).await, room(Taken::Known, 6));
+    assert_eq!(take("bb", 5, T).await, room(Taken::Full, 6));
+    assert_eq!(take("cc", 4, T).await, room(Taken::New, 10));
+    assert_eq!(take("aa", 6, T).await, room(Taken::Known, 10), "what is there needs no room");
+    assert_eq!(store.unused_files(T + 5, T + 50, "", 10).await.unwrap().unused, ["cc"], "the other one was met again");
+    assert!(store.unused_files(T + 5, T + 60, "", 10).await.unwrap().unused.is_empty(), "somebody removes it");
+    assert_eq!(take("cc", 4, T + 60).await, room(Taken::Busy, 10));
+    store.forget_files(&["aa".to_owned(), "cc".to_owned()], T + 50).await.unwrap();
+    assert_eq!(take("dd", 4, T + 60).await, room(Taken::New, 10), "its bytes are free, those of the other one are not");
+    // Whoever removes a file and dies has it for ten minutes.
+    let looked = store.unused_files(T + 61, T + 70, "", 1).await.unwrap();
+    assert_eq!((looked.unused, looked.next.as_deref()), (vec!["aa".to_owned()], Some("aa")));
+    let looked = store.unused_files(T + 61, T + 70, "aa", 2).await.unwrap();
+    assert_eq!((looked.unused, looked.next), (vec!["dd".to_owned()], None));
+    let (aa, dd) = (take("aa", 6, T + 700_000).await, take("dd", 4, T + 700_000).await);
+    assert_eq!((aa, dd), (room(Taken::Known, 10), room(Taken::Known, 10)));
+    store.forget_files(&["aa".to_owned(), "dd".to_owned()], T + 70).await.unwrap();
+    assert_eq!(store.media_bytes().await.unwrap(), 10, "it was taken since");
+    // Many at once, and room for half of them.
+    let names: Vec<String> = (0..20).map(|n| format!("m{n}")).collect();
+    let taken = names.iter().map(async |name| store.take_file(name, 1, T, 20).await.unwrap().taken);
+    let taken = futures::future::join_all(taken).await;
+    assert_eq!(taken.iter().filter(|taken| **taken == Taken::New).count(), 10);
+    assert_eq!(store.media_bytes().await.unwrap(), 20);
 }
 
 async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
@@ -143,10 +187,17 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
     .await;
     store.save_media(NS, &[stored("a", "aa", 7), stored("b", "bb", 5)]).await.unwrap();
     let unused = async || -> Vec<String> {
-        let unused = store.unused_media(NS, POSTS, T + 1, 10).await.unwrap();
-        unused.into_iter().map(|of| of.id).collect()
+        // In pages of one.
+        let (mut unused, mut after) = (Vec::new(), Some(String::new()));
+        while let Some(from) = after {
+            let looked = store.unused_media(NS, POSTS, T + 1, &from, 1).await.unwrap();
+            unused.extend(looked.unused);
+            after = looked.next;
+        }
+        unused.into_iter().map(|of: StoredMedium| of.id).collect()
     };
-    assert!(store.unused_media(NS, POSTS, T, 10).await.unwrap().is_empty(), "seen too lately");
+    let looked = store.unused_media(NS, POSTS, T, "", 10).await.unwrap();
+    assert!(looked.unused.is_empty() && looked.next.is_none(), "seen too lately");
     assert_eq!(unused().await, ["b"]);
     let ended = [Observation { state: TweetState::Ended, next_due: None, ..found("2", T + 1, Metrics::default()) }];
     store.save(POSTS, &ended).await.unwrap();

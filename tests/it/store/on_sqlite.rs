@@ -98,6 +98,7 @@ async fn the_file_is_durable_and_shared() {
     let ours = [
         "account_change_row",
         "account_count_row",
+        "account_handle",
         "account_post_row",
         "account_row",
         "list_account",
@@ -105,6 +106,8 @@ async fn the_file_is_durable_and_shared() {
         "list_edge",
         "list_network",
         "list_page",
+        "media_file",
+        "media_room",
         "media_row",
         "media_use_row",
         "schedule_budget",

@@ -5,8 +5,8 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, Lifecycle, Object, Observation, Posts, Saved, Seen, Sighting,
-    Signs, StoreError, StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Lifecycle, Object, Observation, Posts, Saved, Seen,
+    Sighting, Signs, StoreError, StoredAccount,
 };
 
 use super::memory_store::{Known, MemoryStore};
@@ -101,6 +101,44 @@ macro_rules! hand_on_accounts {
                 namespace: &str,
             ) -> Result<Vec<twitter_updater::store::AccountTotal>, twitter_updater::store::StoreError> {
                 self.$field.account_states(namespace).await
+            }
+
+            async fn keep_handles(
+                &self,
+                namespace: &str,
+                handles: &[String],
+                at: twitter_updater::base::clock::Millis,
+                most: u32,
+            ) -> Result<bool, twitter_updater::store::StoreError> {
+                self.$field.keep_handles(namespace, handles, at, most).await
+            }
+
+            async fn claim_handles(
+                &self,
+                namespace: &str,
+                now: twitter_updater::base::clock::Millis,
+                until: twitter_updater::base::clock::Millis,
+                limit: u32,
+            ) -> Result<Vec<String>, twitter_updater::store::StoreError> {
+                self.$field.claim_handles(namespace, now, until, limit).await
+            }
+
+            async fn settle_handles(
+                &self,
+                namespace: &str,
+                now: twitter_updater::base::clock::Millis,
+                resolved: &[String],
+                refused: &[(String, String)],
+            ) -> Result<(), twitter_updater::store::StoreError> {
+                self.$field.settle_handles(namespace, now, resolved, refused).await
+            }
+
+            async fn kept_handle(
+                &self,
+                namespace: &str,
+                handle: &str,
+            ) -> Result<Option<twitter_updater::store::KeptHandle>, twitter_updater::store::StoreError> {
+                self.$field.kept_handle(namespace, handle).await
             }
         }
     };
@@ -320,6 +358,22 @@ impl Accounts for MemoryStore {
     }
 
     async fn account_states(&self, _: &str) -> Result<Vec<AccountTotal>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn keep_handles(&self, _: &str, _: &[String], _: Millis, _: u32) -> Result<bool, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn claim_handles(&self, _: &str, _: Millis, _: Millis, _: u32) -> Result<Vec<String>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn settle_handles(&self, _: &str, _: Millis, _: &[String], _: &[(String, String)]) -> Result<(), StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
+    async fn kept_handle(&self, _: &str, _: &str) -> Result<Option<KeptHandle>, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
 }

@@ -1,5 +1,5 @@
-//! The accounts that followed from posts: each author of a stored post is one, is in the queue once, and has the post among
-//! its own.
+//! What followed from posts, the authors' profiles or their lists: each author of a stored post is an item, is in the queue once,
+//! and has the post among its own.
 
 use std::path::Path;
 
@@ -13,23 +13,35 @@ pub const PROFILES: &str = "profiles:twitter";
 
 /// Recorded accounts that live.
 pub async fn accounts(world: &World) -> Vec<String> {
-    let page = world.store.page(PROFILES, Listing::Living, None, 10_000).await.unwrap();
+    accounts_in(PROFILES, world).await
+}
+
+/// The same in another pipeline.
+pub async fn accounts_in(namespace: &str, world: &World) -> Vec<String> {
+    let page = world.store.page(namespace, Listing::Living, None, 10_000).await.unwrap();
     page.into_iter().map(|listed| listed.id).collect()
 }
 
 /// Fails where the author of one of these posts is missing, or is in the queue twice; `least`: so many posts have one.
-pub async fn assert_accounts_of(posts: &[String], world: &World, folder: &Path, least: usize, what: &str) {
-    let accounts = accounts(world).await;
+pub async fn assert_accounts_of(
+    namespace: &str,
+    posts: &[String],
+    world: &World,
+    folder: &Path,
+    least: usize,
+    what: &str,
+) {
+    let accounts = accounts_in(namespace, world).await;
     let mut authors = 0;
     for id in posts {
         let post = world.store.tweet("tweet:update", id).await.unwrap().unwrap();
         let Some(author) = post.author_id else { continue };
         authors += 1;
         assert!(accounts.contains(&author), "{what}: {author} of {id} is no account");
-        assert!(world.store.posts_of(PROFILES, &author, 1_000).await.unwrap().contains(id), "{what}: {id}");
+        assert!(world.store.posts_of(namespace, &author, 1_000).await.unwrap().contains(id), "{what}: {id}");
     }
     assert!(authors >= least, "{what}: {authors}");
-    let queue = world.queue_of(folder, PROFILES).await;
+    let queue = world.queue_of(folder, namespace).await;
     let found = census(&*queue, &*world.store, &accounts).await;
     let in_the_queue = found.delayed + found.leased;
     assert_eq!(found, Census { delayed: found.delayed, leased: found.leased, ..Census::default() }, "{what}");

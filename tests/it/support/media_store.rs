@@ -5,23 +5,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::MediaState;
-use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken};
 
 use super::memory_store::MemoryStore;
 
 type Key = (String, String);
 
-/// Hands the calls about media on to a field.
+/// Calls a method of a field.
+macro_rules! call_straight {
+    ($self:ident . $field:ident . $call:ident ($($argument:ident),*)) => { $self.$field.$call($(&$argument),*).await };
+}
+
+/// Hands the calls about media on to a field; those of a worker by the macro that is named, if one is.
 macro_rules! hand_on_media {
     ($store:ty, $field:ident) => {
+        crate::support::media_store::hand_on_media!($store, $field, crate::support::media_store::call_straight);
+    };
+    ($store:ty, $field:ident, $pass_on:path) => {
         const _: () = {
             use twitter_updater::base::clock::Millis;
-            use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoreError, StoredMedium};
+            use twitter_updater::store::{
+                Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium,
+            };
 
             #[async_trait::async_trait]
             impl MediaStore for $store {
                 async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
-                    self.$field.record_media(namespace, seen).await
+                    let (namespace, seen) = (namespace.to_owned(), seen.to_vec());
+                    $pass_on!(self.$field.record_media(namespace, seen))
                 }
 
                 async fn media(
@@ -29,11 +40,13 @@ macro_rules! hand_on_media {
                     namespace: &str,
                     ids: &[String],
                 ) -> Result<Vec<Option<StoredMedium>>, StoreError> {
-                    self.$field.media(namespace, ids).await
+                    let (namespace, ids) = (namespace.to_owned(), ids.to_vec());
+                    $pass_on!(self.$field.media(namespace, ids))
                 }
 
                 async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
-                    self.$field.save_media(namespace, tried).await
+                    let (namespace, tried) = (namespace.to_owned(), tried.to_vec());
+                    $pass_on!(self.$field.save_media(namespace, tried))
                 }
 
                 async fn media_uses(
@@ -62,26 +75,49 @@ macro_rules! hand_on_media {
                     namespace: &str,
                     posts: &str,
                     before: Millis,
+                    after: &str,
                     limit: u32,
-                ) -> Result<Vec<StoredMedium>, StoreError> {
-                    self.$field.unused_media(namespace, posts, before, limit).await
+                ) -> Result<Looked<StoredMedium>, StoreError> {
+                    self.$field.unused_media(namespace, posts, before, after, limit).await
                 }
 
-                async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
-                    self.$field.is_file_used(sha256).await
+                async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
+                    self.$field.take_file(sha256, bytes, at, cap).await
+                }
+
+                async fn unused_files(
+                    &self,
+                    before: Millis,
+                    now: Millis,
+                    after: &str,
+                    limit: u32,
+                ) -> Result<Looked<String>, StoreError> {
+                    self.$field.unused_files(before, now, after, limit).await
+                }
+
+                async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<(), StoreError> {
+                    self.$field.forget_files(sha256, now).await
                 }
             }
         };
     };
 }
 
-pub(crate) use hand_on_media;
+pub(crate) use {call_straight, hand_on_media};
 
 /// Media and the posts that show them.
 #[derive(Debug, Default)]
 pub struct MediaInMemory {
     media: BTreeMap<Key, StoredMedium>,
     uses: BTreeMap<Key, BTreeMap<String, Millis>>,
+    files: BTreeMap<String, FileInMemory>,
+}
+
+#[derive(Debug, Default)]
+struct FileInMemory {
+    bytes: i64,
+    at: Millis,
+    removing: Option<Millis>,
 }
 
 impl MediaInMemory {
@@ -122,6 +158,26 @@ impl MediaInMemory {
         self.media.remove(key);
         self.uses.remove(key);
         true
+    }
+
+    fn used(&self) -> i64 {
+        self.files.values().map(|file| file.bytes).sum()
+    }
+
+    fn take(&mut self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Taken {
+        let used = self.used();
+        match self.files.get_mut(sha256) {
+            Some(file) if file.removing.is_some_and(|since| since >= at - 600_000) => Taken::Busy,
+            Some(file) => {
+                (file.at, file.removing) = (file.at.max(at), None);
+                Taken::Known
+            }
+            None if cap > 0 && used + bytes > cap => Taken::Full,
+            None => {
+                self.files.insert(sha256.to_owned(), FileInMemory { bytes, at, removing: None });
+                Taken::New
+            }
+        }
     }
 
     fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a StoredMedium> {
@@ -181,11 +237,7 @@ impl MediaStore for MemoryStore {
     }
 
     async fn media_bytes(&self) -> Result<i64, StoreError> {
-        self.with_media("", |media, _| {
-            let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
-            let files: BTreeSet<_> = stored.map(|medium| (medium.sha256.clone(), medium.bytes)).collect();
-            files.into_iter().filter_map(|(_, bytes)| bytes).sum()
-        })
+        self.with_media("", |media, _| media.used())
     }
 
     async fn unused_media(
@@ -193,31 +245,64 @@ impl MediaStore for MemoryStore {
         namespace: &str,
         posts: &str,
         before: Millis,
+        after: &str,
         limit: u32,
-    ) -> Result<Vec<StoredMedium>, StoreError> {
+    ) -> Result<Looked<StoredMedium>, StoreError> {
         // Of the model's posts none is forgotten: only removed ones are looked for.
         let known: BTreeSet<Key> = self.with_media(posts, |media, is_recorded| {
             let shown = media.uses.values().flat_map(BTreeMap::keys);
             shown.filter(|post| is_recorded(post)).map(|post| (posts.to_owned(), post.clone())).collect()
         })?;
         self.with_media(namespace, |media, _| {
-            for ((of, _), uses) in &mut media.uses {
-                let stays = |post: &String| known.contains(&(posts.to_owned(), post.clone()));
-                uses.retain(|post, at| of != namespace || *at >= before || stays(post));
+            let of = media.of(namespace).filter(|medium| *medium.id > *after);
+            let page: Vec<String> = of.take(limit as usize).map(|medium| medium.id.clone()).collect();
+            let mut unused = Vec::new();
+            for id in &page {
+                let key = (namespace.to_owned(), id.clone());
+                let uses = media.uses.entry(key.clone()).or_default();
+                uses.retain(|post, at| *at >= before || known.contains(&(posts.to_owned(), post.clone())));
+                let is_stored = |medium: &&StoredMedium| medium.state == MediaState::Stored;
+                unused.extend(media.media.get(&key).filter(is_stored).filter(|_| uses.is_empty()).cloned());
             }
-            let uses = &media.uses;
-            let is_unused = |medium: &&StoredMedium| {
-                let of = uses.get(&(namespace.to_owned(), medium.id.clone()));
-                medium.state == MediaState::Stored && of.is_none_or(BTreeMap::is_empty)
-            };
-            media.of(namespace).filter(is_unused).take(limit as usize).cloned().collect()
+            let next = page.last().filter(|_| page.len() == limit as usize).cloned();
+            Looked { unused, next }
         })
     }
 
-    async fn is_file_used(&self, sha256: &str) -> Result<bool, StoreError> {
+    async fn take_file(&self, sha256: &str, bytes: i64, at: Millis, cap: i64) -> Result<Room, StoreError> {
+        self.with_media("", |media, _| {
+            let taken = media.take(sha256, bytes, at, cap);
+            Room { taken, used: media.used() }
+        })
+    }
+
+    async fn unused_files(
+        &self,
+        before: Millis,
+        now: Millis,
+        after: &str,
+        limit: u32,
+    ) -> Result<Looked<String>, StoreError> {
         self.with_media("", |media, _| {
             let stored = media.media.values().filter(|medium| medium.state == MediaState::Stored);
-            stored.into_iter().any(|medium| medium.sha256.as_deref() == Some(sha256))
+            let used: BTreeSet<String> = stored.filter_map(|medium| medium.sha256.clone()).collect();
+            let page = media.files.iter_mut().filter(|(sha256, _)| ***sha256 > *after).take(limit as usize);
+            let (mut unused, mut last, mut count) = (Vec::new(), None, 0);
+            for (sha256, file) in page {
+                (last, count) = (Some(sha256.clone()), count + 1);
+                let is_left_alone = file.removing.is_none_or(|since| since < now - 600_000);
+                if file.at < before && is_left_alone && !used.contains(sha256) {
+                    file.removing = Some(now);
+                    unused.push(sha256.clone());
+                }
+            }
+            Looked { unused, next: last.filter(|_| count == limit) }
+        })
+    }
+
+    async fn forget_files(&self, sha256: &[String], now: Millis) -> Result<(), StoreError> {
+        self.with_media("", |media, _| {
+            media.files.retain(|of, file| !sha256.contains(of) || file.removing != Some(now));
         })
     }
 }

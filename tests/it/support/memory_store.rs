@@ -14,6 +14,7 @@ use twitter_updater::store::{
 
 use super::account_store::AccountInMemory;
 use super::media_store::MediaInMemory;
+use super::memory_edges::EdgesInMemory;
 
 type Key = (String, String);
 
@@ -41,6 +42,7 @@ struct Inner {
     posts: BTreeMap<Key, BTreeMap<String, Millis>>,
     learnt: BTreeMap<String, Learnt>,
     media: MediaInMemory,
+    edges: EdgesInMemory,
     /// The error of every call, while there is one.
     down: Option<String>,
 }
@@ -71,6 +73,11 @@ impl MemoryStore {
         let mut inner = self.lock()?;
         let Inner { tweets, media, .. } = &mut *inner;
         Ok(work(media, &|id| tweets.contains_key(&key(namespace, id))))
+    }
+
+    /// Works on the lists.
+    pub fn with_edges<T>(&self, work: impl FnOnce(&mut EdgesInMemory) -> T) -> Result<T, StoreError> {
+        Ok(work(&mut self.lock()?.edges))
     }
 
     /// Changes an account, which is made where there is none.

@@ -488,11 +488,13 @@ impl QueueModel {
         self.lanes.iter().filter_map(first).map(|(due, ..)| due).min()
     }
 
-    /// How urgent: by its tier, then by how late it is, measured in the lane's own interval.
+    /// How urgent: by its tier, then by how late it is, measured in the lane's own interval. Of a lane that has the newest
+    /// first, the one that has waited least goes first, and after all others of the tier.
     pub fn urgency(&self, now: Millis, lane: &str, due: Millis) -> Urgency {
         let (tier, patience) = self.lane(lane).map_or((0, 60_000), |lane| (lane.tier, lane.patience));
         let tier = if self.rules.tiers_are_strict { tier } else { 0 };
-        (-i16::from(tier), (now - due) as f64 / patience as f64)
+        let late = (now - due) as f64 / patience as f64;
+        (-i16::from(tier), if self.order_of(lane) == Order::NewestFirst { -late } else { late })
     }
 
     /// The greatest urgency of those that wait and are no suspects; `None` when nothing is due.

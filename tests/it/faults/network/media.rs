@@ -8,7 +8,7 @@ use twitter_updater::engine::queue::{Inspection, RedisQueue};
 use super::*;
 use crate::media::process::media_settings;
 use crate::media::server::Server;
-use crate::media::whole::{NS, check, put_in};
+use crate::media::whole::{NS, check, files_in, put_in};
 use crate::support::redis::pool;
 
 /// Media that posts bring after every third fault.
@@ -84,7 +84,7 @@ async fn files_survive(services: &[Service], of_files: bool, faults: usize) {
     }
     assert!(!logged().contains("panicked"), "{}", logged());
     assert_eq!(world.store.counts(NS).await.unwrap().ended, u64::from(all), "a life that is over, and not saved");
-    check(&*world.store, &folder.path().join("media"), 0..all).await;
+    check(&*world.store, &files_in(&folder.path().join("media")), 0..all).await;
     println!("{:?}", queue.stats().await.unwrap().counters);
 }
 

@@ -7,7 +7,7 @@ use twitter_updater::engine::queue::Queue;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::profiles::profiles_of;
 use twitter_updater::providers::registry::account_of;
-use twitter_updater::store::SqliteStore;
+use twitter_updater::store::{Accounts as _, SqliteStore};
 
 use super::*;
 
@@ -79,16 +79,28 @@ async fn accounts_are_recorded_and_looked_up_first() {
 }
 
 #[tokio::test]
-async fn a_handle_is_refused_with_what_to_do_and_the_others_are_taken() {
+async fn a_handle_is_kept_until_it_is_resolved_and_what_is_none_is_refused() {
     let doors = Doors::new().await;
     let (status, receipt) = doors.send("", "12\n@ann\n\nnot an account\n").await;
     let refused = receipt["refused"].as_array().unwrap();
-    assert_eq!((status, &receipt["scheduled"], refused.len()), (202, &1.into(), 2), "{receipt}");
-    assert_eq!((&refused[0]["index"], &refused[1]["index"]), (&1.into(), &3.into()));
-    let why = refused[0]["reason"].as_str().unwrap();
-    assert!(why.contains("enqueue --accounts") && !why.contains('\n'), "{why}");
-    // Nothing of it is an account by id.
-    let (status, problem) = doors.send("", "@ann\n").await;
+    assert_eq!((status, &receipt["scheduled"], &receipt["handles"]), (202, &1.into(), &1.into()), "{receipt}");
+    assert_eq!((refused.len(), &refused[0]["index"]), (1, &3.into()), "{receipt}");
+    // Handles alone, one of them twice.
+    let (status, receipt) = doors.send("", "[\"https://x.com/Bea\", \"@ANN\", \"@bea\"]").await;
+    assert_eq!((status, &receipt["handles"], &receipt["scheduled"]), (202, &3.into(), &0.into()), "{receipt}");
+    let waiting = doors.store.claim_handles("profiles:x", 0, 1, 10).await.unwrap();
+    assert_eq!(
+        waiting.into_iter().collect::<std::collections::BTreeSet<_>>(),
+        ["ann", "bea"].map(str::to_owned).into()
+    );
+    // There is a bound, and nothing is kept beyond it.
+    let many: Vec<String> = (0..99_998).map(|n| format!("h{n}")).collect();
+    assert!(doors.store.keep_handles("profiles:x", &many, 1, 100_000).await.unwrap());
+    let (status, problem) = doors.send("", "@cid\n").await;
+    assert_eq!(status, 503);
+    assert!(problem["reason"].as_str().unwrap().contains("too many handles wait"), "{problem}");
+    assert_eq!(doors.send("?provider=bluesky", "ann.example.org\n").await.1["handles"], 1, "each network has its own");
+    let (status, problem) = doors.send("", "not an account\n").await;
     assert_eq!((status, &problem["index"]), (400, &0.into()), "{problem}");
     let (status, problem) = doors.send("?provider=mastodon:social", "12").await;
     assert_eq!((status, &problem["reason"]), (400, &"no such provider here: there is x, bluesky".into()));

@@ -15,7 +15,7 @@ use crate::recordings::{files, json as json_of};
 use crate::support::http::{Asked, Canned, CannedServer, anonymous, bearer, recordings};
 
 /// The exchanges of the files whose names begin like this, at addresses with that in them.
-fn exchanges(name: &str, address: &str) -> Vec<Exchange> {
+pub fn exchanges(name: &str, address: &str) -> Vec<Exchange> {
     let Some(dir) = recordings() else { return Vec::new() };
     let is_it = |file: &PathBuf| file.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name));
     let all = files(&dir).into_iter().filter(is_it).flat_map(|file| cassette(&file));
@@ -33,7 +33,7 @@ fn parameter<'a>(address: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A server that gives each recorded answer for the cursor that it was recorded for.
-async fn serve(exchanges: &[Exchange], cursor: &'static str, first: &'static str) -> CannedServer {
+pub async fn serve(exchanges: &[Exchange], cursor: &'static str, first: &'static str) -> CannedServer {
     let mut answers: HashMap<String, Canned> = HashMap::new();
     for exchange in exchanges {
         let at = parameter(&exchange.address, cursor).unwrap_or(first).to_owned();

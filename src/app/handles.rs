@@ -1,0 +1,213 @@
+//! Handles to accounts: those of a file, and those that came over HTTP and wait in the store.
+//!
+//! ```text
+//!   a file ──────────────────────────┐
+//!   POST /accounts ─▶ store ─ claim ─┴▶ resolve (metered) ─▶ record, schedule ─▶ forget the handle
+//! ```
+//!
+//! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use crate::base::clock::{self, Millis, millis};
+use crate::base::retry::RetryPolicy;
+use crate::base::shutdown::Stop;
+use crate::engine::queue::Queue;
+use crate::ingest::{NamedLines, Queued, Starter};
+use crate::model::account::Account;
+use crate::pipelines::handles::{Destination, Resolved, Resolver};
+use crate::pipelines::profiles::PROFILES;
+use crate::pipelines::refresh::{Mention, Receiver};
+use crate::providers::handles::Handles;
+use crate::providers::named::AccountOf;
+use crate::quota::Credentials;
+use crate::store::{Store, StoreError};
+
+/// Handles that a process has in work.
+const CLAIM: u32 = 100;
+/// How long it has them: a quota may make it wait.
+const LEASE: Duration = Duration::from_secs(900);
+/// Pause while none waits.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Pause after a failure that retries did not mend.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+
+/// Accounts on their way into their pipeline.
+#[derive(Debug)]
+pub(super) struct Naming {
+    /// Records what came along with each.
+    pub receiver: Arc<dyn Receiver>,
+    /// Puts them in.
+    pub starter: Starter,
+    /// By how much the queue's clock, by which answers are dated, is ahead of ours, ms.
+    pub ahead: Millis,
+}
+
+impl Naming {
+    /// By how much the clock of that queue is ahead, ms.
+    ///
+    /// # Errors
+    /// The queue's.
+    pub async fn ahead(queue: &dyn Queue) -> Result<Millis> {
+        Ok(queue.stats().await?.now_ms - clock::wall_ms())
+    }
+
+    /// Records accounts and schedules them.
+    ///
+    /// # Errors
+    /// The store's or the queue's; the same may be handed over again.
+    pub async fn hand_over(&self, resolved: Vec<Resolved>) -> Result<Vec<Queued>> {
+        let answered_at = clock::wall_ms() + self.ahead;
+        let mention = |Resolved { id, account, .. }| Mention {
+            kind: PROFILES,
+            id,
+            is_first: true,
+            answered_at,
+            object: account.map(|account: Box<Account>| account.raw),
+            ..Mention::default()
+        };
+        let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
+        mentions.sort_by(|one, other| one.id.cmp(&other.id));
+        let received = self.receiver.receive(&self.starter, &mentions.iter().collect::<Vec<_>>()).await?;
+        Ok(received.tell(&self.starter).await?)
+    }
+}
+
+/// Resolves the handles that wait in the store.
+pub(super) struct WaitingHandles {
+    /// The pipeline of the accounts.
+    pub namespace: String,
+    /// The queue of the accounts.
+    pub queue: Arc<dyn Queue>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Records what came along with each.
+    pub receiver: Arc<dyn Receiver>,
+    /// Puts them in.
+    pub starter: Starter,
+    /// The lookup.
+    pub handles: Arc<dyn Handles>,
+    /// Reads a handle.
+    pub read: AccountOf,
+    /// Grants permits.
+    pub credentials: Arc<Credentials>,
+    /// The time limit for a call.
+    pub call_timeout: Duration,
+}
+
+impl WaitingHandles {
+    /// Works until the process is to stop.
+    pub async fn run(self, stop: Stop) {
+        while !stop.is_draining() {
+            let pause = match self.round(&stop).await {
+                Ok(0) => LOOK_EVERY,
+                Ok(_) => continue,
+                Err(_) if stop.is_draining() => return,
+                Err(error) => {
+                    let (namespace, error) = (&self.namespace, format!("{error:#}"));
+                    tracing::warn!(namespace, error, "handles are not resolved: they wait, and are tried again");
+                    AFTER_FAILURE
+                }
+            };
+            stop.sleep(pause).await;
+        }
+    }
+
+    /// Resolves some; says how many it had in work.
+    async fn round(&self, stop: &Stop) -> Result<usize> {
+        let now = clock::wall_ms();
+        let until = now.saturating_add(millis(LEASE));
+        let claimed = self.store.claim_handles(&self.namespace, now, until, CLAIM).await?;
+        if claimed.is_empty() {
+            return Ok(0);
+        }
+        let ahead = Naming::ahead(&*self.queue).await?;
+        let naming = Naming { receiver: self.receiver.clone(), starter: self.starter.clone(), ahead };
+        let resolver = Resolver {
+            handles: &*self.handles,
+            credentials: &self.credentials,
+            call_timeout: self.call_timeout,
+            retry: RetryPolicy::default(),
+            stop: stop.clone(),
+        };
+        let file = as_file(&claimed);
+        let mut lines = NamedLines::new(file.as_bytes(), self.read);
+        let mut refused = Vec::new();
+        let refuse = |line, why: &str| refused.extend(of_line(&claimed, line).map(|handle| (handle, why.to_owned())));
+        let resolved = resolver.resolve(&mut lines, &mut Claimed { of: self, naming, handles: &claimed }, refuse).await;
+        // Also where the others failed: what was refused is settled.
+        self.settle(&[], &refused).await?;
+        let (resolved, namespace) = (resolved?, &self.namespace);
+        tracing::info!(namespace, resolved = resolved.handles, refused = refused.len(), "handles are resolved");
+        Ok(claimed.len())
+    }
+
+    async fn settle(&self, resolved: &[String], refused: &[(String, String)]) -> Result<(), StoreError> {
+        self.store.settle_handles(&self.namespace, clock::wall_ms(), resolved, refused).await
+    }
+}
+
+/// Handles in work.
+struct Claimed<'a> {
+    of: &'a WaitingHandles,
+    naming: Naming,
+    handles: &'a [String],
+}
+
+#[async_trait]
+impl Destination for Claimed<'_> {
+    type Error = anyhow::Error;
+
+    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
+        let done: Vec<String> = resolved.iter().filter_map(|one| of_line(self.handles, one.line)).collect();
+        self.naming.hand_over(resolved).await?;
+        Ok(self.of.settle(&done, &[]).await?)
+    }
+}
+
+/// The handles as a file of accounts, one a line.
+fn as_file(handles: &[String]) -> String {
+    handles.iter().fold(String::new(), |mut file, handle| {
+        // Into a String nothing fails.
+        let _ = writeln!(file, "@{handle}");
+        file
+    })
+}
+
+/// The handle of a line, from 1.
+fn of_line(handles: &[String], line: u64) -> Option<String> {
+    handles.get(usize::try_from(line).ok()?.checked_sub(1)?).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::provider::Provider;
+    use crate::providers::named::Named;
+    use crate::providers::registry::account_of;
+
+    #[tokio::test]
+    async fn a_handle_that_was_kept_is_read_as_the_same_one() {
+        for (provider, handle) in [
+            (Provider::X, "username"),
+            (Provider::Twitter, "12"),
+            (Provider::Mastodon("social".to_owned()), "ann@example.org"),
+            (Provider::Bluesky, "ann.example.org"),
+        ] {
+            let kept = [handle.to_owned(), handle.to_owned()];
+            let file = as_file(&kept);
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&provider));
+            for _ in 0..2 {
+                let line = lines.next().await.unwrap().unwrap();
+                assert_eq!(line.named, Ok(Named::Handle(handle.to_owned())), "{provider}");
+                assert_eq!(of_line(&kept, line.line).as_deref(), Some(handle));
+            }
+        }
+        assert_eq!((of_line(&[], 1), of_line(&["a".to_owned()], 0)), (None, None));
+    }
+}

@@ -1,0 +1,420 @@
+//! The graph of who follows whom as a file: GEXF 1.2, which Gephi and networkx read, or GraphML.
+//!
+//! Each two accounts have one edge, from the follower to the followed one. Of its times, those are certain in which pages show
+//! it: a spell in GEXF is from the first page that showed it (or the time of the follow, where the network states that) to the
+//! last one, open if it is there. The bounds between which it really began and ended are its attributes.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::format::time;
+use super::{ExportError, Note, Sink, WRITTEN_BYTES, into_file, into_output};
+use crate::base::clock::Stopwatch;
+use crate::base::humanize::grouped;
+use crate::base::shutdown::Stop;
+use crate::store::{Edge, GraphPart, GraphWanted, Graphs, Interval, Node};
+
+/// The format of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphFormat {
+    /// GEXF 1.2; with times, unless it is that of one moment.
+    Gexf,
+    /// GraphML, which has no times of its own: they are attributes.
+    Graphml,
+}
+
+impl GraphFormat {
+    /// The format of that name, which is the end of a file's name, too.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "gexf" => Some(Self::Gexf),
+            "graphml" => Some(Self::Graphml),
+            _ => None,
+        }
+    }
+
+    /// The format that the name of a file ends in.
+    #[must_use]
+    pub fn of(file: &Path) -> Option<Self> {
+        Self::named(file.extension()?.to_str()?)
+    }
+}
+
+/// A graph on its way out.
+#[derive(Debug)]
+pub struct GraphExport {
+    /// The store.
+    pub graphs: Arc<dyn Graphs>,
+    /// The wanted part.
+    pub wanted: GraphWanted,
+    /// The same in the words of who asked.
+    pub request: String,
+    /// As what.
+    pub format: GraphFormat,
+}
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drawn {
+    /// Accounts.
+    pub nodes: u64,
+    /// Pairs of accounts, one of which follows or followed the other.
+    pub edges: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The duration.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Drawn {
+    /// One line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nodes, edges, bytes, seconds } = self;
+        let [nodes, edges, bytes] = [nodes, edges, bytes].map(|number| grouped(*number));
+        write!(f, "graph: {nodes} accounts, {edges} edges, {bytes} bytes, in {seconds:.1} s")
+    }
+}
+
+impl GraphExport {
+    /// Writes it to standard output; `None` where its reader stopped reading, which is no error.
+    ///
+    /// # Errors
+    /// The store is down, or writing failed.
+    pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Option<Drawn>, ExportError> {
+        into_output(async |to| self.write(to, stop, progress).await).await
+    }
+
+    /// Writes it to a file, anew after an interruption.
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Drawn, ExportError> {
+        let note = Note::of(&self.request);
+        into_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
+    }
+
+    async fn write(
+        &self,
+        to: &mut (impl Sink + Send),
+        stop: &Stop,
+        progress: impl Fn(u64) + Sync,
+    ) -> Result<Drawn, ExportError> {
+        let name = to.name().to_owned();
+        let failed = |why| ExportError::Write(name.clone(), why);
+        let watch = Stopwatch::start();
+        let mut file = GraphFile::new(self.format, self.wanted.at.is_some());
+        let (mut bytes, mut failure) = (0, None);
+        let mut visit = |part: GraphPart| {
+            file.add(part);
+            if file.out.len() >= WRITTEN_BYTES {
+                let ready = std::mem::take(&mut file.out);
+                bytes += ready.len() as u64;
+                failure = to.write(&ready).err();
+                progress(file.nodes + file.edges);
+            }
+            if failure.is_some() || stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.graphs.graph(&self.wanted, &mut visit).await?;
+        if let Some(why) = failure {
+            return Err(failed(why));
+        }
+        if stop.is_draining() {
+            return Err(ExportError::Stopped(file.nodes + file.edges));
+        }
+        let (last, nodes, edges) = file.finish();
+        to.write(&last).map_err(failed)?;
+        bytes += last.len() as u64;
+        to.note(&Note { bytes, rows: nodes + edges, ..Note::of(&self.request) }).map_err(failed)?;
+        progress(nodes + edges);
+        Ok(Drawn { nodes, edges, bytes, seconds: watch.elapsed().as_secs_f64() })
+    }
+}
+
+/// An attribute: its name, and its type in GEXF and in GraphML.
+type Attribute = (&'static str, &'static str);
+
+const NODE: [Attribute; 8] = [
+    ("handle", "string"),
+    ("name", "string"),
+    ("state", "string"),
+    ("followers", "long"),
+    ("following", "long"),
+    ("posts", "long"),
+    ("read", "boolean"),
+    ("given", "boolean"),
+];
+const EDGE: [Attribute; 9] = [
+    ("list", "string"),
+    ("appeared_after", "string"),
+    ("appeared_by", "string"),
+    ("followed_at", "string"),
+    ("vanished_after", "string"),
+    ("vanished_by", "string"),
+    ("cause", "string"),
+    ("intervals", "long"),
+    ("surely", "boolean"),
+];
+
+/// A file in the making.
+struct GraphFile {
+    format: GraphFormat,
+    /// It is that of one moment.
+    is_cut: bool,
+    out: Vec<u8>,
+    nodes: u64,
+    edges: u64,
+    /// The intervals of the edge that is read.
+    pair: Vec<Interval>,
+    are_edges: bool,
+}
+
+impl GraphFile {
+    fn new(format: GraphFormat, is_cut: bool) -> Self {
+        let mut file = Self { format, is_cut, out: Vec::new(), nodes: 0, edges: 0, pair: Vec::new(), are_edges: false };
+        file.begin();
+        file
+    }
+
+    fn text(&mut self, markup: &str) {
+        self.out.extend_from_slice(markup.as_bytes());
+    }
+
+    fn begin(&mut self) {
+        self.text("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let classes = [("node", &NODE[..]), ("edge", &EDGE[..])];
+        match self.format {
+            GraphFormat::Gexf => {
+                let mode = if self.is_cut { "static\"" } else { "dynamic\" timeformat=\"date\"" };
+                self.text("<gexf xmlns=\"http://www.gexf.net/1.2draft\" version=\"1.2\">\n");
+                self.text("<meta><creator>twitter-updater</creator></meta>\n");
+                self.text(&format!("<graph defaultedgetype=\"directed\" mode=\"{mode}>\n"));
+                for (class, attributes) in classes {
+                    self.text(&format!("<attributes class=\"{class}\">\n"));
+                    for (name, kind) in attributes {
+                        self.text(&format!("<attribute id=\"{name}\" title=\"{name}\" type=\"{kind}\"/>\n"));
+                    }
+                    self.text("</attributes>\n");
+                }
+                self.text("<nodes>\n");
+            }
+            GraphFormat::Graphml => {
+                self.text("<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n");
+                self.text("<key id=\"label\" for=\"node\" attr.name=\"label\" attr.type=\"string\"/>\n");
+                for (class, attributes) in classes {
+                    for (name, kind) in attributes {
+                        self.text(&format!(
+                            "<key id=\"{class}.{name}\" for=\"{class}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>\n"
+                        ));
+                    }
+                }
+                self.text("<graph id=\"follows\" edgedefault=\"directed\">\n");
+            }
+        }
+    }
+
+    fn add(&mut self, part: GraphPart) {
+        match part {
+            GraphPart::Node(node) => self.node(&node),
+            GraphPart::Interval(interval) => {
+                let is_same = |last: &Interval| {
+                    (&last.follower, &last.followed, last.list)
+                        == (&interval.follower, &interval.followed, interval.list)
+                };
+                if !self.pair.last().is_none_or(is_same) {
+                    self.edge();
+                }
+                self.pair.push(interval);
+            }
+        }
+    }
+
+    fn node(&mut self, node: &Node) {
+        self.nodes += 1;
+        let id = escaped(&node.id);
+        let handle = node.handle.as_deref().filter(|handle| !handle.is_empty());
+        let label = escaped(handle.unwrap_or(&node.id));
+        let number = |count: Option<i64>| count.map(|count| count.to_string());
+        let values = [
+            handle.map(str::to_owned),
+            node.display_name.clone(),
+            node.state.clone(),
+            number(node.followers),
+            number(node.following),
+            number(node.posts),
+            Some(node.is_read.to_string()),
+            Some(node.is_given.to_string()),
+        ];
+        match self.format {
+            GraphFormat::Gexf => self.text(&format!("<node id=\"{id}\" label=\"{label}\">")),
+            GraphFormat::Graphml => self.text(&format!("<node id=\"{id}\"><data key=\"label\">{label}</data>")),
+        }
+        self.attributes("node", &NODE, &values);
+        self.text("</node>\n");
+    }
+
+    /// Writes the edge whose intervals are complete.
+    fn edge(&mut self) {
+        let pair = std::mem::take(&mut self.pair);
+        let (Some(first), Some(last)) = (pair.first(), pair.last()) else { return };
+        if !std::mem::replace(&mut self.are_edges, true) && self.format == GraphFormat::Gexf {
+            self.text("</nodes>\n<edges>\n");
+        }
+        let (source, target) = (escaped(&first.follower), escaped(&first.followed));
+        self.text(&format!("<edge id=\"{}\" source=\"{source}\" target=\"{target}\">", self.edges));
+        self.edges += 1;
+        let moment = |at: Option<i64>| at.map(time);
+        let values = [
+            Some(first.list.to_owned()),
+            moment(first.edge.appeared_after),
+            Some(time(first.edge.appeared_by)),
+            moment(first.edge.followed_at),
+            moment(last.edge.vanished_after),
+            moment(last.edge.vanished_by),
+            last.edge.cause.clone(),
+            Some(pair.len().to_string()),
+            self.is_cut.then(|| pair.iter().any(|interval| interval.surely).to_string()),
+        ];
+        self.attributes("edge", &EDGE, &values);
+        if self.format == GraphFormat::Gexf && !self.is_cut {
+            self.text("<spells>");
+            for Interval { edge, .. } in &pair {
+                self.spell(edge);
+            }
+            self.text("</spells>");
+        }
+        self.text("</edge>\n");
+    }
+
+    /// The time in which pages show it.
+    fn spell(&mut self, edge: &Edge) {
+        let start = edge.followed_at.unwrap_or(edge.appeared_by);
+        // Between the request for a page and its answer, both ends are possible.
+        let end = edge.vanished_after.map(|end| time(end.max(start)));
+        let end = end.map_or(String::new(), |end| format!(" end=\"{end}\""));
+        self.text(&format!("<spell start=\"{}\"{end}/>", time(start)));
+    }
+
+    fn attributes(&mut self, class: &str, attributes: &[Attribute], values: &[Option<String>]) {
+        let known = attributes.iter().zip(values).filter_map(|((name, _), value)| Some((name, value.as_ref()?)));
+        match self.format {
+            GraphFormat::Gexf => {
+                self.text("<attvalues>");
+                for (name, value) in known {
+                    self.text(&format!("<attvalue for=\"{name}\" value=\"{}\"/>", escaped(value)));
+                }
+                self.text("</attvalues>");
+            }
+            GraphFormat::Graphml => {
+                for (name, value) in known {
+                    self.text(&format!("<data key=\"{class}.{name}\">{}</data>", escaped(value)));
+                }
+            }
+        }
+    }
+
+    /// The rest of the file; the numbers of its accounts and edges.
+    fn finish(mut self) -> (Vec<u8>, u64, u64) {
+        self.edge();
+        let end = match (self.format, self.are_edges) {
+            (GraphFormat::Gexf, true) => "</edges>\n</graph>\n</gexf>\n",
+            (GraphFormat::Gexf, false) => "</nodes>\n<edges>\n</edges>\n</graph>\n</gexf>\n",
+            (GraphFormat::Graphml, _) => "</graph>\n</graphml>\n",
+        };
+        self.text(end);
+        (self.out, self.nodes, self.edges)
+    }
+}
+
+/// A text between tags or in an attribute. White space but blanks is written as a number: a reader of attributes would make
+/// blanks of it. What no XML 1.0 file can hold becomes U+FFFD.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\t' | '\n' | '\r' => safe.push_str(&format!("&#{};", u32::from(c))),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => safe.push(char::REPLACEMENT_CHARACTER),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(by: i64, vanished: Option<(i64, i64)>) -> Interval {
+        let edge = Edge {
+            owner: "2".to_owned(),
+            member: "1".to_owned(),
+            appeared_after: None,
+            appeared_by: by,
+            followed_at: None,
+            vanished_after: vanished.map(|(after, _)| after),
+            vanished_by: vanished.map(|(_, by)| by),
+            cause: vanished.map(|_| "unfollowed".to_owned()),
+        };
+        Interval { follower: "1".to_owned(), followed: "2".to_owned(), list: "followers", surely: by > 5_000, edge }
+    }
+
+    fn file(format: GraphFormat, is_cut: bool) -> String {
+        let mut file = GraphFile::new(format, is_cut);
+        let name = "a<b> & \"c\"\u{1}\u{fffe}\n🦆".to_owned();
+        file.add(GraphPart::Node(Node { id: "1".to_owned(), display_name: Some(name), ..Node::default() }));
+        let known = Node { handle: Some("ann".to_owned()), followers: Some(7), is_read: true, ..Node::default() };
+        file.add(GraphPart::Node(Node { id: "2".to_owned(), ..known }));
+        file.add(GraphPart::Interval(interval(1_000, Some((2_000, 3_000)))));
+        file.add(GraphPart::Interval(interval(9_000, None)));
+        let other = Interval { follower: "2".to_owned(), followed: "1".to_owned(), ..interval(4_000, None) };
+        file.add(GraphPart::Interval(other));
+        let (out, nodes, edges) = file.finish();
+        assert_eq!((nodes, edges), (2, 2));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn two_accounts_have_one_edge_with_a_spell_for_each_time() {
+        let gexf = file(GraphFormat::Gexf, false);
+        let edge = gexf.lines().find(|line| line.contains("source=\"1\"")).unwrap();
+        for says in [
+            "<edge id=\"0\" source=\"1\" target=\"2\">",
+            "<attvalue for=\"intervals\" value=\"2\"/>",
+            "<attvalue for=\"appeared_by\" value=\"1970-01-01T00:00:01.000Z\"/>",
+            "<spells><spell start=\"1970-01-01T00:00:01.000Z\" end=\"1970-01-01T00:00:02.000Z\"/>\
+             <spell start=\"1970-01-01T00:00:09.000Z\"/></spells>",
+        ] {
+            assert!(edge.contains(says), "{says}: {gexf}");
+        }
+        assert!(!edge.contains("vanished") && !edge.contains("surely"), "the last time goes on: {edge}");
+        assert!(gexf.contains("mode=\"dynamic\" timeformat=\"date\""), "{gexf}");
+        assert!(gexf.contains("value=\"a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}\u{fffd}&#10;🦆\""), "{gexf}");
+        assert!(gexf.contains("label=\"ann\"") && gexf.contains("label=\"1\""), "{gexf}");
+    }
+
+    #[test]
+    fn a_graph_of_one_moment_has_no_spells_and_says_what_is_sure() {
+        let gexf = file(GraphFormat::Gexf, true);
+        assert!(gexf.contains("mode=\"static\">") && !gexf.contains("spell"), "{gexf}");
+        assert!(gexf.contains("for=\"surely\" value=\"true\"") && gexf.contains("for=\"surely\" value=\"false\""));
+        let graphml = file(GraphFormat::Graphml, false);
+        let edge = graphml.lines().find(|line| line.contains("source=\"1\"")).unwrap();
+        assert!(edge.contains("<data key=\"edge.intervals\">2</data>"), "{graphml}");
+        assert!(graphml.contains("<data key=\"label\">ann</data>"), "{graphml}");
+    }
+
+    #[test]
+    fn the_name_of_a_file_names_its_format() {
+        assert_eq!(GraphFormat::of(Path::new("a.gexf")), Some(GraphFormat::Gexf));
+        assert_eq!(GraphFormat::of(Path::new("a.graphml")), Some(GraphFormat::Graphml));
+        assert_eq!(GraphFormat::of(Path::new("a.csv")), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! Crawls of lists under way: how far each has come, and when it ends by the quota. Pure.
+//!
+//! **Expected pages.** The members that the owner's profile stated, by the members of a page. A crawl of the newest members
+//! ends at members that are known, and nobody knows where that is.
+//!
+//! **Time left.** The crawls under way share the calls of the quota. If they take turns, one with *r* pages left ends when each
+//! of the others has had *r* calls, or as many as it needs: where that is unknown, *r*. Crawls that begin meanwhile, and calls
+//! of other pipelines at the same endpoint, are left out.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{figure, grouped, one_line, span, when};
+use crate::ops::report::capacity::Overload;
+use crate::ops::report::plan::WINDOW_S;
+use crate::pipelines::kind::ListPages;
+use crate::store::{CrawlKind, ListCrawl};
+
+/// Crawls that are read; of more the number is not known.
+pub const READ: u32 = 1_000;
+/// Crawls that are listed as JSON and on the page.
+const LISTED: usize = 100;
+/// Lines of text.
+const LINES: usize = 20;
+
+/// The crawls of a pipeline of lists that are under way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Crawls {
+    /// How many there are, of which [`READ`] at the most are counted; `None` where the store did not tell.
+    pub under_way: Option<u64>,
+    /// The first that began.
+    pub listed: Vec<CrawlProgress>,
+    /// The rest of them, for the times.
+    #[serde(skip)]
+    pub others: Vec<CrawlProgress>,
+    /// Why the store did not tell, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A crawl under way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CrawlProgress {
+    /// The owner of the list.
+    pub owner: String,
+    /// `complete`, or `prefix`: the newest members.
+    pub kind: &'static str,
+    /// When it began, ms since the epoch.
+    pub started_at: Millis,
+    /// Its newest page, or else its start, ms since the epoch.
+    pub newest_at: Millis,
+    /// Saved pages.
+    pub pages: u64,
+    /// Pages that it will have; `None`: unknown.
+    pub expected_pages: Option<u64>,
+    /// Distinct members on the saved pages.
+    pub found: u64,
+    /// The number of members that the owner's profile stated; `None`: unknown.
+    pub told: Option<u64>,
+    /// Time until its end, ms; `None`: unknown.
+    pub left_ms: Option<Millis>,
+}
+
+impl CrawlProgress {
+    fn new(of: ListCrawl, list: ListPages) -> Self {
+        let ListCrawl { owner, crawl } = of;
+        let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
+        let (pages, told) = (number(crawl.pages), crawl.told.map(number));
+        let expected = |told: u64| {
+            let read = if list.longest > 0 { told.min(list.longest) } else { told };
+            // It is under way, so that one more is to come.
+            read.div_ceil(u64::from(list.page.max(1))).max(pages + 1)
+        };
+        Self {
+            owner,
+            kind: match crawl.kind {
+                CrawlKind::Complete => "complete",
+                CrawlKind::Prefix { .. } => "prefix",
+            },
+            started_at: crawl.started_at,
+            newest_at: crawl.newest_at,
+            pages,
+            expected_pages: told.filter(|_| crawl.kind == CrawlKind::Complete).map(expected),
+            found: number(crawl.found),
+            told,
+            left_ms: None,
+        }
+    }
+
+    fn pages_left(&self) -> Option<u64> {
+        Some(self.expected_pages?.saturating_sub(self.pages))
+    }
+
+    /// The time until its end in words.
+    #[must_use]
+    pub fn left(&self) -> String {
+        self.left_ms.map_or_else(unknown, |ms| span(ms.max(1_000) / 1_000 * 1_000))
+    }
+
+    /// The pages that it will have, in words.
+    #[must_use]
+    pub fn expected(&self) -> String {
+        self.expected_pages.map_or_else(unknown, grouped)
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+impl Crawls {
+    /// Of what the store told, the first that began first; or why it did not.
+    #[must_use]
+    pub fn of(read: Result<Vec<ListCrawl>, String>, list: ListPages) -> Self {
+        match read {
+            Ok(crawls) => {
+                let mut listed: Vec<_> = crawls.into_iter().map(|crawl| CrawlProgress::new(crawl, list)).collect();
+                let under_way = Some(listed.len() as u64);
+                let others = listed.split_off(listed.len().min(LISTED));
+                Self { under_way, listed, others, error: None }
+            }
+            Err(why) => Self { error: Some(one_line(&why)), ..Self::default() },
+        }
+    }
+
+    /// The same with the times that each takes by that quota.
+    #[must_use]
+    pub fn by(mut self, quota: &Overload) -> Self {
+        let is_known = quota.supply_calls_per_15_min > 0.0 && quota.unmetered == 0;
+        let all = self.listed.iter().chain(&self.others);
+        let (known, unknown): (Vec<_>, Vec<_>) = all.map(CrawlProgress::pages_left).partition(Option::is_some);
+        let mut known: Vec<u64> = known.into_iter().flatten().collect();
+        known.sort_unstable();
+        for crawl in &mut self.listed {
+            let calls = |own: u64| {
+                let shorter = known.partition_point(|pages| *pages <= own);
+                let whole: u64 = known[..shorter].iter().sum();
+                whole + own * (known.len() - shorter + unknown.len()) as u64
+            };
+            let ms = |calls: u64| (calls as f64 / quota.supply_calls_per_15_min * WINDOW_S * 1e3) as Millis;
+            crawl.left_ms = crawl.pages_left().filter(|_| is_known).map(|own| ms(calls(own)));
+        }
+        self
+    }
+
+    /// How many there are, in words.
+    #[must_use]
+    pub fn count(&self) -> String {
+        match self.under_way {
+            Some(crawls) if crawls >= u64::from(READ) => format!("{} or more", grouped(crawls)),
+            Some(crawls) => grouped(crawls),
+            None => unknown(),
+        }
+    }
+
+    /// When the first of them began, ms since the epoch.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Millis> {
+        self.listed.iter().chain(&self.others).map(|crawl| crawl.started_at).min()
+    }
+}
+
+impl fmt::Display for Crawls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.error {
+            return write!(f, "unknown: {why}");
+        }
+        write!(f, "{:<20}{:>12}", "under way", self.count())?;
+        if self.listed.is_empty() {
+            return Ok(());
+        }
+        let mut row = |cells: [&str; 7]| {
+            let [owner, kind, pages, of, members, began, left] = cells;
+            write!(f, "\n{owner:<20} {kind:<9}{pages:>8}{of:>10}{members:>12}  {began:<21} {left}")
+        };
+        row(["owner", "kind", "pages", "expected", "members", "began", "time left"])?;
+        for crawl in self.listed.iter().take(LINES) {
+            let (owner, pages, members) = (one_line(&crawl.owner), grouped(crawl.pages), figure(crawl.found as f64));
+            let (expected, began, left) = (crawl.expected(), when(crawl.started_at), crawl.left());
+            row([&owner, crawl.kind, &pages, &expected, &members, &began, &left])?;
+        }
+        let more = self.under_way.unwrap_or(0).saturating_sub(LINES as u64);
+        if more > 0 { write!(f, "\n… and {} more", grouped(more)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::CrawlUnderWay;
+
+    fn crawl(owner: &str, kind: CrawlKind, pages: i64, told: Option<i64>) -> ListCrawl {
+        let crawl = CrawlUnderWay {
+            number: 1,
+            kind,
+            cursor: None,
+            started_at: 1_700_000_000_000,
+            newest_at: 1_700_000_000_000,
+            pages,
+            found: pages * 5_000,
+            told,
+        };
+        ListCrawl { owner: owner.to_owned(), crawl }
+    }
+
+    fn quota(calls: f64, unmetered: usize) -> Overload {
+        Overload {
+            demand_calls_per_15_min: 0.0,
+            supply_calls_per_15_min: calls,
+            demand_by_quota: None,
+            usable: 1,
+            unknown: 0,
+            unmetered,
+            is_metered: true,
+            remedy: None,
+        }
+    }
+
+    const PAGES: ListPages = ListPages { page: 5_000, longest: 0 };
+
+    #[test]
+    fn crawls_share_the_calls_until_each_has_its_pages() {
+        let of = [
+            crawl("short", CrawlKind::Complete, 1, Some(9_000)),
+            crawl("long", CrawlKind::Complete, 2, Some(50_000)),
+            crawl("newest", CrawlKind::Prefix { known_tail: 100 }, 0, Some(50_000)),
+            crawl("unknown", CrawlKind::Complete, 4, None),
+            // More members than its profile told.
+            crawl("grown", CrawlKind::Complete, 3, Some(10_000)),
+        ];
+        let crawls = Crawls::of(Ok(of.to_vec()), PAGES).by(&quota(15.0, 0));
+        let left: Vec<_> = crawls.listed.iter().map(|crawl| (crawl.expected_pages, crawl.left_ms)).collect();
+        // A call a minute: 1 page of each of five; 8 of the long one and of both unknown ones, and 1 of each short one.
+        let minutes = |pages| Some(pages * 60_000);
+        let expected =
+            [(Some(2), minutes(5)), (Some(10), minutes(8 * 3 + 2)), (None, None), (None, None), (Some(4), minutes(5))];
+        assert_eq!(left, expected);
+        let text = crawls.to_string();
+        let row = |owner: &str| {
+            let line = text.lines().find(|line| line.starts_with(owner)).unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("long"), ["long", "complete", "2", "10", "10,000", "2023-11-14T22:13:20Z", "26m"]);
+        assert_eq!(row("newest")[3..], ["unknown", "0", "2023-11-14T22:13:20Z", "unknown"]);
+        // A cap cuts the list, and a quota without a limit tells no time.
+        let capped = Crawls::of(Ok(vec![of[1].clone()]), ListPages { longest: 20_000, ..PAGES });
+        assert_eq!(capped.listed[0].expected_pages, Some(4));
+        for quota in [quota(0.0, 0), quota(15.0, 1)] {
+            assert_eq!(capped.clone().by(&quota).listed[0].left_ms, None);
+        }
+    }
+
+    #[test]
+    fn what_the_store_does_not_tell_is_unknown_and_many_are_counted() {
+        let out = Crawls::of(Err("no\nroute".to_owned()), PAGES).by(&quota(15.0, 0));
+        assert_eq!((out.to_string(), out.under_way, out.oldest()), ("unknown: no route".to_owned(), None, None));
+        let none = Crawls::of(Ok(Vec::new()), PAGES);
+        assert_eq!(none.to_string().split_whitespace().collect::<Vec<_>>(), ["under", "way", "0"]);
+        let all = vec![crawl("1", CrawlKind::Complete, 0, Some(1)); READ as usize];
+        let many = Crawls::of(Ok(all), PAGES).by(&quota(1_000.0, 0));
+        assert_eq!((many.listed.len(), many.count().as_str()), (LISTED, "1,000 or more"));
+        assert_eq!(many.listed[0].left_ms, Some(900_000), "all of them count");
+        assert!(many.to_string().ends_with("… and 980 more"));
+    }
+}

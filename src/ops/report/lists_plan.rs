@@ -1,0 +1,259 @@
+//! The calls, the time and the money that lists of followers or of friends need, for each network. Pure.
+//!
+//! **One round.** Each list is read as a whole once. A list of *m* members takes *m* ÷ members of a page calls, rounded up, and
+//! one at least; it is cut at `relations.longest`.
+//!
+//! **Upkeep.** A list is visited once in `relations.revisit`. Once in `relations.complete_every` a visit reads it as a whole;
+//! the others end at known members, on the first page as a rule. Posts of their owners bring visits forward: those come in
+//! addition.
+//!
+//! **Money.** X charges for each account on a page, as much as for two posts, once in a UTC day. Accounts that are on several
+//! lists are counted on each, so the figure is an upper bound.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::base::humanize::{figure, span};
+use crate::ops::report::accounts_plan::READS_PER_ACCOUNT;
+use crate::ops::report::plan::{CallLimits, CredentialCounts, MONTH_DAYS, ReadTerms, WINDOW_S, money};
+use crate::pipelines::kind::ListPages;
+
+/// More lists, and more members, than any network has.
+const MOST: f64 = 1e12;
+const DAY_S: f64 = 86_400.0;
+
+/// Lists and how often they are visited.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListPopulation {
+    /// Owners, each with one list.
+    pub lists: f64,
+    /// Sizes of the lists, in members; each size has the same share of them.
+    pub list_sizes: Vec<f64>,
+    /// The interval between visits, ms.
+    pub revisit_ms: Millis,
+    /// The interval between visits that read the whole list, ms.
+    pub complete_every_ms: Millis,
+}
+
+/// A network, as far as the plan needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListNetwork {
+    /// Its name.
+    pub name: String,
+    /// How its lists are read.
+    pub pages: ListPages,
+    /// Calls in 15 minutes of a credential of each kind for one of the two lists; `None`: not published.
+    pub calls: Option<CallLimits>,
+    /// The price of reads, where it charges for them.
+    pub reads: Option<ReadTerms>,
+}
+
+/// The needs of these lists at one network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NetworkLists {
+    /// The network.
+    pub network: String,
+    /// Members of a page.
+    pub members_per_page: u32,
+    /// Pages of a list, on average.
+    pub pages_per_list: f64,
+    /// Calls of one round.
+    pub calls_per_round: f64,
+    /// Calls of the upkeep.
+    pub calls_per_day: f64,
+    /// One round, with which credentials and how long; none where their calls are not published.
+    pub rounds: Vec<ListRound>,
+    /// The cost, where the network charges for accounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ListReads>,
+}
+
+/// The time of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ListRound {
+    /// The credentials.
+    #[serde(flatten)]
+    pub credentials: CredentialCounts,
+    /// Calls they allow.
+    pub calls_per_15_min: f64,
+    /// Days.
+    pub days: f64,
+    /// True if their calls are enough for the upkeep.
+    pub enough: bool,
+}
+
+/// The reads of lists, and their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ListReads {
+    /// US dollars for one round.
+    pub dollars_per_round: f64,
+    /// US dollars for a visit of all lists that finds nothing new.
+    pub dollars_per_short_visit: f64,
+    /// Reads of the upkeep in a month.
+    pub reads_per_month: f64,
+    /// US dollars for them.
+    pub dollars_per_month: f64,
+    /// The reads that are allowed in a month; `None`: there is no bound.
+    pub reads_allowed_per_month: Option<f64>,
+    /// The plan's reads ÷ those.
+    pub share_of_budget: Option<f64>,
+    /// US dollars for a read.
+    pub price_per_read: f64,
+}
+
+/// The needs of lists, by network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListsPlan {
+    /// The lists.
+    #[serde(flatten)]
+    pub population: ListPopulation,
+    /// Each network, as if it had all of them.
+    pub networks: Vec<NetworkLists>,
+}
+
+impl ListPopulation {
+    /// So many lists of these sizes, by the settings of visits, ms; `known_tail` is that of the settings.
+    ///
+    /// # Errors
+    /// A number is out of bounds; one line.
+    pub fn new(
+        lists: f64,
+        list_sizes: Vec<f64>,
+        (revisit, complete_every): (Millis, Millis),
+        known_tail: u32,
+    ) -> Result<Self, String> {
+        if !(lists > 0.0 && lists <= MOST) {
+            return Err(format!("--followers ({lists}) must be above 0 and at most 1000000000000"));
+        }
+        // Also what is not a number.
+        if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MOST)) {
+            return Err(format!("--list-sizes ({wrong}) must be from 0 to 1000000000000"));
+        }
+        let revisit_ms = revisit.max(1);
+        // Where each visit is complete, it is so as often as there are visits.
+        let complete_every_ms = if known_tail == 0 { revisit_ms } else { complete_every.max(revisit_ms) };
+        Ok(Self { lists, list_sizes, revisit_ms, complete_every_ms })
+    }
+
+    /// The mean over the sizes.
+    fn mean(&self, of: impl Fn(f64) -> f64) -> f64 {
+        self.list_sizes.iter().map(|size| of(*size)).sum::<f64>() / self.list_sizes.len().max(1) as f64
+    }
+
+    /// A sum in a day, of a visit that reads a list as a whole and one that ends on its first page.
+    fn per_day(&self, whole: f64, short: f64) -> f64 {
+        let [complete, visits] = [self.complete_every_ms, self.revisit_ms].map(|every| DAY_S * 1e3 / every as f64);
+        self.lists * (whole * complete + short * (visits - complete).max(0.0))
+    }
+}
+
+impl ListsPlan {
+    /// The plan for each network, as if it had all of the lists; with `given` also for these credentials.
+    #[must_use]
+    pub fn new(population: ListPopulation, networks: &[ListNetwork], given: Option<CredentialCounts>) -> Self {
+        let networks = networks.iter().map(|network| NetworkLists::new(&population, network, given)).collect();
+        Self { population, networks }
+    }
+}
+
+impl NetworkLists {
+    fn new(population: &ListPopulation, network: &ListNetwork, given: Option<CredentialCounts>) -> Self {
+        let ListNetwork { name, pages: ListPages { page, longest }, calls, reads } = network;
+        let page_members = f64::from((*page).max(1));
+        let read = |size: f64| if *longest > 0 { size.min(*longest as f64) } else { size };
+        let pages_per_list = population.mean(|size| (read(size) / page_members).ceil().max(1.0));
+        let calls_per_round = population.lists * pages_per_list;
+        let calls_per_day = population.per_day(pages_per_list, 1.0);
+        let each = [CredentialCounts { user: 1, app: 0 }, CredentialCounts { user: 0, app: 1 }];
+        let round = |limits: CallLimits, credentials: CredentialCounts| {
+            let calls_per_15_min = credentials.calls(limits);
+            let a_day = calls_per_15_min * DAY_S / WINDOW_S;
+            let enough = calls_per_day <= a_day * (1.0 + 1e-12);
+            ListRound { credentials, calls_per_15_min, days: calls_per_round / a_day, enough }
+        };
+        let rounds = |limits| each.into_iter().chain(given).map(|credentials| round(limits, credentials)).collect();
+        let money = |terms: &ReadTerms| {
+            let members = (population.mean(read), population.mean(|size| read(size).min(page_members)));
+            ListReads::new(population, members, terms)
+        };
+        Self {
+            network: name.clone(),
+            members_per_page: *page,
+            pages_per_list,
+            calls_per_round,
+            calls_per_day,
+            rounds: calls.map(rounds).unwrap_or_default(),
+            reads: reads.as_ref().map(money),
+        }
+    }
+}
+
+impl ListReads {
+    /// Of lists with so many members on average, and on their first pages.
+    fn new(population: &ListPopulation, (members, first): (f64, f64), terms: &ReadTerms) -> Self {
+        let ReadTerms { price_per_read, reads_per_month: allowed, .. } = *terms;
+        let dollars = |members: f64| population.lists * members * READS_PER_ACCOUNT * price_per_read;
+        let reads_per_month = population.per_day(members, first) * READS_PER_ACCOUNT * MONTH_DAYS;
+        Self {
+            dollars_per_round: dollars(members),
+            dollars_per_short_visit: dollars(first),
+            reads_per_month,
+            dollars_per_month: reads_per_month * price_per_read,
+            reads_allowed_per_month: allowed,
+            share_of_budget: allowed.map(|allowed| reads_per_month / allowed),
+            price_per_read,
+        }
+    }
+}
+
+impl fmt::Display for ListsPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ListPopulation { lists, list_sizes, revisit_ms, complete_every_ms } = &self.population;
+        let sizes: Vec<String> = list_sizes.iter().map(|size| figure(*size)).collect();
+        let of = if sizes.len() == 1 { "" } else { ", each size with the same share" };
+        writeln!(f, "{:<24}{:>14}  of {} members{of}", "lists", figure(*lists), sizes.join(" / "))?;
+        writeln!(f, "{:<24}{:>14}  (relations.revisit)", "visited every", span(*revisit_ms))?;
+        write!(f, "{:<24}{:>14}  (relations.complete_every)", "read whole every", span(*complete_every_ms))?;
+        for network in &self.networks {
+            write!(f, "\n\n{network}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NetworkLists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} members per page", self.network, figure(f64::from(self.members_per_page)))?;
+        let mut line = |name: &str, value: String, note: String| {
+            write!(f, "\n{}", format!("{name:<24}{value:>14}  {note}").trim_end())
+        };
+        line("pages per list", figure(self.pages_per_list), "on average".to_owned())?;
+        line("calls of one round", figure(self.calls_per_round), "each list as a whole, once".to_owned())?;
+        line("calls per day", figure(self.calls_per_day), "to keep them up to date".to_owned())?;
+        if self.rounds.is_empty() {
+            line("one round", "unknown".to_owned(), "the network does not publish its quota".to_owned())?;
+        }
+        for round in &self.rounds {
+            let CredentialCounts { user, app } = round.credentials;
+            let enough =
+                if round.enough { "enough to keep them up to date" } else { "NOT ENOUGH to keep them up to date" };
+            let calls = figure(round.calls_per_15_min);
+            let note = format!("{user} user and {app} app-only credentials, {calls} calls per 15 min: {enough}");
+            line("one round, days", figure(round.days), note)?;
+        }
+        let Some(reads) = &self.reads else { return Ok(()) };
+        let price = format!("at ${} a read (x.price_per_read), two reads a member", reads.price_per_read);
+        line("cost of one round, $", money(reads.dollars_per_round), price)?;
+        let short = "a first page of each list: relations.page makes it smaller".to_owned();
+        line("cost of short visits, $", money(reads.dollars_per_short_visit), short)?;
+        line("cost per month, $", money(reads.dollars_per_month), "to keep them up to date".to_owned())?;
+        if let Some((allowed, share)) = reads.reads_allowed_per_month.zip(reads.share_of_budget) {
+            let enough = if share <= 1.0 { "enough" } else { "NOT ENOUGH" };
+            let note = format!("of {} reads per month (x.reads), which posts share: {enough}", figure(allowed.round()));
+            line("share of the budget", format!("{:.1} %", share * 100.0), note)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! A bucket of S3, or of a server that speaks like it. A file is there whole or not at all: a small one is one request, a
+//! larger one is put together from its pieces by the last one. Each request may be repeated, so a lost reply costs a request.
+
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
+    PutOptions, RetryConfig,
+};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
+
+use super::files::{Files, Whole, name, unusable};
+use super::parts::Part;
+use crate::config::BucketSettings;
+
+/// Bytes of a piece: S3 takes none that are smaller, but for the last one. A process has one of each upload in memory.
+const PIECE: usize = 5 * 1_024 * 1_024;
+/// Times that a request is repeated at once; then the pipeline pauses.
+const RETRIES: usize = 2;
+
+/// A bucket.
+#[derive(Debug)]
+pub struct Bucket {
+    bucket: AmazonS3,
+    prefix: String,
+}
+
+impl Bucket {
+    /// The bucket of the settings. `timeout` is the time limit of a request.
+    ///
+    /// # Errors
+    /// They cannot be used together; says why in one clause.
+    pub fn new(settings: &BucketSettings, timeout: Duration) -> Result<Self, String> {
+        // As in `providers::http`: whoever came first has installed the same.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let is_plain = settings.endpoint.starts_with("http:");
+        let client = ClientOptions::new().with_timeout(timeout).with_connect_timeout(timeout).with_allow_http(is_plain);
+        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: 2 * timeout, ..RetryConfig::default() };
+        let mut builder = AmazonS3Builder::from_env().with_bucket_name(&settings.bucket);
+        // Not every server that speaks like S3 removes several at once.
+        builder = builder.with_disable_bulk_delete(true);
+        builder = builder.with_client_options(client).with_retry(retry);
+        if !settings.endpoint.is_empty() {
+            builder = builder.with_endpoint(&settings.endpoint);
+        }
+        match &*settings.region {
+            "" if builder.get_config_value(&AmazonS3ConfigKey::Region).is_some() => {}
+            "" => builder = builder.with_region("us-east-1"),
+            region => builder = builder.with_region(region),
+        }
+        if let Some((access_key, secret_key)) = &settings.keys {
+            use secrecy::ExposeSecret;
+            builder = builder.with_access_key_id(access_key.expose_secret());
+            builder = builder.with_secret_access_key(secret_key.expose_secret());
+        }
+        let bucket = builder.build().map_err(|error| plain(&error))?;
+        Ok(Self { bucket, prefix: settings.prefix.clone() })
+    }
+
+    fn path(&self, sha256: &str) -> Path {
+        match &*self.prefix {
+            "" => Path::from(name(sha256)),
+            prefix => Path::from(format!("{prefix}/{}", name(sha256))),
+        }
+    }
+
+    /// Returns true if the file is there, whole.
+    async fn has(&self, file: &Whole) -> Result<bool, object_store::Error> {
+        match self.bucket.head(&self.path(&file.sha256)).await {
+            Ok(there) => Ok(there.size == file.bytes),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn send(&self, from: &FilePath, file: &Whole) -> Result<(), String> {
+        let mut from = File::open(from).await.map_err(|error| unusable(&error))?;
+        let attributes = Attributes::from_iter([(Attribute::ContentType, file.kind)]);
+        let (path, mut first) = (self.path(&file.sha256), piece(&mut from).await?);
+        if first.len() as u64 == file.bytes {
+            let options = PutOptions { attributes, ..PutOptions::default() };
+            let put = self.bucket.put_opts(&path, first.into(), options).await;
+            return put.map(drop).map_err(|error| out(&error));
+        }
+        let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+        let mut upload = self.bucket.put_multipart_opts(&path, options).await.map_err(|error| out(&error))?;
+        let sent = async {
+            while !first.is_empty() {
+                let next = piece(&mut from).await?;
+                let this = std::mem::replace(&mut first, next);
+                upload.put_part(this.into()).await.map_err(|error| out(&error))?;
+            }
+            // A reply that is lost here makes the second request fail: the upload is over.
+            match upload.complete().await {
+                Ok(_) => Ok(()),
+                Err(_) if self.has(file).await.unwrap_or(false) => Ok(()),
+                Err(error) => Err(out(&error)),
+            }
+        };
+        let sent = sent.await;
+        if sent.is_err() {
+            // Pieces of a process that died, or of a bucket that is out, are removed by a rule of the bucket.
+            let _ = upload.abort().await;
+        }
+        sent
+    }
+}
+
+#[async_trait]
+impl Files for Bucket {
+    async fn put(&self, part: Part, file: &Whole) -> Result<bool, String> {
+        let is_new = !self.has(file).await.map_err(|error| out(&error))?;
+        if is_new {
+            self.send(&part.path, file).await?;
+        }
+        part.discard();
+        Ok(is_new)
+    }
+
+    async fn remove(&self, sha256: &str) -> Result<(), String> {
+        match self.bucket.delete(&self.path(sha256)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(out(&error)),
+        }
+    }
+}
+
+/// The next bytes of a file; none at its end.
+async fn piece(from: &mut File) -> Result<Vec<u8>, String> {
+    let mut piece = Vec::new();
+    let read = from.take(PIECE as u64).read_to_end(&mut piece).await;
+    read.map(|_| piece).map_err(|error| unusable(&error))
+}
+
+fn out(error: &object_store::Error) -> String {
+    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+    let what_to_do = match error {
+        NotFound { .. } => "create the bucket, or check media.store",
+        PermissionDenied { .. } | Unauthenticated { .. } => "check the keys in media.s3 and what they may do",
+        _ => "check media.store and media.s3",
+    };
+    format!("the bucket of media does not take files: {}; {what_to_do}", plain(error))
+}
+
+/// The error in one line, without the page that the server sent: that repeats the key and what was signed.
+fn plain(error: &object_store::Error) -> String {
+    let text = error.to_string();
+    let line = text.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':', '-']);
+    line.chars().take(300).collect()
+}

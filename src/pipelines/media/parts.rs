@@ -1,0 +1,234 @@
+//! Files on their way: what has come of each, so that it is continued where it broke off, and by one process at a time.
+//!
+//! ```text
+//!   FOLDER/parts/<hash of the medium's name>       the bytes that have come, and beside them their validator
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ring::digest::{SHA256, digest};
+
+use super::hash::hex;
+
+/// A part that nobody went on with for so long is removed.
+const OLD_PART: Duration = Duration::from_secs(7 * 86_400);
+
+/// The files on their way, and the room that is left for them.
+#[derive(Debug)]
+pub struct Parts {
+    root: PathBuf,
+    /// Bytes that the files may take; 0: as many as there is room for.
+    cap: u64,
+    /// Bytes of the files that are kept, as far as this process knows.
+    used: AtomicU64,
+    /// Bytes of the parts that this process has in work.
+    on_the_way: AtomicU64,
+}
+
+/// A part in work: no other process has it.
+#[derive(Debug)]
+pub struct Part {
+    /// Its file.
+    pub path: PathBuf,
+    /// The lock, for as long as it is open.
+    pub file: File,
+}
+
+/// Bytes of a part that count as used as long as this lives.
+#[derive(Debug)]
+pub struct Reserved<'a> {
+    parts: &'a Parts,
+    bytes: u64,
+}
+
+impl Parts {
+    /// Opens the folder `parts` in `folder`, and makes it if it is not there. `used` are the bytes of the files that are kept.
+    ///
+    /// # Errors
+    /// It cannot be made, or nothing can be written into it.
+    pub fn open(folder: &Path, cap: u64, used: u64) -> io::Result<Self> {
+        let parts = Self { root: folder.join("parts"), cap, used: used.into(), on_the_way: AtomicU64::default() };
+        make(&parts.root)?;
+        let probe = parts.root.join(format!(".probe-{}", std::process::id()));
+        File::create(&probe)?;
+        fs::remove_file(&probe)?;
+        parts.remove_old()?;
+        Ok(parts)
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            // Another process may have removed it.
+            let age = entry.metadata().and_then(|of| of.modified()).ok().and_then(|at| at.elapsed().ok());
+            if age.is_some_and(|age| age > OLD_PART) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how many bytes all files take, as the store knows it.
+    pub fn set_used(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the files may take; 0: as many as there is room for.
+    #[must_use]
+    pub fn cap(&self) -> u64 {
+        self.cap
+    }
+
+    /// Bytes of the files and of the parts in work.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed).saturating_add(self.on_the_way.load(Ordering::Relaxed))
+    }
+
+    /// What to tell a person if there is no room for so many bytes more.
+    #[must_use]
+    pub fn is_full(&self, more: u64) -> Option<String> {
+        let used = self.used();
+        (self.cap > 0 && used.saturating_add(more) > self.cap).then(|| {
+            format!(
+                "there is no room for media: {:.1} of {:.1} MB are used; raise media.max_disk_bytes",
+                used as f64 / 1e6,
+                self.cap as f64 / 1e6
+            )
+        })
+    }
+
+    /// Counts nothing yet.
+    pub fn reserve(&self) -> Reserved<'_> {
+        Reserved { parts: self, bytes: 0 }
+    }
+
+    /// Opens the part of a medium; `None` if another process has it in work.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn part(&self, namespace: &str, id: &str) -> io::Result<Option<Part>> {
+        let name = hex(digest(&SHA256, format!("{namespace}\0{id}").as_bytes()).as_ref());
+        let path = self.root.join(name);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
+        let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
+        Ok(is_ours.then_some(Part { path, file }))
+    }
+}
+
+impl Part {
+    /// Removes it. If that fails it is removed when it is old.
+    pub fn discard(&self) {
+        let _ = fs::remove_file(validator_of(&self.path));
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// The validator of its bytes, if it was noted for that URL.
+    #[must_use]
+    pub fn validator(&self, url: &str) -> Option<String> {
+        let noted = fs::read_to_string(validator_of(&self.path)).ok()?;
+        let (of, validator) = noted.split_once('\n')?;
+        (of == url && !validator.is_empty()).then(|| validator.to_owned())
+    }
+
+    /// Notes the validator of the bytes that follow; `None`: they cannot be continued later.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn note_validator(&self, url: &str, validator: Option<&str>) -> io::Result<()> {
+        let path = validator_of(&self.path);
+        match validator {
+            Some(validator) => fs::write(path, format!("{url}\n{validator}")),
+            None => match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+impl Reserved<'_> {
+    /// Counts so many bytes more.
+    pub fn add(&mut self, bytes: u64) {
+        self.parts.on_the_way.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.parts.on_the_way.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn validator_of(part: &Path) -> PathBuf {
+    part.with_extension("validator")
+}
+
+/// Makes a folder that only its owner reads: the files are other people's.
+pub(super) fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(cap: u64, used: u64) -> (tempfile::TempDir, Parts) {
+        let root = tempfile::tempdir().unwrap();
+        let parts = Parts::open(&root.path().join("media"), cap, used).unwrap();
+        (root, parts)
+    }
+
+    #[test]
+    fn a_part_is_in_one_pair_of_hands() {
+        let (_root, parts) = parts(0, 0);
+        let part = parts.part("n", "1").unwrap().unwrap();
+        assert!(parts.part("n", "1").unwrap().is_none() && parts.part("n", "2").unwrap().is_some());
+        part.note_validator("http://h/1", Some("\"tag\"")).unwrap();
+        assert_eq!(part.validator("http://h/1").as_deref(), Some("\"tag\""));
+        assert_eq!(part.validator("http://h/2"), None, "another file");
+        part.note_validator("http://h/1", None).unwrap();
+        part.note_validator("http://h/1", None).unwrap();
+        assert_eq!(part.validator("http://h/1"), None);
+        drop(part);
+        assert!(parts.part("n", "1").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lack_of_room_is_told_with_what_to_do() {
+        let (_root, parts) = parts(10, 8);
+        assert_eq!(parts.is_full(2), None);
+        let mut reserved = parts.reserve();
+        reserved.add(1);
+        let why = parts.is_full(2).unwrap();
+        assert!(why.contains("no room for media") && why.contains("raise media.max_disk_bytes"), "{why}");
+        drop(reserved);
+        assert_eq!(parts.is_full(2), None);
+        parts.set_used(11);
+        assert!(parts.is_full(0).is_some());
+    }
+
+    #[test]
+    fn old_parts_are_removed_at_the_start() {
+        let (root, parts) = parts(0, 0);
+        let part = parts.part("n", "1").unwrap().unwrap();
+        let long_ago = part.file.metadata().unwrap().modified().unwrap() - 2 * OLD_PART;
+        part.file.set_modified(long_ago).unwrap();
+        let young = parts.part("n", "2").unwrap().unwrap();
+        let again = Parts::open(&root.path().join("media"), 0, 0).unwrap();
+        assert!(!part.path.exists() && young.path.exists());
+        drop(again);
+    }
+}
