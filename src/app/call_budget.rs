@@ -9,8 +9,8 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
-use crate::engine::schedule::Corrected;
 use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
+use crate::engine::schedule::{Corrected, Known, Schedule};
 use crate::ops::normaliser;
 use crate::quota::{CredentialStatus, Credentials};
 use crate::store::{Learnt, Store};
@@ -87,7 +87,7 @@ impl CallBudget {
     /// Queue, store or ledger do not answer.
     pub async fn look(&self) -> Result<(), String> {
         let schedule = self.schedule.schedule.load();
-        if !schedule.needs_history() {
+        if schedule.spending(&Known::default(), 0).is_none() {
             self.spend_early(0.0);
             return Ok(());
         }

@@ -7,12 +7,12 @@
 //!
 //! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use async_trait::async_trait;
 
 use crate::base::clock::{self, Millis, millis};
 use crate::base::retry::RetryPolicy;
@@ -20,7 +20,7 @@ use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
 use crate::ingest::{NamedLines, Queued, Starter};
 use crate::model::account::Account;
-use crate::pipelines::handles::{Destination, Resolved, Resolver};
+use crate::pipelines::handles::{Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Mention, Receiver};
 use crate::providers::handles::Handles;
@@ -137,11 +137,18 @@ impl WaitingHandles {
         };
         let file = as_file(&claimed);
         let mut lines = NamedLines::new(file.as_bytes(), self.read);
-        let mut refused = Vec::new();
+        // One call's worth: handed over when all are resolved.
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        let hand_over = |resolved: Vec<Resolved>| {
+            found.extend(resolved);
+            std::future::ready(Ok::<_, Infallible>(()))
+        };
         let refuse = |line, why: &str| refused.extend(of_line(&claimed, line).map(|handle| (handle, why.to_owned())));
-        let resolved = resolver.resolve(&mut lines, &mut Claimed { of: self, naming, handles: &claimed }, refuse).await;
-        // Also where the others failed: what was refused is settled.
-        self.settle(&[], &refused).await?;
+        let resolved = resolver.resolve(&mut lines, hand_over, refuse).await;
+        // Also where the others failed: these are settled.
+        let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
+        naming.hand_over(found).await?;
+        self.settle(&done, &refused).await?;
         let (resolved, namespace) = (resolved?, &self.namespace);
         tracing::info!(namespace, resolved = resolved.handles, refused = refused.len(), "handles are resolved");
         Ok(claimed.len())
@@ -149,24 +156,6 @@ impl WaitingHandles {
 
     async fn settle(&self, resolved: &[String], refused: &[(String, String)]) -> Result<(), StoreError> {
         self.store.settle_handles(&self.namespace, clock::wall_ms(), resolved, refused).await
-    }
-}
-
-/// Handles in work.
-struct Claimed<'a> {
-    of: &'a WaitingHandles,
-    naming: Naming,
-    handles: &'a [String],
-}
-
-#[async_trait]
-impl Destination for Claimed<'_> {
-    type Error = anyhow::Error;
-
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
-        let done: Vec<String> = resolved.iter().filter_map(|one| of_line(self.handles, one.line)).collect();
-        self.naming.hand_over(resolved).await?;
-        Ok(self.of.settle(&done, &[]).await?)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
-//! source has been read ([`Positions`]), and who follows whom ([`Edges`]).
+//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), and who follows whom ([`Edges`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -20,12 +20,15 @@ mod crawling;
 mod edges;
 mod error;
 pub mod export;
+mod followed;
 mod media;
 mod packed;
 mod positions;
 mod postgres;
 mod rows;
 mod sqlite;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -35,6 +38,7 @@ pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
+pub use self::followed::{FollowList, FollowedAccount, Part};
 pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;
@@ -493,6 +497,19 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many
     /// it read, 0 when all are done. What it has done it does not do again, whoever calls it and however it ended.
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64>;
+}
+
+/// An open database, by what lies in it.
+#[derive(Debug, Clone)]
+pub struct Database {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The positions of the polled sources.
+    pub positions: Arc<dyn Positions>,
+    /// Who follows whom.
+    pub edges: Arc<dyn Edges>,
+    /// The accounts that are visited.
+    pub followed: Arc<dyn FollowList>,
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.

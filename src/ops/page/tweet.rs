@@ -19,6 +19,7 @@ use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::original;
 use super::pages::Page;
+use super::rhythm;
 use super::words::{self, date, error, plain, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{figure, grouped, one_line};
@@ -98,7 +99,9 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
-            answer(StatusCode::OK, &title, events, html! { (seen.section()) (page.refresh_form(id.as_str())) })
+            let visits = seen.whereabouts.stored.as_ref().filter(|_| page.routes.holds_visits());
+            let rhythm = html! { @if let Some(row) = visits { (rhythm::section(row)) } };
+            answer(StatusCode::OK, &title, events, html! { (seen.section()) (rhythm) (page.refresh_form(id.as_str())) })
         }
         Ok(None) => {
             let why = "Unknown to queue and store: it was never put in.";

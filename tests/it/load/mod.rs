@@ -15,3 +15,4 @@ mod memory;
 mod page;
 mod quota;
 mod rebuild;
+mod visits;

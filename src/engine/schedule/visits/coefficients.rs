@@ -1,0 +1,117 @@
+//! Coefficients: what [training](super::train) finds of all items. They come with the program, or from the operator's own
+//! data. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::rhythm::SPANS;
+
+/// Inputs of the forecast: the rates of recent events, one for each of the [`SPANS`], and everybody's.
+pub const INPUTS: usize = SPANS.len() + 1;
+
+/// Coefficients of the visiting policies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coefficients {
+    /// Where the events come from, for people.
+    pub source: String,
+    /// The command that made the file.
+    pub command: String,
+    /// Events per item and second.
+    pub rate_per_s: f64,
+    /// The mean of √rate that a price must be paid for: at a price μ an item is visited √(2μ) ÷ this apart on average, in
+    /// s^-½.
+    pub root: f64,
+    /// An item's own hours count as much as everybody's when it has so many events.
+    pub pull: f64,
+    /// Share of an hour's events that says something of each of the two hours beside it.
+    pub smooth: f64,
+    /// Activity of everybody by the hour of the day (UTC), as a multiple of the day's mean.
+    pub profile: [f64; 24],
+    /// Times since the last visit from which the weights hold, s, rising from 0.
+    pub lags_s: Vec<f64>,
+    /// Weights of the inputs from those times on.
+    pub weights: Vec<[f64; INPUTS]>,
+    /// Events per day of the items, in even steps from the quietest to the busiest.
+    pub ranks_per_day: Vec<f64>,
+}
+
+/// Why a file has no coefficients.
+#[derive(Debug, thiserror::Error)]
+pub enum BadCoefficients {
+    /// Not the shape of them.
+    #[error("not coefficients of visits: {0}")]
+    Shape(#[from] toml::de::Error),
+    /// One of the numbers.
+    #[error("coefficients of visits: {0}")]
+    Number(&'static str),
+}
+
+impl Coefficients {
+    /// Those that come with the program: `config/visits.toml`.
+    ///
+    /// # Errors
+    /// None, unless the file was broken when the program was compiled; a test reads it.
+    pub fn embedded() -> Result<Self, BadCoefficients> {
+        Self::parse(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/visits.toml")))
+    }
+
+    /// Reads them from the text of their file.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, BadCoefficients> {
+        let read: Self = toml::from_str(text)?;
+        read.check().map_or(Ok(read), |mistake| Err(BadCoefficients::Number(mistake)))
+    }
+
+    /// Their file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let head = "# Coefficients of the visiting policies (src/engine/schedule/visits/coefficients.rs).";
+        // Numbers, words and lists of them can always be written as TOML.
+        format!("{head}\n{}", toml::to_string(self).unwrap_or_default())
+    }
+
+    fn check(&self) -> Option<&'static str> {
+        let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
+        let is_weight = |value: &f64| value.is_finite() && *value >= 0.0;
+        let rises = |values: &[f64]| values.windows(2).all(|pair| pair[0] < pair[1]);
+        let of_everybody = |weights: &[f64; INPUTS]| weights[INPUTS - 1] > 0.0;
+        if ![self.rate_per_s, self.root, self.pull].iter().all(is_positive) {
+            Some("rate_per_s, root and pull must be above 0")
+        } else if !(0.0..=0.5).contains(&self.smooth) {
+            Some("smooth must be 0 to 0.5")
+        } else if !self.profile.iter().all(is_positive) {
+            Some("profile must have 24 numbers above 0")
+        } else if self.lags_s.first() != Some(&0.0) || !rises(&self.lags_s) || self.lags_s.len() != self.weights.len() {
+            Some("lags_s must rise from 0, with one row of weights for each")
+        } else if !self.weights.iter().flatten().all(is_weight) || !self.weights.iter().all(of_everybody) {
+            Some("weights must be finite and not negative, the last of a row above 0")
+        } else if self.ranks_per_day.len() < 2
+            || !self.ranks_per_day.iter().all(is_weight)
+            || self.ranks_per_day.windows(2).any(|pair| pair[0] > pair[1])
+        {
+            Some("ranks_per_day must have two numbers at least, none negative, none below the one before")
+        } else {
+            None
+        }
+    }
+
+    /// Share of the items that have fewer events per day, 0 to 1.
+    #[must_use]
+    pub fn rank(&self, per_day: f64) -> f64 {
+        let ranks = &self.ranks_per_day;
+        let last = ranks.len().saturating_sub(1).max(1) as f64;
+        let at = ranks.partition_point(|rank| *rank <= per_day);
+        let Some((low, high)) = at.checked_sub(1).and_then(|low| Some((ranks.get(low)?, ranks.get(at)?))) else {
+            return if at == 0 { 0.0 } else { 1.0 };
+        };
+        ((at - 1) as f64 + (per_day - low) / (high - low).max(f64::MIN_POSITIVE)).clamp(0.0, last) / last
+    }
+
+    /// The weights that hold after that time since the last visit, s.
+    pub(super) fn weights_after(&self, lag_s: f64) -> &[f64; INPUTS] {
+        let at = self.lags_s.partition_point(|lag| *lag <= lag_s).saturating_sub(1);
+        &self.weights[at]
+    }
+}

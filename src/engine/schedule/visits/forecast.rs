@@ -1,0 +1,195 @@
+//! Forecast of an item's events after its last visit, and the best time of the next one at a price. Pure.
+//!
+//! The rate at a time t after the last visit is λ̂(t) = p(hour) × Σ wₖ(t) rₖ. p is the item's own activity by the hour of
+//! the day, pulled towards everybody's by [`Coefficients::pull`] events. rₖ are its recent events of each
+//! [span](super::rhythm::SPANS), divided by the activity that the item had in that span: so a night without events
+//! says nothing. The weights depend on the time since the visit: the last half hour counts for the next one, the last ten
+//! days for next week.
+
+use super::coefficients::{Coefficients, INPUTS};
+use super::rhythm::{DAY, HOUR, Rhythm, SPANS};
+use crate::base::clock::Millis;
+
+/// Expected events of one item.
+#[derive(Debug, Clone)]
+pub struct Forecast<'a> {
+    coefficients: &'a Coefficients,
+    /// The time from which it looks ahead, ms: the last visit.
+    from: Millis,
+    /// Activity before each hour of the day and after the last, as a multiple of the mean hour's.
+    sums: [f64; 25],
+    /// Events per second of mean activity, of each span and of everybody.
+    rates: [f64; INPUTS],
+}
+
+/// An item that is known for less than this share of a span has no rate from it alone: a single event would be a storm.
+const LEAST_KNOWN: f64 = 0.05;
+/// Steps of the look ahead in each interval that is expected, and how many of these intervals.
+const STEPS: usize = 8;
+const INTERVALS: usize = 5;
+/// Share of everybody's rate that each item is believed to have at least, so that no rate is 0.
+const BASE: f64 = 0.1;
+
+impl<'a> Forecast<'a> {
+    /// Of an item with that rhythm.
+    #[must_use]
+    pub fn new(coefficients: &'a Coefficients, rhythm: &Rhythm) -> Self {
+        let from = rhythm.visited.unwrap_or(rhythm.since);
+        let sums = sums(&profile(coefficients, &rhythm.hours));
+        let mut forecast = Self { coefficients, from, sums, rates: [coefficients.rate_per_s * BASE; INPUTS] };
+        for ((rate, recent), span) in forecast.rates.iter_mut().zip(rhythm.recent).zip(SPANS) {
+            let active = faded_activity(&sums, rhythm.since, from, span as f64);
+            *rate = f64::from(recent) / (active.max(span as f64 * LEAST_KNOWN) / 1e3);
+        }
+        forecast
+    }
+
+    /// Of an item whose rate is known, as in a simulation: events per second of mean activity, and its activity by the hour
+    /// as a multiple of the mean. `certain` must have a single row of weights, 1 for the last input alone.
+    #[must_use]
+    pub fn known(certain: &'a Coefficients, profile: &[f64; 24], rate_per_s: f64, from: Millis) -> Self {
+        let mut rates = [0.0; INPUTS];
+        rates[INPUTS - 1] = rate_per_s;
+        Self { coefficients: certain, from, sums: sums(profile), rates }
+    }
+
+    /// Its rate at a time since the last visit, s, at mean activity: events per second.
+    fn rate(&self, lag_s: f64) -> f64 {
+        self.coefficients.weights_after(lag_s).iter().zip(&self.rates).map(|(weight, rate)| weight * rate).sum()
+    }
+
+    /// The rates of the inputs with the activity of a span: what training weighs.
+    pub(super) fn inputs(&self, after: Millis, until: Millis) -> [f64; INPUTS] {
+        let active_s = self.active_s(after, until);
+        self.rates.map(|rate| rate * active_s)
+    }
+
+    /// Activity between two times since the last visit, as seconds of mean activity.
+    fn active_s(&self, after: Millis, until: Millis) -> f64 {
+        let at = |lag: Millis| activity(&self.sums, self.from.saturating_add(lag));
+        (at(until) - at(after)) / 1e3
+    }
+
+    /// Events expected until a time since the last visit, ms.
+    #[must_use]
+    pub fn events(&self, until: Millis) -> f64 {
+        let lags = self.coefficients.lags_s.iter().map(|lag| (lag * 1e3) as Millis);
+        let ends = lags.clone().skip(1).chain([Millis::MAX]);
+        let of = |(after, end): (Millis, Millis)| {
+            if after < until { self.rate(after as f64 / 1e3) * self.active_s(after, end.min(until)) } else { 0.0 }
+        };
+        lags.zip(ends).map(of).sum()
+    }
+
+    /// Events per second at a time since the last visit, ms.
+    #[must_use]
+    pub fn per_s(&self, lag: Millis) -> f64 {
+        let hour = super::rhythm::hour_of(self.from.saturating_add(lag));
+        (self.sums[hour + 1] - self.sums[hour]) * self.rate(lag as f64 / 1e3)
+    }
+
+    /// Events per day, over the day after the last visit.
+    #[must_use]
+    pub fn per_day(&self) -> f64 {
+        self.events(DAY)
+    }
+
+    /// From the last visit to the next one, ms, where a visit costs `price` event seconds.
+    ///
+    /// The visits over the next expected intervals are planned, so that delays and visits together cost least; the first of
+    /// them counts. Without the look ahead an item would be visited when its own delay reaches the price, also in the
+    /// minute before it falls asleep.
+    #[must_use]
+    pub fn interval(&self, price: f64, shortest: Millis, longest: Millis) -> Millis {
+        let mean = f64::midpoint(self.rate(1_800.0), self.rate(12.0 * 3_600.0)).max(f64::MIN_POSITIVE);
+        let expected_s = (2.0 * price / mean).sqrt().clamp(shortest as f64 / 1e3, longest as f64 / 1e3);
+        let step = ((expected_s / STEPS as f64 * 1e3) as Millis).max(1);
+        let (events, moments) = self.steps(step);
+        let steps = self.first_of_the_best(price, step as f64 / 1e3, &events, &moments);
+        (step.saturating_mul(steps as Millis)).clamp(shortest, longest)
+    }
+
+    /// Σ events and Σ events × time up to the end of each step, s.
+    fn steps(&self, step: Millis) -> ([f64; STEPS * INTERVALS + 1], [f64; STEPS * INTERVALS + 1]) {
+        let mut events = [0.0; STEPS * INTERVALS + 1];
+        let mut moments = events;
+        let mut before = activity(&self.sums, self.from);
+        for at in 0..STEPS * INTERVALS {
+            let end = activity(&self.sums, self.from.saturating_add(step.saturating_mul(at as Millis + 1)));
+            let middle_s = (at as f64 + 0.5) * step as f64 / 1e3;
+            let more = self.rate(middle_s) * (end - before) / 1e3;
+            events[at + 1] = events[at] + more;
+            moments[at + 1] = moments[at] + more * middle_s;
+            before = end;
+        }
+        (events, moments)
+    }
+
+    /// The number of steps to the first visit of the cheapest plan that ends with a visit at the end of the last step.
+    fn first_of_the_best(&self, price: f64, step_s: f64, events: &[f64], moments: &[f64]) -> usize {
+        let mut best = [(0.0, 0usize); STEPS * INTERVALS + 1];
+        for end in 1..events.len() {
+            let at_s = end as f64 * step_s;
+            let mut cheapest = (f64::INFINITY, end);
+            for start in 0..end {
+                let delay = at_s * (events[end] - events[start]) - (moments[end] - moments[start]);
+                let cost = best[start].0 + price + delay;
+                if cost < cheapest.0 {
+                    cheapest = (cost, if start == 0 { end } else { best[start].1 });
+                }
+            }
+            best[end] = cheapest;
+        }
+        best[events.len() - 1].1
+    }
+}
+
+/// Activity by the hour as a multiple of the mean: the item's events, smoothed over neighbouring hours, pulled towards
+/// everybody's.
+fn profile(coefficients: &Coefficients, hours: &[f32; 24]) -> [f64; 24] {
+    let Coefficients { pull, smooth, profile, .. } = coefficients;
+    let own = |hour: usize| f64::from(hours[hour % 24]);
+    let sum: f64 = (0..24).map(own).sum();
+    std::array::from_fn(|hour| {
+        let smoothed = own(hour) * (1.0 - 2.0 * smooth) + (own(hour + 1) + own(hour + 23)) * smooth;
+        (smoothed * 24.0 + pull * profile[hour]) / (sum + pull)
+    })
+}
+
+fn sums(profile: &[f64; 24]) -> [f64; 25] {
+    let mut sums = [0.0; 25];
+    for hour in 0..24 {
+        sums[hour + 1] = sums[hour] + profile[hour];
+    }
+    sums
+}
+
+/// Activity from the epoch to a time, as ms of mean activity. Exact: within an hour it is even.
+fn activity(sums: &[f64; 25], at: Millis) -> f64 {
+    let (days, rest) = (at.div_euclid(DAY), at.rem_euclid(DAY));
+    let hour = (rest / HOUR) as usize;
+    let in_hour = (rest % HOUR) as f64 * (sums[hour + 1] - sums[hour]);
+    days as f64 * sums[24] * HOUR as f64 + sums[hour] * HOUR as f64 + in_hour
+}
+
+/// ∫ activity × e^-((to - t) / span) dt from `since` to `to`, ms of mean activity: what recent events are divided by.
+fn faded_activity(sums: &[f64; 25], since: Millis, to: Millis, span: f64) -> f64 {
+    // Of an endless past, by the days' repetition; less what was before it began.
+    let endless = |end: Millis| {
+        let mut sum = 0.0;
+        let mut later = 1.0;
+        let mut at = end;
+        let first = end.saturating_sub(DAY);
+        while at > first {
+            let start = (at - 1).div_euclid(HOUR).saturating_mul(HOUR).max(first);
+            let hour = super::rhythm::hour_of(start);
+            let earlier = later * (-((at - start) as f64) / span).exp();
+            sum += (sums[hour + 1] - sums[hour]) * span * (later - earlier);
+            (later, at) = (earlier, start);
+        }
+        sum / -(-(DAY as f64) / span).exp_m1()
+    };
+    let known = to.saturating_sub(since).max(0) as f64;
+    let before = (-known / span).exp();
+    if before < 1e-9 { endless(to) } else { endless(to) - before * endless(since) }
+}

@@ -1,0 +1,225 @@
+//! Visits: when an item of which only its own events are known (a person, a source) is visited again. Five policies, one
+//! [`Rhythm`] of each item for all of them. Pure: no input or output, no clock, no state in the process.
+//!
+//! Units: times in ms since the epoch, intervals in ms, rates in events per second, prices in event seconds per visit.
+
+pub mod classes;
+pub mod coefficients;
+pub mod forecast;
+pub mod hash;
+pub mod partition;
+pub mod poisson;
+pub mod rhythm;
+mod scheduled;
+pub mod train;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use self::coefficients::Coefficients;
+use self::forecast::Forecast;
+use self::rhythm::{Kind, Rhythm};
+use super::adaptive::Spend;
+use super::adaptive::budget::Normaliser;
+use super::adaptive::grid::Grid;
+use crate::base::clock::Millis;
+
+/// The policies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Every item at the same interval.
+    RoundRobin,
+    /// Six classes of priority (004, section 3.3.4).
+    Classes,
+    /// Every item once in a period, in the organ-pipe order of the rates (002, section 4.1).
+    Poisson,
+    /// By the hours of the last days (002, section 4.2).
+    Hash,
+    /// By the expected delay of events, at a price for a visit.
+    #[default]
+    Adaptive,
+}
+
+/// What the operator sets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// The policy.
+    pub policy: Policy,
+    /// The average interval between two visits of an item, ms: the budget is one visit of each item in it.
+    pub every: Millis,
+    /// The shortest interval, ms.
+    pub shortest: Millis,
+    /// The longest interval, ms.
+    pub longest: Millis,
+    /// Lanes for each doubling of the interval, 1 to 4.
+    pub lanes_per_octave: u32,
+    /// Of the policy `classes`. [`Rhythm::see`] wants them at each visit.
+    pub classes: classes::Rules,
+    /// Of the policy `hash`.
+    pub hash: hash::Rules,
+    /// What decides on the number of visits.
+    pub spend: Spend,
+    /// With [`Spend::Quota`]: the share of its interval after which an item may be visited early, 0 to 1.
+    pub earliest: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            every: rhythm::DAY,
+            shortest: 5 * 60_000,
+            longest: 14 * rhythm::DAY,
+            lanes_per_octave: 1,
+            classes: classes::Rules::default(),
+            hash: hash::Rules::default(),
+            spend: Spend::Demand,
+            earliest: 0.5,
+        }
+    }
+}
+
+/// Why an item is visited when it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Why {
+    /// Nothing is known of it yet.
+    Unknown,
+    /// Each item has the same interval.
+    Turn,
+    /// Its class of priority, 1 (the most often visited) to 6.
+    Class(u8),
+    /// Its place in the period, 0 to 1.
+    Slot(f64),
+    /// So many events are expected by then.
+    Events(f64),
+    /// Its expected events' delay is worth a visit, event seconds.
+    Delay(f64),
+    /// The shortest interval.
+    Shortest,
+    /// The longest interval.
+    Longest,
+}
+
+/// What a policy expects of an item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// Its kind.
+    pub kind: Kind,
+    /// Estimated events per day, over the day after the last visit.
+    pub per_day: f64,
+    /// Events expected from the last visit to now.
+    pub unseen: f64,
+    /// Events expected from the last visit to the next one.
+    pub events: f64,
+    /// Why it is visited then.
+    pub why: Why,
+}
+
+/// The schedule.
+#[derive(Debug, Clone)]
+pub struct Visits {
+    options: Options,
+    coefficients: Arc<Coefficients>,
+    normaliser: Normaliser,
+    grid: Grid,
+}
+
+impl Visits {
+    /// A schedule of that policy. Options beyond their bounds are brought into them.
+    #[must_use]
+    pub fn new(options: Options, coefficients: Arc<Coefficients>) -> Self {
+        let shortest = options.shortest.max(1);
+        let longest = options.longest.max(shortest);
+        let earliest = if options.earliest.is_finite() { options.earliest.clamp(0.0, 1.0) } else { 1.0 };
+        let options = Options { shortest, longest, every: options.every.clamp(shortest, longest), earliest, ..options };
+        let grid = Grid::new(shortest, longest, options.lanes_per_octave);
+        Self { options, coefficients, normaliser: Normaliser::default(), grid }
+    }
+
+    /// The options, within their bounds.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The same with another correction of the budget.
+    #[must_use]
+    pub fn normalised(self, normaliser: Normaliser) -> Self {
+        Self { normaliser, ..self }
+    }
+
+    /// Intervals, as multiples of those that the budget was reckoned with.
+    fn stretch(&self) -> f64 {
+        (self.normaliser.price * self.normaliser.level).sqrt()
+    }
+
+    /// The price of a visit in force, event seconds: by the coefficients an average item is visited once in
+    /// [`Options::every`] at it.
+    #[must_use]
+    pub fn price(&self) -> f64 {
+        (self.options.every as f64 / 1e3 * self.coefficients.root * self.stretch()).powi(2) / 2.0
+    }
+
+    /// Events for which the policy `hash` visits an item.
+    fn hash_events(&self) -> f64 {
+        if self.options.hash.events > 0.0 {
+            return self.options.hash.events;
+        }
+        self.coefficients.rate_per_s * self.options.every as f64 / 1e3 * self.stretch()
+    }
+
+    /// From the last visit to the next one, ms, within the bounds.
+    #[must_use]
+    pub fn interval(&self, rhythm: &Rhythm, id: &str) -> Millis {
+        let Options { policy, every, shortest, longest, .. } = self.options;
+        let interval = match policy {
+            Policy::RoundRobin => every,
+            Policy::Classes => {
+                let times = self.options.classes.interval(classes::class(rhythm.priority));
+                (every as f64 * times * self.stretch()) as Millis
+            }
+            Policy::Poisson => self.in_turn(rhythm, id),
+            Policy::Hash if self.options.hash.by_kind && !is_steady(rhythm) => self.in_turn(rhythm, id),
+            Policy::Hash => hash::interval(&self.options.hash, rhythm, self.hash_events(), longest),
+            Policy::Adaptive => Forecast::new(&self.coefficients, rhythm).interval(self.price(), shortest, longest),
+        };
+        interval.clamp(shortest, longest)
+    }
+
+    fn in_turn(&self, rhythm: &Rhythm, id: &str) -> Millis {
+        let visited = rhythm.visited.unwrap_or(rhythm.since);
+        poisson::interval(self.slot(rhythm, id), self.options.every, visited)
+    }
+
+    fn slot(&self, rhythm: &Rhythm, id: &str) -> f64 {
+        poisson::slot(self.coefficients.rank(rhythm.per_day()), id)
+    }
+
+    /// What the policy expects of an item, and why it is visited `interval`, ms, after its last visit.
+    #[must_use]
+    pub fn expected(&self, rhythm: &Rhythm, id: &str, interval: Millis, now: Millis) -> Expected {
+        let forecast = Forecast::new(&self.coefficients, rhythm);
+        let since = now.saturating_sub(rhythm.visited.unwrap_or(now)).max(0);
+        let events = forecast.events(interval);
+        let by_its_kind = self.options.hash.by_kind && !is_steady(rhythm);
+        let why = match self.options.policy {
+            _ if rhythm.visited.is_none() => Why::Unknown,
+            Policy::RoundRobin => Why::Turn,
+            _ if interval <= self.options.shortest => Why::Shortest,
+            _ if interval >= self.options.longest => Why::Longest,
+            Policy::Classes => Why::Class(classes::class(rhythm.priority)),
+            Policy::Poisson => Why::Slot(self.slot(rhythm, id)),
+            Policy::Hash if by_its_kind => Why::Slot(self.slot(rhythm, id)),
+            Policy::Hash => Why::Events(self.hash_events()),
+            Policy::Adaptive => Why::Delay(self.price()),
+        };
+        Expected { kind: rhythm.kind(now), per_day: forecast.per_day(), unseen: forecast.events(since), events, why }
+    }
+}
+
+/// Returns true for an item that the paper on visiting forecasts by its hours.
+fn is_steady(rhythm: &Rhythm) -> bool {
+    matches!(rhythm.kind(rhythm.visited.unwrap_or(rhythm.since)), Kind::Constant | Kind::Authority)
+}

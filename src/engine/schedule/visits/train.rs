@@ -1,0 +1,212 @@
+//! Training of [`Coefficients`]: from the events of many items. Pure.
+//!
+//! The weights are those of a Poisson regression with an identity link: events of a time are Σ weight × rate × activity.
+//! Its likelihood rises with each step of the EM algorithm, which keeps weights above 0. The samples are visits at random
+//! times, 2 to 18 hours apart, and the events after each of them; what a rhythm remembers is what the product would remember.
+
+use super::classes;
+use super::coefficients::{Coefficients, INPUTS};
+use super::forecast::Forecast;
+use super::rhythm::{DAY, HOUR, Rhythm, hour_of};
+use crate::base::clock::Millis;
+
+/// An item's events between two times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// Its events, ms since the epoch, rising.
+    pub events: Vec<Millis>,
+    /// From when on they are known.
+    pub from: Millis,
+    /// Up to when.
+    pub until: Millis,
+}
+
+impl Observed {
+    /// Its events from `from` to before `until`.
+    #[must_use]
+    pub fn between(&self, from: Millis, until: Millis) -> &[Millis] {
+        let at = |time: Millis| self.events.partition_point(|event| *event < time);
+        &self.events[at(from)..at(until).max(at(from))]
+    }
+}
+
+/// Why there is nothing to learn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "training needs at least 10 items that are known for a week, with 200 events in all; there are {items} with {events}"
+)]
+pub struct TooLittle {
+    /// Items that are known for a week.
+    pub items: usize,
+    /// Their events.
+    pub events: usize,
+}
+
+/// How to train.
+#[derive(Debug, Clone, Default)]
+pub struct Training {
+    /// For [`Coefficients::source`].
+    pub source: String,
+    /// For [`Coefficients::command`].
+    pub command: String,
+}
+
+/// Times since the visit from which weights hold, s.
+const LAGS_S: [f64; 6] = [0.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0];
+/// Events after a visit count up to here.
+const HORIZON: Millis = 10 * DAY;
+/// Before its first sample an item is known for so long.
+const KNOWN: Millis = 3 * DAY;
+/// For [`Coefficients::pull`] and [`Coefficients::smooth`], by `docs/visits.md`.
+const PULL: f64 = 36.0;
+const SMOOTH: f64 = 0.2;
+/// Steps of the EM algorithm.
+const STEPS: usize = 150;
+/// Ranks of the file.
+const RANKS: usize = 20;
+/// The budget at which the price is learnt: a visit a day; and the bounds of its intervals.
+const EVERY: Millis = DAY;
+const BOUNDS: (Millis, Millis) = (5 * 60_000, 14 * DAY);
+
+impl Training {
+    /// Trains coefficients.
+    ///
+    /// # Errors
+    /// If there is too little to learn from.
+    pub fn train(&self, items: &[Observed]) -> Result<Coefficients, TooLittle> {
+        let known: Vec<&Observed> = items.iter().filter(|item| item.until - item.from >= 7 * DAY).collect();
+        let events = known.iter().map(|item| item.events.len()).sum();
+        if known.len() < 10 || events < 200 {
+            return Err(TooLittle { items: known.len(), events });
+        }
+        let span_s: f64 = known.iter().map(|item| (item.until - item.from) as f64 / 1e3).sum();
+        let mut per_day: Vec<f64> = known.iter().map(|item| item.per_day()).collect();
+        per_day.sort_by(f64::total_cmp);
+        let rank = |at: usize| per_day[at * (per_day.len() - 1) / RANKS];
+        let mut found = Coefficients {
+            source: self.source.clone(),
+            command: self.command.clone(),
+            rate_per_s: events as f64 / span_s,
+            root: 1.0,
+            pull: PULL,
+            smooth: SMOOTH,
+            profile: profile(&known),
+            lags_s: LAGS_S.to_vec(),
+            weights: vec![[1.0 / INPUTS as f64; INPUTS]; LAGS_S.len()],
+            ranks_per_day: (0..=RANKS).map(rank).collect(),
+        };
+        let samples = samples(&found, &known);
+        for (weights, samples) in found.weights.iter_mut().zip(&samples) {
+            fit(weights, samples);
+        }
+        found.root = root(&found, &known);
+        Ok(found)
+    }
+}
+
+impl Observed {
+    fn per_day(&self) -> f64 {
+        self.events.len() as f64 * DAY as f64 / (self.until - self.from).max(1) as f64
+    }
+}
+
+/// Activity by the hour. An item counts by the root of its events, so that the busiest do not decide alone.
+fn profile(items: &[&Observed]) -> [f64; 24] {
+    let mut hours = [1.0; 24];
+    for item in items {
+        let weight = 1.0 / (item.events.len().max(1) as f64).sqrt();
+        item.events.iter().for_each(|event| hours[hour_of(*event)] += weight);
+    }
+    let mean = hours.iter().sum::<f64>() / 24.0;
+    hours.map(|hour| hour / mean)
+}
+
+/// Inputs, and the events that came.
+type Sample = ([f64; INPUTS], f64);
+
+/// Samples of each lag.
+fn samples(coefficients: &Coefficients, items: &[&Observed]) -> Vec<Vec<Sample>> {
+    let mut samples = vec![Vec::new(); LAGS_S.len()];
+    let ends = || LAGS_S.into_iter().skip(1).map(|lag| (lag * 1e3) as Millis).chain([HORIZON]);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for item in items {
+        let mut rhythm = Rhythm::new(item.from);
+        let (mut seen, mut at) = (item.from, item.from + KNOWN);
+        while at < item.until - HOUR {
+            rhythm.see(item.between(seen, at), at, &classes::Rules::default());
+            let forecast = Forecast::new(coefficients, &rhythm);
+            for ((of_lag, lag), end) in samples.iter_mut().zip(LAGS_S).zip(ends()) {
+                let start = (lag * 1e3) as Millis;
+                if at + end <= item.until {
+                    let came = item.between(at + start, at + end).len();
+                    of_lag.push((forecast.inputs(start, end), came as f64));
+                }
+            }
+            seen = at;
+            at += 2 * HOUR + (random.share() * (16 * HOUR) as f64) as Millis;
+        }
+    }
+    samples
+}
+
+/// Draws that are the same each time (xorshift): trained twice, the coefficients are the same.
+struct Random(u64);
+
+impl Random {
+    fn share(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn fit(weights: &mut [f64; INPUTS], samples: &[Sample]) {
+    let mut expected = [0.0; INPUTS];
+    for (inputs, _) in samples {
+        expected.iter_mut().zip(inputs).for_each(|(sum, input)| *sum += input);
+    }
+    for _ in 0..STEPS {
+        let mut found = [0.0; INPUTS];
+        for (inputs, came) in samples.iter().filter(|(_, came)| *came > 0.0) {
+            let mean: f64 = weights.iter().zip(inputs).map(|(weight, input)| weight * input).sum();
+            if mean > 0.0 {
+                found.iter_mut().zip(inputs).for_each(|(sum, input)| *sum += came / mean * input);
+            }
+        }
+        for ((weight, found), expected) in weights.iter_mut().zip(found).zip(expected) {
+            *weight = if expected > 0.0 { *weight * found / expected } else { 0.0 };
+        }
+    }
+    // Nobody is believed to be silent for ever.
+    weights[INPUTS - 1] = weights[INPUTS - 1].max(1e-3);
+}
+
+/// √(2μ) ÷ the interval, for the price μ at which these items are visited once a day on average.
+fn root(coefficients: &Coefficients, items: &[&Observed]) -> f64 {
+    let every_s = EVERY as f64 / 1e3;
+    let mut price = every_s * every_s * coefficients.rate_per_s / 4.0;
+    for _ in 0..6 {
+        let (mut visits, mut days) = (0.0, 0.0);
+        for item in items {
+            let start = item.from + KNOWN;
+            visits += visits_at(coefficients, item, start, price);
+            days += (item.until - start).max(0) as f64 / EVERY as f64;
+        }
+        price *= (visits / days).powi(2).clamp(1e-3, 1e3);
+    }
+    (2.0 * price).sqrt() / every_s
+}
+
+/// Visits of an item from `start` on, where its first visit is; the part of the last interval that is observed counts.
+fn visits_at(coefficients: &Coefficients, item: &Observed, start: Millis, price: f64) -> f64 {
+    let mut rhythm = Rhythm::new(item.from);
+    let (mut seen, mut at, mut visits) = (item.from, start, 0.0);
+    while at < item.until {
+        rhythm.see(item.between(seen, at), at, &classes::Rules::default());
+        let interval = Forecast::new(coefficients, &rhythm).interval(price, BOUNDS.0, BOUNDS.1);
+        visits += ((item.until - at) as f64 / interval as f64).min(1.0);
+        (seen, at) = (at, at + interval);
+    }
+    visits
+}
