@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::base::clock::{self, Millis, millis};
 use crate::base::retry::RetryPolicy;
@@ -61,9 +63,9 @@ impl Naming {
     ///
     /// # Errors
     /// The store's or the queue's; the same may be handed over again.
-    pub async fn hand_over(&self, resolved: Vec<Resolved>) -> Result<Vec<Queued>> {
+    pub fn hand_over(&self, resolved: Vec<Resolved>) -> BoxFuture<'_, Result<Vec<Queued>>> {
         let answered_at = clock::wall_ms() + self.ahead;
-        let mention = |Resolved { id, account, .. }| Mention {
+        let mention = move |Resolved { id, account, .. }| Mention {
             kind: PROFILES,
             id,
             is_first: true,
@@ -73,8 +75,12 @@ impl Naming {
         };
         let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
         mentions.sort_by(|one, other| one.id.cmp(&other.id));
-        let received = self.receiver.receive(&self.starter, &mentions.iter().collect::<Vec<_>>()).await?;
-        Ok(received.tell(&self.starter).await?)
+        async move {
+            let named: Vec<&Mention> = mentions.iter().collect();
+            let received = self.receiver.receive(&self.starter, &named).await?;
+            Ok(received.tell(&self.starter).await?)
+        }
+        .boxed()
     }
 }
 
