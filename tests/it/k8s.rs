@@ -9,6 +9,7 @@ mod metrics;
 mod reach;
 mod redis;
 mod roles;
+mod visits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

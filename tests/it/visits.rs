@@ -1,3 +1,4 @@
 //! Visits: the timelines of followed accounts.
 
 mod census;
+mod networks;
