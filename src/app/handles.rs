@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::base::clock::{self, Millis, millis};
 use crate::base::retry::RetryPolicy;
@@ -63,9 +63,9 @@ impl Naming {
     ///
     /// # Errors
     /// The store's or the queue's; the same may be handed over again.
-    pub fn hand_over(&self, resolved: Vec<Resolved>) -> BoxFuture<'_, Result<Vec<Queued>>> {
+    pub async fn hand_over(&self, resolved: Vec<Resolved>) -> Result<Vec<Queued>> {
         let answered_at = clock::wall_ms() + self.ahead;
-        let mention = move |Resolved { id, account, .. }| Mention {
+        let mention = |Resolved { id, account, .. }| Mention {
             kind: PROFILES,
             id,
             is_first: true,
@@ -75,12 +75,8 @@ impl Naming {
         };
         let mut mentions: Vec<Mention> = resolved.into_iter().map(mention).collect();
         mentions.sort_by(|one, other| one.id.cmp(&other.id));
-        async move {
-            let named: Vec<&Mention> = mentions.iter().collect();
-            let received = self.receiver.receive(&self.starter, &named).await?;
-            Ok(received.tell(&self.starter).await?)
-        }
-        .boxed()
+        let received = self.receiver.receive(&self.starter, &mentions.iter().collect::<Vec<_>>()).await?;
+        Ok(received.tell(&self.starter).await?)
     }
 }
 
@@ -107,8 +103,17 @@ pub(super) struct WaitingHandles {
 }
 
 impl WaitingHandles {
-    /// Works until the process is to stop.
+    /// Works until the process is to stop, on a thread of its own: the closures of a resolver may borrow, so its future is not
+    /// known to be `Send`.
     pub async fn run(self, stop: Stop) {
+        let runtime = Handle::current();
+        let work = spawn_blocking(move || runtime.block_on(self.work(stop)));
+        if let Err(error) = work.await {
+            tracing::error!(%error, "handles are not resolved any more: restart the updater");
+        }
+    }
+
+    async fn work(self, stop: Stop) {
         while !stop.is_draining() {
             let pause = match self.round(&stop).await {
                 Ok(0) => LOOK_EVERY,
