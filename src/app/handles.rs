@@ -7,12 +7,14 @@
 //!
 //! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::base::clock::{self, Millis, millis};
 use crate::base::retry::RetryPolicy;
@@ -20,7 +22,7 @@ use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
 use crate::ingest::{NamedLines, Queued, Starter};
 use crate::model::account::Account;
-use crate::pipelines::handles::{Destination, Resolved, Resolver};
+use crate::pipelines::handles::{Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Mention, Receiver};
 use crate::providers::handles::Handles;
@@ -101,8 +103,17 @@ pub(super) struct WaitingHandles {
 }
 
 impl WaitingHandles {
-    /// Works until the process is to stop.
+    /// Works until the process is to stop, on a thread of its own: the closures of a resolver may borrow, so its future is not
+    /// known to be `Send`.
     pub async fn run(self, stop: Stop) {
+        let runtime = Handle::current();
+        let work = spawn_blocking(move || runtime.block_on(self.work(stop)));
+        if let Err(error) = work.await {
+            tracing::error!(%error, "handles are not resolved any more: restart the updater");
+        }
+    }
+
+    async fn work(self, stop: Stop) {
         while !stop.is_draining() {
             let pause = match self.round(&stop).await {
                 Ok(0) => LOOK_EVERY,
@@ -137,11 +148,18 @@ impl WaitingHandles {
         };
         let file = as_file(&claimed);
         let mut lines = NamedLines::new(file.as_bytes(), self.read);
-        let mut refused = Vec::new();
+        // One call's worth: handed over when all are resolved.
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        let hand_over = |resolved: Vec<Resolved>| {
+            found.extend(resolved);
+            std::future::ready(Ok::<_, Infallible>(()))
+        };
         let refuse = |line, why: &str| refused.extend(of_line(&claimed, line).map(|handle| (handle, why.to_owned())));
-        let resolved = resolver.resolve(&mut lines, &mut Claimed { of: self, naming, handles: &claimed }, refuse).await;
-        // Also where the others failed: what was refused is settled.
-        self.settle(&[], &refused).await?;
+        let resolved = resolver.resolve(&mut lines, hand_over, refuse).await;
+        // Also where the others failed: these are settled.
+        let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
+        naming.hand_over(found).await?;
+        self.settle(&done, &refused).await?;
         let (resolved, namespace) = (resolved?, &self.namespace);
         tracing::info!(namespace, resolved = resolved.handles, refused = refused.len(), "handles are resolved");
         Ok(claimed.len())
@@ -149,24 +167,6 @@ impl WaitingHandles {
 
     async fn settle(&self, resolved: &[String], refused: &[(String, String)]) -> Result<(), StoreError> {
         self.store.settle_handles(&self.namespace, clock::wall_ms(), resolved, refused).await
-    }
-}
-
-/// Handles in work.
-struct Claimed<'a> {
-    of: &'a WaitingHandles,
-    naming: Naming,
-    handles: &'a [String],
-}
-
-#[async_trait]
-impl Destination for Claimed<'_> {
-    type Error = anyhow::Error;
-
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
-        let done: Vec<String> = resolved.iter().filter_map(|one| of_line(self.handles, one.line)).collect();
-        self.naming.hand_over(resolved).await?;
-        Ok(self.of.settle(&done, &[]).await?)
     }
 }
 

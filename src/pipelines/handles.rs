@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::io;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::Serialize;
 use tokio::io::AsyncBufRead;
 
@@ -36,16 +35,6 @@ pub struct Resolved {
     pub id: String,
     /// The account, where a handle was resolved: a whole answer, as a lookup by id gives it.
     pub account: Option<Box<Account>>,
-}
-
-/// Where the accounts of a file go.
-#[async_trait]
-pub trait Destination: Send {
-    /// Why they are not taken.
-    type Error: Send;
-
-    /// Takes some of them. An account may come twice, as its lines do.
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<(), Self::Error>;
 }
 
 /// The counts of a file.
@@ -160,19 +149,18 @@ struct Said {
 impl Resolver<'_> {
     /// Hands over the accounts of a file, about in its order: those whose line has an id, and those whose handle is
     /// resolved, as soon as they are. `on_refused` gets each line that names no account or one that is not there, with the
-    /// reason.
+    /// reason. An account may come twice, as its lines do.
     ///
     /// # Errors
     /// [`ResolveError`], which says up to which line everything is done. What was resolved before is handed over.
-    pub async fn resolve<R, D>(
+    pub async fn resolve<R, E>(
         &self,
         lines: &mut NamedLines<R>,
-        to: &mut D,
+        mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<(), E>,
         mut on_refused: impl FnMut(u64, &str),
-    ) -> Result<Resolution, ResolveError<D::Error>>
+    ) -> Result<Resolution, ResolveError<E>>
     where
         R: AsyncBufRead + Unpin,
-        D: Destination,
     {
         let (mut open, mut said, mut sum) = (Open::default(), Said::default(), Resolution::default());
         let mut refuse = |sum: &mut Resolution, line, why: &str| {
@@ -210,7 +198,7 @@ impl Resolver<'_> {
             }
             if !open.ready.is_empty() && (is_full || is_last || ended.is_some() || open.ready.len() >= TOGETHER) {
                 let (line, ready) = (open.done(), std::mem::take(&mut open.ready));
-                to.take(ready).await.map_err(|why| ResolveError::HandOver { line, why })?;
+                hand_over(ready).await.map_err(|why| ResolveError::HandOver { line, why })?;
             }
             match ended {
                 Some(Ended::Stopped) => return Err(ResolveError::Stopped { line: open.done() }),

@@ -14,7 +14,7 @@ use twitter_updater::ingest::NamedLines;
 use twitter_updater::model::account::{Absence, Account};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::apis::open_handles;
-use twitter_updater::pipelines::handles::{Destination, Resolution, ResolveError, Resolved, Resolver};
+use twitter_updater::pipelines::handles::{Resolution, ResolveError, Resolved, Resolver};
 use twitter_updater::providers::handles::Handles;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, LookupError, Outcome, Quota, Strangers};
 use twitter_updater::providers::registry::account_of;
@@ -108,22 +108,6 @@ impl Run {
     }
 }
 
-/// What was handed over.
-struct Handed<F> {
-    batches: Vec<Vec<Resolved>>,
-    after: F,
-}
-
-#[async_trait]
-impl<F: FnMut(usize) -> Result<(), String> + Send> Destination for Handed<F> {
-    type Error = String;
-
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<(), String> {
-        self.batches.push(resolved);
-        (self.after)(self.batches.len())
-    }
-}
-
 /// Resolves a file; `after` is called when so many batches were handed over, and may refuse the next.
 async fn run(
     handles: &dyn Handles,
@@ -131,14 +115,18 @@ async fn run(
     of: &Provider,
     file: &str,
     stop: &Stop,
-    after: impl FnMut(usize) -> Result<(), String> + Send,
+    mut after: impl FnMut(usize) -> Result<(), String>,
 ) -> Run {
     let resolver =
         Resolver { handles, credentials, call_timeout: TIMEOUT, retry: RetryPolicy::default(), stop: stop.clone() };
-    let (mut handed, mut refused) = (Handed { batches: Vec::new(), after }, Vec::new());
+    let (mut handed, mut refused) = (Vec::new(), Vec::new());
     let mut lines = NamedLines::new(file.as_bytes(), account_of(of));
-    let result = resolver.resolve(&mut lines, &mut handed, |line, why| refused.push((line, why.to_owned()))).await;
-    Run { result, handed: handed.batches, refused }
+    let hand_over = async |some: Vec<Resolved>| {
+        handed.push(some);
+        after(handed.len())
+    };
+    let result = resolver.resolve(&mut lines, hand_over, |line, why| refused.push((line, why.to_owned()))).await;
+    Run { result, handed, refused }
 }
 
 async fn resolve(fake: &Fake, credentials: &Credentials, file: &str) -> Run {

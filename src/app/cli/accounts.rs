@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use async_trait::async_trait;
 use serde::Serialize;
 
 use super::exit;
@@ -20,7 +19,7 @@ use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
-use crate::pipelines::handles::{Destination, Resolution, Resolved, Resolver};
+use crate::pipelines::handles::{Resolution, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
@@ -45,25 +44,6 @@ impl fmt::Display for Summary {
         writeln!(f, "  scheduled   {scheduled}")?;
         writeln!(f, "  known       {known}  in the queue already, or dead")?;
         write!(f, "  refused     {refused}")
-    }
-}
-
-/// The pipeline of accounts, and what went into it.
-struct Pipeline {
-    naming: Naming,
-    summary: Summary,
-}
-
-#[async_trait]
-impl Destination for Pipeline {
-    type Error = anyhow::Error;
-
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
-        let answers = self.naming.hand_over(resolved).await?;
-        let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
-        self.summary.scheduled += scheduled;
-        self.summary.known += answers.len() as u64 - scheduled;
-        Ok(())
     }
 }
 
@@ -98,9 +78,16 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
     let naming = Naming { receiver, starter, ahead };
-    let mut pipeline = Pipeline { naming, summary: Summary::default() };
-    let lines = each_account(start, &provider, &credentials, input, &mut pipeline).await?;
-    let summary = Summary { lines, ..pipeline.summary };
+    let mut summary = Summary::default();
+    let hand_over = async |resolved: Vec<Resolved>| {
+        let answers = naming.hand_over(resolved).await?;
+        let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
+        summary.scheduled += scheduled;
+        summary.known += answers.len() as u64 - scheduled;
+        Ok::<_, anyhow::Error>(())
+    };
+    let lines = each_account(start, &provider, &credentials, input, hand_over).await;
+    summary.lines = lines?;
     write_answer(json, &summary, &summary.to_string())?;
     Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
 }
@@ -114,7 +101,7 @@ pub(super) async fn each_account(
     provider: &Provider,
     credentials: &Credentials,
     input: Input,
-    to: &mut impl Destination<Error = anyhow::Error>,
+    hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
 ) -> Result<Resolution> {
     let handles = open_handles(&start.settings, provider)?;
     let resolver = Resolver {
@@ -128,7 +115,7 @@ pub(super) async fn each_account(
     let mut refusals = Refusals::beside(&display);
     let refused = |line, reason: &str| refusals.tell(line, reason);
     let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(provider));
-    let resolved = resolver.resolve(&mut lines, to, refused).await;
+    let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
     Ok(resolved?)

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use async_trait::async_trait;
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -19,7 +18,7 @@ use crate::config::{BadConfig, Settings};
 use crate::engine::schedule::Schedule;
 use crate::ingest::Input;
 use crate::model::provider::Provider;
-use crate::pipelines::handles::{Destination, Resolution, Resolved};
+use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::visits::follow::{Followed, Follower, PartQueue};
 use crate::pipelines::visits::{Timelines, visits_of};
@@ -88,35 +87,6 @@ struct Opened {
     ahead: clock::Millis,
 }
 
-/// What is done with the accounts of a file, and what became of it.
-struct Change {
-    follower: Follower,
-    /// True if they are followed from now on, false if no more.
-    follows: bool,
-    ahead: clock::Millis,
-    summary: Summary,
-}
-
-#[async_trait]
-impl Destination for Change {
-    type Error = anyhow::Error;
-
-    async fn take(&mut self, resolved: Vec<Resolved>) -> Result<()> {
-        let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
-        let at = clock::wall_ms() + self.ahead;
-        let (changed, unchanged) = if self.follows {
-            let Followed { new, known } = self.follower.follow(at, &ids).await?;
-            (new, known)
-        } else {
-            let left = self.follower.unfollow(at, &ids).await?;
-            (left, ids.len() as u64 - left)
-        };
-        self.summary.changed += changed;
-        self.summary.unchanged += unchanged;
-        Ok(())
-    }
-}
-
 impl Command {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
@@ -135,9 +105,25 @@ impl Command {
             bail!("accounts was stopped before it read anything");
         };
         let (input, Opened { follower, credentials, ahead, .. }) = opened?;
-        let mut change = Change { follower, follows, ahead, summary: Summary::default() };
-        let lines = each_account(&start, &provider, &credentials, input, &mut change).await?;
-        let summary = Summary { lines, ..change.summary };
+        let mut summary = Summary::default();
+        let hand_over = async |resolved: Vec<Resolved>| {
+            let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
+            let at = clock::wall_ms() + ahead;
+            let (changed, unchanged) = match follows {
+                true => {
+                    let Followed { new, known } = follower.follow(at, &ids).await?;
+                    (new, known)
+                }
+                false => {
+                    let left = follower.unfollow(at, &ids).await?;
+                    (left, ids.len() as u64 - left)
+                }
+            };
+            summary.changed += changed;
+            summary.unchanged += unchanged;
+            Ok(())
+        };
+        summary.lines = each_account(&start, &provider, &credentials, input, hand_over).await?;
         write_answer(file.json, &summary, &summary.to_string())?;
         Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
     }

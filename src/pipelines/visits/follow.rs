@@ -56,7 +56,8 @@ impl Follower {
 
     fn queue(&self, part: Part) -> Result<&PartQueue, StarterError> {
         let queue = usize::try_from(part).ok().and_then(|part| self.parts.get(part));
-        let beyond = || format!("an account is in part {part}, and visits.parts is {}: run `accounts divide`", self.parts.len());
+        let beyond =
+            || format!("an account is in part {part}, and visits.parts is {}: run `accounts divide`", self.parts.len());
         queue.ok_or_else(|| StoreError::Refused(beyond()).into())
     }
 
