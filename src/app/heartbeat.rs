@@ -102,7 +102,7 @@ impl Listed {
                 ]);
                 (metrics.counters.untold(), metrics.untold_lateness())
             }
-            Counted::Polls(poll) => (poll.polls.untold(), Lateness::default()),
+            Counted::Polls(poll) => (poll.reader.polls.untold(), Lateness::default()),
         };
         // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
         queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;

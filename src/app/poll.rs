@@ -25,8 +25,9 @@ use crate::pipelines::streams::counters::StreamCounters;
 use crate::pipelines::streams::reader::StreamSource;
 use crate::pipelines::timelines::counters;
 use crate::pipelines::timelines::pace::Pace;
+use crate::pipelines::timelines::reader::{InCommon, Reader};
 use crate::pipelines::timelines::share::Share;
-use crate::pipelines::timelines::source::{InCommon, SourcePoll};
+use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::source::Source;
 use crate::quota::Credentials;
 
@@ -99,25 +100,30 @@ pub async fn open_poller(
     let (polls, streamed) = (Arc::<counters::Polls>::default(), Arc::<StreamCounters>::default());
     metrics.also_show(&namespace, polls.clone());
     metrics.also_show(&namespace, streamed.clone());
-    let handler = Arc::new(SourcePoll {
+    let reader = Reader {
         polls,
         namespace,
         endpoint,
-        timelines: Arc::new(named),
-        pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
         pages: poll.pages,
         starter: starter(&items, posts, Some(shared.store.clone()), schedule),
+        way: "poll",
         positions: shared.positions.clone(),
         credentials: credentials.clone(),
         call_timeout: settings.lookup.timeout,
         save_timeout: settings.updater.save_timeout,
-        share: Share::new(concurrency.clone()),
+        longest: poll.longest,
         in_common,
+    };
+    let handler = Arc::new(SourcePoll {
+        reader,
+        timelines: Arc::new(named),
+        pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
+        share: Share::new(concurrency.clone()),
     });
     let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &streamed).await?;
     health.works();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
-    tracing::info!(namespace = handler.namespace, sources, "polls");
+    tracing::info!(namespace = handler.reader.namespace, sources, "polls");
     let name = worker_name(settings);
     let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {

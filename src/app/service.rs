@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
-use super::{Database, InForce, open_store};
+use super::{InForce, open_store};
 use crate::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
@@ -16,7 +16,7 @@ use crate::engine::redis_functions;
 use crate::model::provider::Provider;
 use crate::pipelines::kind::Registered;
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
-use crate::store::{Edges, Positions, Store};
+use crate::store::{Database, Edges, FollowList, Positions, Store};
 
 /// The interval at which a long-running process checks the functions for redis-cli.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -152,6 +152,8 @@ pub struct Shared {
     pub positions: Arc<dyn Positions>,
     /// Who follows whom.
     pub edges: Arc<dyn Edges>,
+    /// The accounts that are visited.
+    pub followed: Arc<dyn FollowList>,
 }
 
 impl Shared {
@@ -166,8 +168,8 @@ impl Shared {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
         // The queue first: where it is missing, no file of an embedded store is made.
-        let Database { store, positions, edges } = open_store(settings).await?;
+        let Database { store, positions, edges, followed } = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
-        Ok((Self { in_force, service, store, positions, edges }, queues))
+        Ok((Self { in_force, service, store, positions, edges, followed }, queues))
     }
 }

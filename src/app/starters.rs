@@ -37,16 +37,18 @@ pub fn starter(
 pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for kind in one.kind.fans_out_to(&shared.in_force.load().settings) {
-        let id = PipelineId::items(&one.id.provider, kind);
-        let Some(Monitored { items, schedule, namespace, .. }) = all.iter().find(|other| other.items.id == id) else {
+        let id = PipelineId::named(&one.id.provider, kind);
+        let is_meant = |other: &&Monitored| PipelineId { partition: None, ..other.items.id.clone() } == id;
+        if !all.iter().any(|other| is_meant(&other)) {
             tracing::info!(namespace = %one.id, target = %id, "no such pipeline in the settings: nothing is fanned out to it");
-            continue;
-        };
-        let queue = shared.service.unchecked_queue(namespace).await?;
-        let starter = starter(items, queue, Some(shared.store.clone()), schedule.clone());
-        let receiver = items.kind.receiver(&id, schedule.clone().into(), shared.store.clone());
-        let way = Way { source: one.namespace(), ..Way::of("fan_out") };
-        targets.push(Target::new(id, starter.by(way), receiver));
+        }
+        for Monitored { items, schedule, namespace, .. } in all.iter().filter(is_meant) {
+            let queue = shared.service.unchecked_queue(namespace).await?;
+            let starter = starter(items, queue, Some(shared.store.clone()), schedule.clone());
+            let receiver = items.kind.receiver(&items.id, schedule.clone().into(), shared.store.clone());
+            let way = Way { source: one.namespace(), ..Way::of("fan_out") };
+            targets.push(Target::new(items.id.clone(), starter.by(way), receiver));
+        }
     }
     Ok(targets)
 }

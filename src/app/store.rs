@@ -10,23 +10,12 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Edges, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{Database, Edges, FollowList, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Edges + Tables + Graphs {}
+trait Whole: Store + Positions + Edges + FollowList + Tables + Graphs {}
 
-impl<T: Store + Positions + Edges + Tables + Graphs> Whole for T {}
-
-/// An open database, by what lies in it.
-#[derive(Debug, Clone)]
-pub struct Database {
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// The positions of the polled sources.
-    pub positions: Arc<dyn Positions>,
-    /// Who follows whom.
-    pub edges: Arc<dyn Edges>,
-}
+impl<T: Store + Positions + Edges + FollowList + Tables + Graphs> Whole for T {}
 
 /// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
 /// `twitter-updater migrate`.
@@ -53,7 +42,7 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
 /// The store is down.
 pub async fn connect_store(settings: &Settings) -> Result<Database> {
     let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
-    Ok(Database { store: whole.clone(), positions: whole.clone(), edges: whole })
+    Ok(Database { store: whole.clone(), positions: whole.clone(), edges: whole.clone(), followed: whole })
 }
 
 /// The store opened for exports, which may take long. Creates no file and no table.

@@ -84,7 +84,7 @@ pub async fn open_updater(
     pipeline: &Monitored,
     all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, store, edges, .. } = shared;
+    let Shared { in_force, service, store, positions, edges, followed } = shared;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.is_metered() {
@@ -101,7 +101,9 @@ pub async fn open_updater(
         id: items.id.clone(),
         settings: settings.clone(),
         store: store.clone(),
+        positions: positions.clone(),
         edges: edges.clone(),
+        followed: followed.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),

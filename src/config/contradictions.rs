@@ -15,13 +15,15 @@ use crate::quota::Pacing;
 type Of<T> = fn(&Settings) -> T;
 
 /// Whole numbers: the least and the greatest that may be.
-const NUMBERS: [(&str, Of<u64>, u64, u64); 19] = [
+const NUMBERS: [(&str, Of<u64>, u64, u64); 21] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
     ("lookup.max_body_bytes", |of| whole(of.lookup.max_body_bytes), 1, u64::MAX),
     ("relations.known_tail", |of| of.relations.known_tail.into(), 0, 5_000),
     ("relations.longest", |of| of.relations.longest, 0, i64::MAX as u64),
     ("relations.page", |of| of.relations.page.into(), 0, 5_000),
+    ("visits.pages", |of| of.visits.pages.into(), 1, 1_000),
+    ("visits.parts", |of| of.visits.parts.into(), 1, 1_024),
     ("media.max_bytes", |of| of.media.max_bytes, 1, i64::MAX as u64),
     ("media.max_disk_bytes", |of| of.media.max_disk_bytes, 0, i64::MAX as u64),
     ("media.per_host", |of| whole(of.media.per_host), 1, 64),
@@ -40,8 +42,10 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 19] = [
 ];
 
 /// Shares: the least and the greatest that may be.
-const SHARES: [(&str, Of<f64>, f64, f64); 9] = [
+const SHARES: [(&str, Of<f64>, f64, f64); 11] = [
     ("adaptive.earliest", |of| of.adaptive.earliest, 0.1, 1.0),
+    ("visits.earliest", |of| of.visits.earliest, 0.1, 1.0),
+    ("visits.hash_weight", |of| of.visits.hash_weight, 0.01, 1.0),
     ("relations.shrink", |of| of.relations.shrink, 0.0, 1.0),
     ("updater.lookahead", |of| of.updater.lookahead, 0.0, 0.5),
     ("x.same_day", |of| of.x.same_day, 0.0, 0.5),
@@ -53,7 +57,8 @@ const SHARES: [(&str, Of<f64>, f64, f64); 9] = [
 ];
 
 /// Factors: the least and the greatest that may be.
-const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
+const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
+    ("visits.hash_posts", |of| of.visits.hash_posts, 0.1, 100_000.0),
     ("adaptive.faster", |of| of.adaptive.faster, 1.0, 100.0),
     ("adaptive.slower", |of| of.adaptive.slower, 1.0, 100.0),
     ("adaptive.weights.likes", |of| of.adaptive.weights.likes, 0.0, 1_000.0),
@@ -65,7 +70,7 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 7] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 36] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 40] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
@@ -74,6 +79,10 @@ const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 36] = [
     ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
     ("relations.revisit", |of| of.relations.revisit, SECOND, YEARS),
     ("relations.complete_every", |of| of.relations.complete_every, Duration::ZERO, YEARS),
+    ("visits.every", |of| of.visits.every, SECOND, YEARS),
+    ("visits.shortest", |of| of.visits.shortest, SECOND, YEARS),
+    ("visits.longest", |of| of.visits.longest, SECOND, YEARS),
+    ("visits.posted_within", |of| of.visits.posted_within, Duration::ZERO, YEARS),
     ("media.stall", |of| of.media.stall, MOMENT, HOUR),
     ("media.retry", |of| of.media.retry, MOMENT, DAY),
     ("media.longest_retry", |of| of.media.longest_retry, MOMENT, MONTH),

@@ -17,6 +17,7 @@ mod poll;
 mod providers;
 mod relations;
 mod variables;
+mod visits;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -44,6 +45,7 @@ pub use self::providers::{
     BlueskySettings, CallsWanted, InstanceSettings, LookupSettings, MastodonSettings, TwitterSettings, XSettings,
 };
 pub use self::relations::{RelationSettings, VisitOrder};
+pub use self::visits::VisitSettings;
 use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
 use crate::simulator::SimulatorOptions;
@@ -69,6 +71,7 @@ pub struct Settings {
     pub accounts: AccountSettings,
     pub media: MediaSettings,
     pub relations: RelationSettings,
+    pub visits: VisitSettings,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,

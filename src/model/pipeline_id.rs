@@ -9,6 +9,9 @@ pub const NAMESPACE: &str = "tweet:update";
 /// The quota ledger of that API.
 pub const LEDGER: &str = "twitter";
 
+/// The word for the posts of a provider, where kinds are named.
+pub const POSTS: &str = "posts";
+
 /// The namespaces of polled sources begin with this,
 const TIMELINES: &str = "source:poll";
 /// and those of streams with this.
@@ -79,6 +82,12 @@ impl PipelineId {
         Self { provider: provider.clone(), kind: Kind::Items(word.to_owned()), partition: None }
     }
 
+    /// The same by a word that may stand for the posts, too: [`POSTS`].
+    #[must_use]
+    pub fn named(provider: &Provider, word: &str) -> Self {
+        if word == POSTS { Self::posts(provider) } else { Self::items(provider, word) }
+    }
+
     /// The pipeline of that name; `None` where no pipeline has it.
     #[must_use]
     pub fn read(namespace: &str) -> Option<Self> {
@@ -106,11 +115,18 @@ fn posts_of(namespace: &str) -> Option<Provider> {
     providers.into_iter().find(|provider| provider.namespace() == namespace).or_else(instance)
 }
 
-/// The items that a namespace holds: `things:x`.
+/// The items that a namespace holds: `things:x`, or in parts `things:x:p1`.
 fn items_of(namespace: &str) -> Option<PipelineId> {
-    let (word, provider) = namespace.split_once(':')?;
+    let (word, rest) = namespace.split_once(':')?;
     let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    is_word.then(|| Some(PipelineId::items(&provider.parse().ok()?, word))).flatten()
+    let of = |provider: &str| Some(PipelineId::items(&provider.parse().ok()?, word)).filter(|_| is_word);
+    let in_part = || {
+        let (provider, part) = rest.rsplit_once(':')?;
+        let number = part.strip_prefix('p')?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| Some(PipelineId { partition: Some(part.to_owned()), ..of(provider)? })).flatten()
+    };
+    in_part().or_else(|| of(rest))
 }
 
 impl fmt::Display for PipelineId {
@@ -149,8 +165,9 @@ mod tests {
         for provider in [Provider::Twitter, Provider::X, Provider::Bluesky, social] {
             let stream = PipelineId::stream(&provider, "home:1");
             let things = PipelineId::items(&provider, "things");
-            for id in [PipelineId::posts(&provider), PipelineId::timelines(&provider, "tweets/search"), stream, things]
-            {
+            let in_part = PipelineId { partition: Some("p7".to_owned()), ..things.clone() };
+            let search = PipelineId::timelines(&provider, "tweets/search");
+            for id in [PipelineId::posts(&provider), search, stream, things, in_part] {
                 assert_eq!(PipelineId::read(&id.to_string()), Some(id));
             }
         }

@@ -26,7 +26,7 @@ use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
 use crate::store::export::{self, Table};
-use crate::store::{Edges, Store};
+use crate::store::{Edges, FollowList, Positions, Store};
 
 /// The words for the items of a kind, where people read of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ impl Words {
     pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
     /// Those of lists of followers and friends.
     pub const LISTS: Self = Self { one: "list", many: "lists", intervals: "relations.revisit" };
+    /// Those of accounts whose timelines are visited.
+    pub const FOLLOWED: Self = Self { one: "timeline", many: "timelines", intervals: "visits.every" };
     /// Those of items whose kind names none.
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }
@@ -178,8 +180,12 @@ pub struct Opening {
     pub settings: Settings,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// How far timelines were read, in the same database.
+    pub positions: Arc<dyn Positions>,
     /// Who follows whom, in the same database.
     pub edges: Arc<dyn Edges>,
+    /// The accounts that are visited, in the same database.
+    pub followed: Arc<dyn FollowList>,
     /// The pipelines that its judge may name ids of.
     pub fan_out: Vec<Target>,
     /// The credentials of its provider; none where it is not metered.

@@ -15,3 +15,4 @@ pub mod relations;
 pub mod store_call;
 pub mod streams;
 pub mod timelines;
+pub mod visits;

@@ -7,6 +7,7 @@ use super::media::Media;
 use super::posts::Posts;
 use super::profiles::Profiles;
 use super::relations::Lists;
+use super::visits::Timelines;
 use crate::config::{BadConfig, Settings};
 use crate::model::relation::Side;
 
@@ -16,7 +17,13 @@ pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Vec::new()).with(Posts).with(Profiles).with(Media).with(Lists(Side::Followers)).with(Lists(Side::Friends))
+        Self(Vec::new())
+            .with(Posts)
+            .with(Profiles)
+            .with(Media)
+            .with(Lists(Side::Followers))
+            .with(Lists(Side::Friends))
+            .with(Timelines)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::model::post::{Details, Tweet, TweetId};
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::providers::http::HttpClient;
-use crate::providers::lookup::Capabilities;
+use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::relations::ListCapabilities;
 
 /// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
@@ -94,6 +94,44 @@ pub fn relations(of: &Provider, side: Side) -> ListCapabilities {
     }
 }
 
+/// The timelines of the provider's accounts, as far as they need no call.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountTimelines {
+    /// The capabilities of a visit: one account a call.
+    pub capabilities: Capabilities,
+    /// The kind of source, and the key that takes the account's id.
+    pub keys: (&'static str, &'static str),
+}
+
+impl AccountTimelines {
+    /// The source of an account, as the settings would write it.
+    #[must_use]
+    pub fn written(&self, id: &str) -> Written {
+        let (kind, key) = self.keys;
+        Written::from([("kind".to_owned(), kind.to_owned()), (key.to_owned(), id.to_owned())])
+    }
+}
+
+/// The timelines of the provider's accounts.
+///
+/// ```
+/// # use twitter_updater::providers::registry::{account_timelines, kinds};
+/// # use twitter_updater::model::provider::Provider;
+/// let timelines = account_timelines(&Provider::X);
+/// assert_eq!(timelines.capabilities.endpoint, "users/tweets");
+/// assert_eq!((kinds(&Provider::X).check)(&Provider::X, &timelines.written("12")), Ok(()));
+/// ```
+#[must_use]
+pub fn account_timelines(of: &Provider) -> AccountTimelines {
+    let (endpoint, charge, keys) = match of {
+        Provider::Twitter => ("statuses/user_timeline", Charge::PerCall, ("user", "user_id")),
+        Provider::X => ("users/tweets", Charge::PerId, ("user", "user_id")),
+        Provider::Mastodon(_) => ("statuses", Charge::PerCall, ("account", "account_id")),
+        Provider::Bluesky => ("getAuthorFeed", Charge::PerCall, ("author", "actor")),
+    };
+    AccountTimelines { capabilities: Capabilities { batch_limit: 1, charge, endpoint }, keys }
+}
+
 /// The accounts in a post of the provider, as its raw object has them, the author first.
 ///
 /// ```
@@ -144,7 +182,7 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
 }
 
 /// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.
-pub type Build = Box<dyn Fn(&Provider, &Written, Duration) -> Result<Source, String>>;
+pub type Build = Box<dyn Fn(&Provider, &Written, Duration) -> Result<Source, String> + Send + Sync>;
 
 /// Opens the API at an address for what makes its sources; the fields are what X is asked for.
 pub type OpenSources = Box<dyn FnOnce(HttpClient, &str, Fields) -> Result<Build, String>>;

@@ -80,6 +80,10 @@ pub struct SimulatorOptions {
     /// Posts a second in each timeline, 0.001 to 500.
     #[serde(skip)]
     pub posts_per_second: f64,
+    /// Accounts post by hours and rates of their own, in days that last this long; zero: each posts evenly. `posts_per_second` is
+    /// then the most that an account posts in its busiest hours.
+    #[serde(skip)]
+    pub posting_day: Duration,
     /// A post of a timeline is visible this long after it was made, at the most.
     #[serde(skip)]
     pub posts_late: Duration,
@@ -184,6 +188,7 @@ impl Default for SimulatorOptions {
             growth: Duration::from_secs(18 * 60),
             body_padding: 1_500,
             posts_per_second: 1.0,
+            posting_day: Duration::ZERO,
             posts_late: Duration::from_secs(1),
             x_search_behind: Duration::from_secs(30),
             x_tokens_last: Duration::from_secs(3_600),

@@ -1,5 +1,5 @@
 //! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
-//! source has been read ([`Positions`]), and who follows whom ([`Edges`]).
+//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), and who follows whom ([`Edges`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -20,6 +20,7 @@ mod crawling;
 mod edges;
 mod error;
 pub mod export;
+mod followed;
 mod graph;
 mod media;
 mod packed;
@@ -27,6 +28,8 @@ mod positions;
 mod postgres;
 mod rows;
 mod sqlite;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -36,6 +39,7 @@ pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
+pub use self::followed::{FollowList, FollowedAccount, Part};
 pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
 pub use self::media::{MediaStore, MediaTotal, MediumSeen, MediumTried, StoredMedium};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
@@ -495,6 +499,19 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many
     /// it read, 0 when all are done. What it has done it does not do again, whoever calls it and however it ended.
     async fn fill_details(&self, details_of: DetailsOf) -> Result<u64>;
+}
+
+/// An open database, by what lies in it.
+#[derive(Debug, Clone)]
+pub struct Database {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The positions of the polled sources.
+    pub positions: Arc<dyn Positions>,
+    /// Who follows whom.
+    pub edges: Arc<dyn Edges>,
+    /// The accounts that are visited.
+    pub followed: Arc<dyn FollowList>,
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.

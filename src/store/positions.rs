@@ -40,6 +40,8 @@ pub struct SavedSource {
     pub position: Option<String>,
     /// What kept its last poll from reading it; `None` where a page was saved since.
     pub trouble: Option<SourceTrouble>,
+    /// What was kept beside the position ([`SavedPage::notes`]).
+    pub notes: Option<String>,
 }
 
 /// A page of a source, to be saved once its posts are handed over.
@@ -53,6 +55,8 @@ pub struct SavedPage<'a> {
     pub gaps: &'a [SourceGap],
     /// True if it brought a post that was not known.
     pub brought: bool,
+    /// What its poller wants back with the position; `None`: what is kept stays.
+    pub notes: Option<&'a str>,
 }
 
 /// A source as it was saved last.
@@ -104,7 +108,7 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     /// What is missing of a source, in the order in which it was noted.
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>>;
 
-    /// Every source of every namespace, by namespace and name, each with so many of its latest gaps. One query.
+    /// Every source that is polled (their namespaces begin with `source:`), by namespace and name, each with so many of its latest gaps. One query.
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>>;
 }
 
@@ -121,8 +125,8 @@ pub(super) const SAVE_TROUBLE: &str = include_str!("sql/save_trouble.sql");
 /// A trouble: since when, how often, why, when.
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
 
-/// What is kept of a source: its position, then its trouble.
-pub(super) type SavedLine = (Option<String>, Option<Millis>, i64, Option<String>, Option<Millis>);
+/// What is kept of a source: its position, its trouble, its notes.
+pub(super) type SavedLine = (Option<String>, Option<Millis>, i64, Option<String>, Option<Millis>, Option<String>);
 
 /// A line of it: namespace, source, position, when saved, when it brought a post; the trouble; how many gaps; then a
 /// gap's from, to, reason, when noted.
@@ -152,8 +156,8 @@ fn trouble((since, failures, error, at): TroubleColumns) -> Option<SourceTrouble
 
 /// What is kept of a source.
 pub(super) fn saved(line: Option<SavedLine>) -> SavedSource {
-    let Some((position, since, failures, error, at)) = line else { return SavedSource::default() };
-    SavedSource { position, trouble: trouble((since, failures, error, at)) }
+    let Some((position, since, failures, error, at, notes)) = line else { return SavedSource::default() };
+    SavedSource { position, trouble: trouble((since, failures, error, at)), notes }
 }
 
 /// A source's lines stand together.

@@ -7,6 +7,7 @@
 mod accounts;
 mod budget;
 mod edges;
+mod followed;
 mod media;
 mod pooler;
 mod positions;

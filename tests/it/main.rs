@@ -36,4 +36,5 @@ mod store;
 mod support;
 mod things;
 mod timelines;
+mod visits;
 mod worker;

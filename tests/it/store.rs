@@ -3,6 +3,7 @@
 mod accounts;
 mod contract;
 mod edges;
+mod followed;
 mod media;
 mod migration;
 mod model;

@@ -18,11 +18,13 @@ use crate::base::retry::RetryPolicy;
 use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
 use crate::model::account::Account;
 use crate::model::pipeline_id::PipelineId;
+use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
 use crate::pipelines::handles::{Resolution, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::Mention;
 use crate::providers::registry::account_of;
+use crate::quota::Credentials;
 use crate::store::Way;
 
 /// The outcome of a file.
@@ -58,7 +60,6 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         bail!("accounts are not collected; set accounts.collect = true, also for the updater");
     }
     let profiles = start.registry.named(settings, &PipelineId::items(&provider, PROFILES).to_string())?;
-    let handles = open_handles(settings, &provider)?;
     let opened = async {
         // The input first: where it is missing, no file of an embedded queue is made.
         let input = Input::open(file).await?;
@@ -79,15 +80,6 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let Some(receiver) = receiver else { bail!("{} takes no accounts", profiles.namespace()) };
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
-
-    let resolver = Resolver {
-        handles: &*handles,
-        credentials: &credentials,
-        call_timeout: settings.lookup.timeout,
-        retry: RetryPolicy::default(),
-        stop: stop.clone(),
-    };
-    let display = ProgressDisplay::new(&input.name, input.bytes);
     let mut summary = Summary::default();
     let hand_over = async |resolved: Vec<Resolved>| {
         let answered_at = clock::wall_ms() + ahead;
@@ -108,13 +100,37 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         summary.known += answers.len() as u64 - scheduled;
         Ok::<_, anyhow::Error>(())
     };
+    let lines = each_account(start, &provider, &credentials, input, hand_over).await;
+    summary.lines = lines?;
+    write_answer(json, &summary, &summary.to_string())?;
+    Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
+}
+
+/// Hands over the accounts of a file, in portions, by their ids.
+///
+/// # Errors
+/// A service is down, or the command was stopped; the message names the last line up to which all is done.
+pub(super) async fn each_account(
+    start: &Start,
+    provider: &Provider,
+    credentials: &Credentials,
+    input: Input,
+    hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
+) -> Result<Resolution> {
+    let handles = open_handles(&start.settings, provider)?;
+    let resolver = Resolver {
+        handles: &*handles,
+        credentials,
+        call_timeout: start.settings.lookup.timeout,
+        retry: RetryPolicy::default(),
+        stop: start.stop.clone(),
+    };
+    let display = ProgressDisplay::new(&input.name, input.bytes);
     let mut refusals = Refusals::beside(&display);
     let refused = |line, reason: &str| refusals.tell(line, reason);
-    let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(&provider));
+    let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(provider));
     let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
-    summary.lines = resolved?;
-    write_answer(json, &summary, &summary.to_string())?;
-    Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
+    Ok(resolved?)
 }

@@ -11,6 +11,7 @@ mod dead;
 mod demo;
 mod enqueue;
 mod export;
+mod follow;
 mod health;
 mod migrate;
 mod ops;
@@ -77,6 +78,8 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Enqueue(enqueue::Arguments),
+    #[command(subcommand)]
+    Accounts(follow::Command),
     Export(export::Arguments),
     /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
@@ -114,6 +117,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
     match command {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
+        Command::Accounts(accounts) => accounts.run(options).await,
         Command::Export(export) => export.run(options).await,
         Command::Updater(listen) => updater::run(listen, options).await,
         Command::Starter(listen) => starter::run(listen, options).await,

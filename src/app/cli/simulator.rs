@@ -52,6 +52,12 @@ struct Accounts {
     /// The time from which on accounts change and are away: 2h (ago), or 2026-01-31T08:00:00Z. [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME")]
     accounts_since: Option<Moment>,
+    /// Posts a second of each account, 0.001 to 500. [default: 1]
+    #[arg(long, value_name = "N")]
+    posts_per_second: Option<f64>,
+    /// Accounts post by rates and hours of their own, in days that last this long. [default: each posts evenly]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    posting_day: Option<Duration>,
 }
 
 impl Accounts {
@@ -63,6 +69,8 @@ impl Accounts {
             account_away: self.account_away.unwrap_or(options.account_away),
             accounts_deleted: self.accounts_deleted.unwrap_or(options.accounts_deleted),
             accounts_since: self.accounts_since.map_or(options.accounts_since, |Moment(at)| at),
+            posts_per_second: self.posts_per_second.unwrap_or(options.posts_per_second),
+            posting_day: self.posting_day.unwrap_or(options.posting_day),
             ..options
         }
     }

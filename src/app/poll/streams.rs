@@ -122,7 +122,7 @@ pub async fn open(
             },
             feed: Feed {
                 name: name.clone(),
-                starter: source.starter.clone().by(way).within(settings.updater.save_timeout),
+                starter: source.reader.starter.clone().by(way).within(settings.updater.save_timeout),
                 counters: counters.clone(),
             },
             name,

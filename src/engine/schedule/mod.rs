@@ -3,6 +3,7 @@
 pub mod adaptive;
 pub mod age;
 pub mod history;
+pub mod visits;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use self::adaptive::budget::{Normaliser, Spending};
 use self::age::{AgeTable, SameDay};
 use self::history::{Answer, History};
+use self::visits::rhythm::Rhythm;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::engine::lane::{Lane, PASSING};
@@ -24,6 +26,8 @@ pub struct Known<'a> {
     pub history: History,
     /// Its signs of life.
     pub activity: Activity,
+    /// The rhythm of its events, where it is one that is visited.
+    pub rhythm: Option<&'a Rhythm>,
 }
 
 impl<'a> Known<'a> {

@@ -11,12 +11,14 @@ use super::crawls::OfAccount;
 use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::pages::Page;
+use super::rhythm;
 use super::words::{date, error, relative, stored, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
-use crate::store::{Bearer, Change, CountsAt, StoredAccount};
+use crate::pipelines::visits::holds_visits;
+use crate::store::{Bearer, Change, CountsAt, StoredAccount, StoredTweet};
 
 /// Changes that are listed.
 const CHANGES: usize = 200;
@@ -36,6 +38,8 @@ struct Seen {
     changes: Vec<Change>,
     counts: Vec<CountsAt>,
     posts: Vec<String>,
+    /// The visits of its timeline, where it is followed or was.
+    visits: Option<StoredTweet>,
 }
 
 /// The answer to a search.
@@ -108,11 +112,24 @@ impl Page {
             let changes = store.account_changes(namespace, &id).await.map_err(told)?;
             let counts = store.account_counts(namespace, &id).await.map_err(told)?;
             let posts = store.posts_of(namespace, &id, POSTS).await.map_err(told)?;
+            // An account that was handed over has a row in each part that it was in.
+            let mut visits = None::<StoredTweet>;
+            for (of, _) in self.routes.all.iter().filter(|(of, _)| is_visited_in(of, namespace)) {
+                let row = store.tweet(of, &id).await.map_err(told)?;
+                visits = row.into_iter().chain(visits).max_by_key(|row| (row.next_due.is_some(), row.checked_at));
+            }
             let now = clock::wall_ms();
-            Ok::<_, String>(Some(Found::One(Box::new(Seen { now, account, whereabouts, changes, counts, posts }))))
+            let seen = Seen { now, account, whereabouts, changes, counts, posts, visits };
+            Ok::<_, String>(Some(Found::One(Box::new(seen))))
         };
         self.archive.ask(look).await
     }
+}
+
+/// Returns true if a pipeline visits the accounts that another one looks up.
+fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
+    let provider = |namespace| PipelineId::read(namespace).map(|of| of.provider);
+    holds_visits(pipeline) && provider(pipeline) == provider(accounts)
 }
 
 fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
@@ -157,6 +174,7 @@ impl Seen {
                     @match self.chart() { Some(chart) => (chart.markup()), None => p.lead { "no count yet" } }
                 }
             }
+            @if let Some(visits) = &self.visits { (rhythm::section(visits)) }
         }
     }
 

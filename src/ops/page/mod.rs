@@ -40,6 +40,7 @@ mod overview;
 mod pages;
 mod past;
 mod polled;
+mod rhythm;
 mod router;
 mod routes;
 mod sessions;

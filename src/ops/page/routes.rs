@@ -5,6 +5,7 @@ use std::sync::Arc;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::pipelines::profiles::holds_accounts;
+use crate::pipelines::visits::holds_visits;
 
 /// The path of an item's page,
 pub(super) const TWEET: &str = "/tweet";
@@ -51,6 +52,11 @@ impl Routes {
     /// Returns true if the items of these pages are accounts.
     pub(super) fn holds_accounts(&self) -> bool {
         self.namespace.as_deref().is_some_and(holds_accounts)
+    }
+
+    /// Returns true if the items of these pages are followed accounts.
+    pub(super) fn holds_visits(&self) -> bool {
+        self.namespace.as_deref().is_some_and(holds_visits)
     }
 
     /// Returns true if any of the namespaces holds accounts.

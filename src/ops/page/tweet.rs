@@ -19,6 +19,7 @@ use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::original;
 use super::pages::Page;
+use super::rhythm;
 use super::words::{self, date, error, plain, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{figure, grouped, one_line};
@@ -98,12 +99,14 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
+            let visits = seen.whereabouts.stored.as_ref().filter(|_| page.routes.holds_visits());
             let crawls = match page.holds_lists() {
                 true => Some(page.crawls_of(id.as_str()).await),
                 false => None,
             };
             let content = html! {
                 (seen.section())
+                @if let Some(row) = visits { (rhythm::section(row)) }
                 @if let Some(crawls) = crawls { (crawls.markup()) }
                 (page.refresh_form(&id))
             };

@@ -21,6 +21,7 @@ use self::arrivals::Arrivals;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
 use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
+use super::visits::VISITS;
 use crate::base::clock::{self, Millis};
 use crate::config::{AccountSettings, BadConfig, OnDeleted, Settings};
 use crate::engine::lane::Lane;
@@ -30,12 +31,12 @@ use crate::model::account::Account;
 use crate::model::activity::Activity;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
-use crate::pipelines::refresh::{Item, Judge, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::refresh::{Item, Judge, Mention, Named, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::pipelines::relations::removal::Removal;
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
 use crate::store::export::{self, Table};
-use crate::store::{Observation, Saved, Store, StoreError};
+use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
 /// The word for the kind.
 pub const PROFILES: &str = "profiles";
@@ -86,6 +87,11 @@ impl PipelineKind for Profiles {
 
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
         (registry::accounts(&of.provider).date_of)(id)
+    }
+
+    fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
+        let visits = settings.visits.collect && settings.visits.by_counts;
+        visits.then_some(VISITS).into_iter().collect()
     }
 
     fn receiver(
@@ -188,6 +194,14 @@ impl Judge for ProfileJudge {
             account.activity = Activity { last: Some(last), quiet_from: quiet_from(&hours) };
         }
         Ok(())
+    }
+
+    /// One that was active since its last answer has posted, so its timeline has something new.
+    fn fan_out(&self, account: &Account, before: Option<&Standing>, named: &mut Named) {
+        let looked_at = before.and_then(|before| before.checked_at);
+        if looked_at.is_none() || account.activity.last > looked_at {
+            named.mention(Mention { kind: VISITS, id: account.id.clone(), ..Mention::default() });
+        }
     }
 
     async fn save(

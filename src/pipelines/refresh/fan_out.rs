@@ -145,6 +145,18 @@ impl Target {
         Self { id, starter, receiver, is_out: AtomicBool::default() }
     }
 
+    /// Its starter, for whoever hands over more than ids.
+    #[must_use]
+    pub fn starter(&self) -> &Starter {
+        &self.starter
+    }
+
+    /// The pipeline.
+    #[must_use]
+    pub fn id(&self) -> &PipelineId {
+        &self.id
+    }
+
     async fn record(&self, named: &Named) -> Result<Received, StoreError> {
         let is_ours = |kind: &str| matches!(&self.id.kind, Kind::Items(word) if word == kind);
         let mut mentions: Vec<&Mention> = named.mentions.iter().filter(|mention| is_ours(mention.kind)).collect();

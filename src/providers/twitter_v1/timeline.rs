@@ -35,7 +35,11 @@ pub enum Kind {
     /// The newest 3,200 posts of a user, including retweets.
     User {
         /// The handle, without `@`.
-        screen_name: String,
+        #[serde(default)]
+        screen_name: Option<String>,
+        /// Or by the number of the account, which stays when the handle moves.
+        #[serde(default)]
+        user_id: Option<String>,
     },
     /// Posts of the members of a list.
     List {
@@ -50,7 +54,11 @@ impl Kind {
     fn parameters(&self) -> Vec<(&'static str, &str)> {
         match self {
             Self::Search { query } => vec![("q", query), ("result_type", "recent")],
-            Self::User { screen_name } => vec![("screen_name", screen_name), ("include_rts", "true")],
+            Self::User { screen_name, user_id } => {
+                let by_name = screen_name.iter().map(|name| ("screen_name", name.as_str()));
+                let by_id = user_id.iter().map(|id| ("user_id", id.as_str()));
+                by_name.chain(by_id).chain([("include_rts", "true")]).collect()
+            }
             Self::List { list_id } => vec![("list_id", list_id), ("include_rts", "true")],
             Self::Home {} => vec![],
         }
@@ -102,7 +110,10 @@ impl SourceKind for Kind {
     fn asks_for(&self) -> AsksFor<'_> {
         match self {
             Self::Search { query } => up_to(500, "query", query),
-            Self::User { screen_name } => without('@', "screen_name", screen_name),
+            Self::User { screen_name: Some(name), user_id: None } => without('@', "screen_name", name),
+            Self::User { screen_name: None, user_id: Some(id) } => number("user_id", id),
+            Self::User { screen_name: None, .. } => Err(".screen_name is missing: it says what is polled".to_owned()),
+            Self::User { .. } => Err(".user_id is of no use beside screen_name: leave one of them out".to_owned()),
             Self::List { list_id } => number("list_id", list_id),
             Self::Home {} => Ok(None),
         }

@@ -111,7 +111,10 @@ impl Api {
             while first.is_none_or(|(post, _)| timelines.begins(slot) <= post.visible_at) {
                 let post = timelines.post(Network::Twitter, target, slot);
                 let key = |post: &TimelinePost| (post.visible_at, post.id.get());
-                if key(&post) > after && first.is_none_or(|(known, _)| key(&post) < key(&known)) {
+                if timelines.is_made(target, slot)
+                    && key(&post) > after
+                    && first.is_none_or(|(known, _)| key(&post) < key(&known))
+                {
                     first = Some((post, at));
                 }
                 slot += 1;

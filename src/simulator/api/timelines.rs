@@ -47,6 +47,7 @@ impl Api {
         (first..=top)
             .rev()
             .take_while(move |slot| timelines.made(target, *slot) >= oldest)
+            .filter(move |slot| timelines.is_made(target, *slot))
             .map(move |slot| timelines.post(network, target, slot))
             .filter(move |post| post.visible_at <= slice.now)
             .map(move |post| network.id(post.id))
@@ -62,6 +63,7 @@ impl Api {
         let timelines = self.world.timelines();
         let (slots, target) = (timelines.slot(from)..=timelines.slot(to), self.target(target, to));
         slots
+            .filter(|slot| timelines.is_made(target, *slot))
             .map(|slot| timelines.post(network, target, slot))
             .filter(|post| post.id.created_at().is_some_and(|made| (from..to).contains(&made)))
             .filter(|post| self.world.tweet(post.id, Millis::MAX / 2).is_some())

@@ -169,8 +169,9 @@ impl People {
         let versions = self.changes.versions(number, seen, &self.lives);
         let protected = versions.of(Field::Protected).is_some_and(|slot| self.draw(PROTECTED, number, slot) & 3 == 0);
         let dice = mix(user_id(number));
-        let newest = if self.change() && number < AUTHORS { self.timelines.newest(number, seen) } else { None };
-        let posted = newest.map_or(0, |(slot, _)| (slot - self.timelines.slot(self.since)).max(0));
+        let posts = self.change() && number < AUTHORS;
+        let newest = posts.then(|| self.timelines.newest(number, seen)).flatten();
+        let posted = if posts { self.timelines.count(number, self.since, seen) } else { 0 };
         // Counts move once or more between two changes. Followers and likes only rise; whom it follows goes up and down.
         let elapsed = self.changes.elapsed(seen);
         let risen = |times: u64| (elapsed * times as f64) as u64;
@@ -197,10 +198,10 @@ impl People {
             } else {
                 (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 }
             },
-            posts: (dice >> 24) % 90_000 + posted.unsigned_abs(),
+            posts: (dice >> 24) % 90_000 + posted,
             listed: (dice >> 32) % 100 + risen(1) / 4,
             likes: (dice >> 8) % 20_000 + risen(1 + (dice >> 40) % 3),
-            last_post: newest.map(|(_, post)| post.id),
+            last_post: newest.map(|post| post.id),
             remote: self.is_remote(number),
         }
     }

@@ -10,8 +10,8 @@ use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceR
 
 const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
      SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh ON CONFLICT DO NOTHING) \
-     INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at) VALUES ($1, $2, $3, $4, $4) \
-     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, saved_at = EXCLUDED.saved_at, \
+     INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at, notes) VALUES ($1, $2, $3, $4, $4, $10) \
+     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at, \
      brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END, \
      failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
      RETURNING known.saved_at";
@@ -33,6 +33,7 @@ impl Positions for PostgresStore {
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
         let (namespace, source, position) = (namespace.to_owned(), source.to_owned(), page.position.to_owned());
+        let notes = page.notes.map(|notes| clean(notes).into_owned());
         let saved: (i64,) = self
             .row(|| {
                 sqlx::query(SAVE)
@@ -45,6 +46,7 @@ impl Positions for PostgresStore {
                     .bind(reason.clone())
                     .bind(noted_at.clone())
                     .bind(brought)
+                    .bind(notes.clone())
             })
             .await?;
         debug_assert_eq!(saved.0, at);

@@ -1,10 +1,11 @@
 -- Every polled source, how many gaps it has, and the latest of them, a line each: the same text on PostgreSQL and SQLite.
--- $1: gaps of a source, at the most.
+-- $1: gaps of a source, at the most. Followed accounts, of which there may be very many, are none of them.
 WITH gap AS (
     SELECT namespace, source, from_id, to_id, reason, noted_at,
            COUNT(*) OVER (PARTITION BY namespace, source) AS gaps,
            ROW_NUMBER() OVER (PARTITION BY namespace, source ORDER BY noted_at DESC, from_id DESC, to_id DESC) AS nth
     FROM source_gap
+    WHERE namespace >= 'source:' AND namespace < 'source;'
 )
 SELECT source_position.namespace, source_position.source, position, saved_at, brought_at,
        failing_since, failures, error, failed_at, COALESCE(gaps, 0) AS gaps,
@@ -12,4 +13,5 @@ SELECT source_position.namespace, source_position.source, position, saved_at, br
 FROM source_position
 LEFT JOIN gap ON gap.namespace = source_position.namespace AND gap.source = source_position.source
     AND nth <= CASE WHEN $1 < 1 THEN 1 ELSE $1 END -- the first tells how many there are
+WHERE source_position.namespace >= 'source:' AND source_position.namespace < 'source;'
 ORDER BY source_position.namespace, source_position.source, nth

@@ -32,8 +32,8 @@ impl Positions for SqliteStore {
             .await?;
         }
         sqlx::query(
-            "INSERT INTO source_position (namespace, source, position, saved_at, brought_at) \
-             VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET \
+            "INSERT INTO source_position (namespace, source, position, saved_at, brought_at, notes) \
+             VALUES (?1, ?2, ?3, ?4, ?4, ?6) ON CONFLICT DO UPDATE SET notes = COALESCE(excluded.notes, notes), \
              position = excluded.position, saved_at = excluded.saved_at, \
              brought_at = CASE WHEN ?5 OR brought_at IS NULL THEN excluded.brought_at ELSE brought_at END, \
              failing_since = NULL, failures = 0, error = NULL, failed_at = NULL",
@@ -43,6 +43,7 @@ impl Positions for SqliteStore {
         .bind(page.position)
         .bind(page.at)
         .bind(page.brought)
+        .bind(page.notes.map(clean))
         .execute(&mut *transaction)
         .await?;
         Ok(transaction.commit().await?)

@@ -8,7 +8,7 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::store::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
 
 #[derive(Debug, Default)]
-pub struct MemoryPositions(Mutex<BTreeMap<(String, String), SourceRow>>);
+pub struct MemoryPositions(Mutex<BTreeMap<(String, String), SourceRow>>, Mutex<BTreeMap<(String, String), String>>);
 
 impl MemoryPositions {
     /// What is kept of a source.
@@ -36,7 +36,8 @@ impl MemoryPositions {
 impl Positions for MemoryPositions {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let SourceRow { position, trouble, .. } = self.row(namespace, source);
-        Ok(SavedSource { position, trouble })
+        let notes = self.1.lock().unwrap().get(&(namespace.to_owned(), source.to_owned())).cloned();
+        Ok(SavedSource { position, trouble, notes })
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
@@ -51,6 +52,9 @@ impl Positions for MemoryPositions {
         }
         row.gaps = row.latest_gaps.len() as u64;
         self.put(row);
+        if let Some(notes) = page.notes {
+            self.1.lock().unwrap().insert((namespace.to_owned(), source.to_owned()), notes.to_owned());
+        }
         Ok(())
     }
 

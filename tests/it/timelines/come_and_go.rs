@@ -39,7 +39,7 @@ impl Timelines for Followed {
             return Err(StoreError::Unavailable("no accounts".to_owned()));
         }
         let source = || {
-            let timeline = Kind::User { screen_name: id.to_owned() }.build(&self.api, LATE);
+            let timeline = Kind::User { screen_name: Some(id.to_owned()), user_id: None }.build(&self.api, LATE);
             Source { timeline: Arc::new(timeline), query: Some(format!("account {id}")) }
         };
         Ok(self.accounts.lock().unwrap().contains(id).then(source))

@@ -21,8 +21,9 @@ use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::timelines::counters::Polls;
 use twitter_updater::pipelines::timelines::pace::Pace;
+use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
 use twitter_updater::pipelines::timelines::share::Share;
-use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll, Timelines};
+use twitter_updater::pipelines::timelines::source::{SourcePoll, Timelines};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::source::{Source, SourceKind};
@@ -168,7 +169,7 @@ pub async fn simulated(posts_per_second: f64) -> Running {
 /// Users' timelines, as the settings name them.
 fn named(simulator: &Running, users: &[&str], trap: &Arc<Trap>) -> Arc<dyn Timelines> {
     let source = |user: &&str| {
-        let inner = Kind::User { screen_name: (*user).to_owned() }.build(&api(simulator), LATE);
+        let inner = Kind::User { screen_name: Some((*user).to_owned()), user_id: None }.build(&api(simulator), LATE);
         ((*user).to_owned(), Source { timeline: Arc::new(Trapped { inner, trap: trap.clone() }), query: None })
     };
     Arc::new(users.iter().map(source).collect::<BTreeMap<_, _>>())
@@ -199,11 +200,11 @@ impl Poller {
         let ages: AgeTable = "30d: 1d".parse().unwrap();
         let polls = Arc::<Polls>::default();
         let concurrency = Reloadable::new(2);
-        let handler = Arc::new(SourcePoll {
+        let reader = Reader {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
-            timelines,
-            pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
+            way: "poll",
+            longest: Duration::from_millis(500),
             pages: 3,
             starter: Starter::new(
                 tweets.clone(),
@@ -218,6 +219,11 @@ impl Poller {
             save_timeout: BUSY,
             polls: polls.clone(),
             in_common: InCommon::new([polled("statuses/user_timeline")]),
+        };
+        let handler = Arc::new(SourcePoll {
+            reader,
+            timelines,
+            pace: Pace { shortest: Duration::from_millis(100), longest: Duration::from_millis(500), fill: 0.5 },
             share: Share::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();
@@ -315,7 +321,7 @@ async fn every_kind_is_read_back_to_what_is_known() {
     let anonymous = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
     for (kind, target, limit) in [
         (Kind::Search { query: "rust lang".into() }, "rust lang", 180),
-        (Kind::User { screen_name: "jack".into() }, "@jack", 900),
+        (Kind::User { screen_name: Some("jack".into()), user_id: None }, "@jack", 900),
         (Kind::List { list_id: "12".into() }, "list 12", 900),
         (Kind::Home {}, "anonymous", 15),
     ] {

@@ -18,8 +18,9 @@ use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::pipelines::timelines::counters::Polls;
 use twitter_updater::pipelines::timelines::pace::Pace;
+use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
 use twitter_updater::pipelines::timelines::share::Share;
-use twitter_updater::pipelines::timelines::source::{InCommon, SourcePoll};
+use twitter_updater::pipelines::timelines::source::SourcePoll;
 use twitter_updater::providers::bluesky::timeline::LAYOUT;
 use twitter_updater::providers::lookup::{LookupError, Quota};
 use twitter_updater::providers::since::{IdLayout, Reading};
@@ -190,11 +191,11 @@ impl World {
         let polls = Arc::<Polls>::default();
         let sources = fakes.iter().map(|fake| (name_of(fake.name), Source { timeline: fake.clone(), query: None }));
         let parse = twitter_updater::providers::twitter_v1::parse_ingested;
-        let handler = Arc::new(SourcePoll {
+        let reader = Reader {
             namespace: POLL.to_owned(),
             endpoint: "timelines",
-            timelines: Arc::new(sources.collect::<BTreeMap<_, _>>()),
-            pace: Pace { shortest: Duration::from_secs(5), longest: Duration::from_secs(900), fill: 0.2 },
+            way: "poll",
+            longest: Duration::from_secs(900),
             pages: 20,
             starter: Starter::new(
                 tweets.clone(),
@@ -212,6 +213,11 @@ impl World {
             save_timeout: CALL_TIMEOUT,
             polls: polls.clone(),
             in_common: InCommon::new([POLL.to_owned()]),
+        };
+        let handler = Arc::new(SourcePoll {
+            reader,
+            timelines: Arc::new(sources.collect::<BTreeMap<_, _>>()),
+            pace: Pace { shortest: Duration::from_secs(5), longest: Duration::from_secs(900), fill: 0.2 },
             share: Share::new(concurrency.clone()),
         });
         handler.schedule(&*queue).await.unwrap();

@@ -1,0 +1,342 @@
+//! The rhythm of an item: what its visits have shown of its events. One for all policies, so that another policy goes on
+//! with what was learnt. Pure.
+//!
+//! Units: times in ms since the epoch, hours and days in UTC, counts in events.
+
+use serde::{Deserialize, Serialize};
+
+use super::classes;
+use crate::base::clock::Millis;
+
+/// An hour, ms.
+pub const HOUR: Millis = 3_600_000;
+/// A day, ms.
+pub const DAY: Millis = 24 * HOUR;
+
+/// Spans over which recent events fade, ms: after each, an event counts e times less.
+pub const SPANS: [Millis; 6] = [HOUR / 2, 2 * HOUR, 8 * HOUR, DAY, 3 * DAY, 10 * DAY];
+/// Days whose hours are remembered singly: today and seven before.
+pub const DAYS: usize = 8;
+/// An event counts half in the hours of the day after this, ms.
+const HALF_LIFE: f64 = (60 * DAY) as f64;
+/// Older events than this say nothing of now, ms: they are only counted.
+const OLDEST: Millis = 90 * DAY;
+
+/// The hour of the day, 0 to 23, UTC.
+#[must_use]
+pub fn hour_of(at: Millis) -> usize {
+    at.div_euclid(HOUR).rem_euclid(24) as usize
+}
+
+/// Days since the epoch, UTC.
+#[must_use]
+pub fn day_of(at: Millis) -> i64 {
+    at.div_euclid(DAY)
+}
+
+/// Returns true for Saturday and Sunday. Day 0 of the epoch was a Thursday.
+#[must_use]
+pub fn is_weekend(day: i64) -> bool {
+    day.saturating_add(3).rem_euclid(7) >= 5
+}
+
+/// What is remembered of an item's events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Rhythm {
+    /// From when on its events are known.
+    pub since: Millis,
+    /// Its last visit; `None` before the first.
+    pub visited: Option<Millis>,
+    /// Its last event; `None` if none was seen.
+    pub last: Option<Millis>,
+    /// Events seen, ever.
+    pub count: u64,
+    /// Priority by classes, 1 to 100.
+    pub priority: u8,
+    /// Events by the hour of the day; an old one counts less.
+    pub hours: [f32; 24],
+    /// Recent events, each faded over its [span](SPANS), as of the last visit.
+    pub recent: [f32; SPANS.len()],
+    /// The day of the last visit, since the epoch: that of the first of [`days`](Self::days).
+    pub today: i64,
+    /// Events in each hour of that day and of those before it.
+    pub days: [[u16; 24]; DAYS],
+}
+
+/// The kinds of items of the paper on visiting (002, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Less than one event a day.
+    Inactive,
+    /// Active on some days only; visited as an inactive one until it was active on each day of a week.
+    Unstable,
+    /// Active on each day of the last week, by the hours of a person.
+    Constant,
+    /// Active through the day and the night, as a newspaper is.
+    Authority,
+}
+
+impl Rhythm {
+    /// Of an item that is not visited yet.
+    #[must_use]
+    pub fn new(now: Millis) -> Self {
+        Self {
+            since: now,
+            visited: None,
+            last: None,
+            count: 0,
+            priority: classes::FIRST,
+            hours: [0.0; 24],
+            recent: [0.0; SPANS.len()],
+            today: day_of(now),
+            days: [[0; 24]; DAYS],
+        }
+    }
+
+    /// A visit at `now` found these events, ms since the epoch, in any order: those that no earlier visit found. Events from
+    /// before the last visit (the first one's pages reach back) are learnt as of their own time, events of the future
+    /// as of now. A visit that comes in pages may be told page by page.
+    pub fn see(&mut self, events: &[Millis], now: Millis, rules: &classes::Rules) {
+        self.fade(now);
+        for event in events.iter().map(|event| (*event).min(now)) {
+            self.add(event, now);
+        }
+        self.priority = rules.after(self.priority, !events.is_empty(), self.last, now);
+        self.visited = Some(now);
+    }
+
+    /// What is remembered, as of `now`.
+    fn fade(&mut self, now: Millis) {
+        let from = self.visited.unwrap_or(self.since).min(now);
+        let elapsed = now.saturating_sub(from) as f64;
+        for (recent, span) in self.recent.iter_mut().zip(SPANS) {
+            *recent *= (-elapsed / span as f64).exp() as f32;
+        }
+        let faded = (-elapsed / HALF_LIFE).exp2() as f32;
+        self.hours.iter_mut().for_each(|hour| *hour *= faded);
+        let today = day_of(now);
+        let by = usize::try_from(today.saturating_sub(self.today)).unwrap_or(0).min(DAYS);
+        self.days.rotate_right(by % DAYS);
+        self.days[..by].fill([0; 24]);
+        self.today = today;
+        self.since = self.since.min(now);
+    }
+
+    fn add(&mut self, event: Millis, now: Millis) {
+        self.count = self.count.saturating_add(1);
+        self.last = self.last.max(Some(event));
+        let age = now.saturating_sub(event);
+        if age > OLDEST {
+            return;
+        }
+        self.since = self.since.min(event);
+        for (recent, span) in self.recent.iter_mut().zip(SPANS) {
+            *recent += (-(age as f64) / span as f64).exp() as f32;
+        }
+        self.hours[hour_of(event)] += (-(age as f64) / HALF_LIFE).exp2() as f32;
+        let back = usize::try_from(self.today.saturating_sub(day_of(event))).unwrap_or(DAYS);
+        if let Some(day) = self.days.get_mut(back) {
+            let hour = &mut day[hour_of(event)];
+            *hour = hour.saturating_add(1).min(MOST);
+        }
+    }
+
+    /// Its kind, as of `now`.
+    #[must_use]
+    pub fn kind(&self, now: Millis) -> Kind {
+        // Whole days before today; a week that has not been seen yet was no active one.
+        let of_day = |back: usize| self.days[back].iter().map(|count| u64::from(*count)).sum::<u64>();
+        let moved = usize::try_from(day_of(now).saturating_sub(self.today)).unwrap_or(0);
+        let week = (1..=7usize).map(|back| back.checked_sub(moved).map_or(0, of_day));
+        let (sum, active) = week.fold((0, 0), |(sum, active), day| (sum + day, active + u32::from(day > 0)));
+        match active {
+            7 if self.quiet_hours() == 0 => Kind::Authority,
+            7 => Kind::Constant,
+            _ if sum < 7 => Kind::Inactive,
+            _ => Kind::Unstable,
+        }
+    }
+
+    /// Hours of the day in which it had no event in the last days.
+    fn quiet_hours(&self) -> usize {
+        (0..24).filter(|hour| self.days.iter().all(|day| day[*hour] == 0)).count()
+    }
+
+    /// Shares of the hours of the day (UTC) in its events; they add up to 1, or are all 0 where no event is known.
+    #[must_use]
+    pub fn hours(&self) -> [f64; 24] {
+        let sum: f64 = self.hours.iter().map(|hour| f64::from(*hour)).sum();
+        self.hours.map(|hour| if sum > 0.0 { f64::from(hour) / sum } else { 0.0 })
+    }
+
+    /// Events per day, mostly of the last ten days, as of the last visit.
+    #[must_use]
+    pub fn per_day(&self) -> f64 {
+        let span = SPANS[SPANS.len() - 1] as f64;
+        let known = self.visited.unwrap_or(self.since).saturating_sub(self.since).max(DAY) as f64;
+        f64::from(self.recent[SPANS.len() - 1]) / (span * -(-known / span).exp_m1()) * DAY as f64
+    }
+}
+
+/// The most events of an hour that the text form has.
+const MOST: u16 = 36 * 36 - 1;
+/// Fractions are written in these parts.
+const PARTS: f32 = 100.0;
+/// The version that the text form begins with.
+const VERSION: &str = "1";
+
+/// The text form, 60 to 350 bytes for most items, at most some 850 (36 and more events in each hour of eight days). Numbers
+/// are written to base 36; of a day, `A` to `X` stand for 1 to 24 hours without events, a digit for so many events, and `_`
+/// comes before two digits.
+impl From<Rhythm> for String {
+    fn from(rhythm: Rhythm) -> Self {
+        let mut text = VERSION.to_owned();
+        let mut field = |name: char, value: &str| {
+            text.push(';');
+            text.push(name);
+            text.push_str(value);
+        };
+        field('s', &base36(rhythm.since));
+        rhythm.visited.iter().for_each(|at| field('v', &base36(*at)));
+        rhythm.last.iter().for_each(|at| field('l', &base36(*at)));
+        field('n', &base36(i64::try_from(rhythm.count).unwrap_or(i64::MAX)));
+        field('p', &base36(i64::from(rhythm.priority)));
+        field('h', &fractions(&rhythm.hours));
+        field('r', &fractions(&rhythm.recent));
+        let days: Vec<Self> = rhythm.days.iter().map(day_text).collect();
+        field('d', days.join(".").trim_end_matches("X.X").trim_end_matches(".X"));
+        text
+    }
+}
+
+/// Reads the text form. A field that is missing, unknown or cannot be read is left out: the rest counts. A text without the
+/// time since when events are known, or of another version, says nothing: the rhythm begins with the next visit.
+impl From<String> for Rhythm {
+    fn from(text: String) -> Self {
+        let mut fields = text.split(';');
+        if fields.next() != Some(VERSION) {
+            return Self::unknown();
+        }
+        let mut rhythm = Self::unknown();
+        for field in fields {
+            let mut letters = field.chars();
+            let Some(name) = letters.next() else { continue };
+            rhythm.read(name, letters.as_str());
+        }
+        if rhythm.since == UNKNOWN { Self::unknown() } else { rhythm.sane() }
+    }
+}
+
+/// Not a time.
+const UNKNOWN: Millis = Millis::MAX;
+
+impl Rhythm {
+    /// Nothing is known; the first visit begins it.
+    fn unknown() -> Self {
+        Self { today: 0, ..Self::new(UNKNOWN) }
+    }
+
+    fn read(&mut self, name: char, value: &str) {
+        let number = || i64::from_str_radix(value, 36).ok();
+        match name {
+            's' => self.since = number().unwrap_or(UNKNOWN),
+            'v' => self.visited = number(),
+            'l' => self.last = number(),
+            'n' => self.count = number().and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
+            'p' => self.priority = number().and_then(|number| u8::try_from(number).ok()).unwrap_or(self.priority),
+            'h' => read_fractions(value, &mut self.hours),
+            'r' => read_fractions(value, &mut self.recent),
+            'd' => self.days.iter_mut().zip(value.split('.')).for_each(|(day, text)| read_day(text, day)),
+            _ => {}
+        }
+    }
+
+    /// The same with what a broken text may have set brought into its bounds.
+    fn sane(mut self) -> Self {
+        self.priority = self.priority.clamp(1, 100);
+        self.since = self.visited.map_or(self.since, |visited| self.since.min(visited));
+        self.today = day_of(self.visited.unwrap_or(self.since));
+        self
+    }
+}
+
+fn base36(number: i64) -> String {
+    let mut rest = number.unsigned_abs();
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit((rest % 36) as u32, 36).unwrap_or('0'));
+        rest /= 36;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        digits.push('-');
+    }
+    digits.iter().rev().collect()
+}
+
+/// In hundredths; what is less is written as nothing.
+fn fractions(values: &[f32]) -> String {
+    let texts: Vec<String> = values
+        .iter()
+        .map(|value| match (value * PARTS).round() as i64 {
+            0 => String::new(),
+            parts => base36(parts),
+        })
+        .collect();
+    texts.join(".")
+}
+
+fn read_fractions(text: &str, into: &mut [f32]) {
+    for (value, text) in into.iter_mut().zip(text.split('.')) {
+        *value = i64::from_str_radix(text, 36).map_or(0.0, |parts| parts.max(0) as f32 / PARTS);
+    }
+}
+
+fn day_text(day: &[u16; 24]) -> String {
+    let mut text = String::new();
+    let mut quiet = 0u8;
+    for count in day.iter().copied().chain([u16::MAX]) {
+        if count == 0 {
+            quiet += 1;
+            continue;
+        }
+        if quiet > 0 {
+            text.push(char::from(b'A' + quiet - 1));
+            quiet = 0;
+        }
+        match count {
+            u16::MAX => {}
+            0..36 => text.push_str(&base36(i64::from(count))),
+            _ => {
+                text.push('_');
+                text.push_str(&base36(i64::from(count.min(MOST))));
+            }
+        }
+    }
+    text
+}
+
+fn read_day(text: &str, day: &mut [u16; 24]) {
+    let mut letters = text.chars();
+    let mut hour = 0;
+    while let Some(letter) = letters.next() {
+        match letter {
+            'A'..='X' => hour += letter as usize - 'A' as usize + 1,
+            _ => {
+                let digit = |letter: Option<char>| letter.and_then(|letter| letter.to_digit(36)).unwrap_or(0);
+                let count = match letter {
+                    '_' => digit(letters.next()) * 36 + digit(letters.next()),
+                    letter => digit(Some(letter)),
+                };
+                if let Some(place) = day.get_mut(hour) {
+                    *place = u16::try_from(count).unwrap_or(MOST);
+                }
+                hour += 1;
+            }
+        }
+    }
+}

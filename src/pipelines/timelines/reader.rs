@@ -1,0 +1,339 @@
+//! Reads a timeline, page by page, and misses nothing: what the polls of sources and the visits of accounts have in common.
+//!
+//! ```text
+//!   position ─▶ page ─▶ queue_tweets ─▶ save position and notes ─▶ the round is at its end
+//!    (store)     ▲       (store, queue)         (store)          │
+//!                └─────────────── not at the end yet ────────────┘
+//! ```
+//!
+//! After a crash anywhere the last page is read again, and its posts are already known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::counters::Polls;
+use super::hand_over::{HandOver, Lines};
+use super::paging::{self, NotHeeded, Position, Taken};
+use super::reservation::Reservation;
+use super::trouble::{Judged, Refusals, counts_from, judge};
+use crate::base::clock::{self, Millis};
+use crate::base::failpoint;
+use crate::engine::queue::Batch;
+use crate::engine::worker::Outlook;
+use crate::ingest::{Starter, StarterError};
+use crate::pipelines::store_call;
+use crate::providers::lookup::LookupError;
+use crate::providers::metered::{Told, metered};
+use crate::providers::source::Source;
+use crate::providers::timeline::{Ask, Page, Rules, Timeline};
+use crate::quota::{Acquired, Credential, Credentials, Permit};
+use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
+
+/// Reads the timelines of one endpoint, and hands their posts over.
+pub struct Reader {
+    /// The pipeline, as in queue and store.
+    pub namespace: String,
+    /// The endpoint of all of them.
+    pub endpoint: &'static str,
+    /// Pages in one poll, at the most.
+    pub pages: u32,
+    /// Takes the posts.
+    pub starter: Starter,
+    /// By which way they come.
+    pub way: &'static str,
+    /// The store of positions.
+    pub positions: Arc<dyn Positions>,
+    /// Grants a permit for each further page.
+    pub credentials: Arc<Credentials>,
+    /// The time limit for a call.
+    pub call_timeout: Duration,
+    /// The time limit of store and queue for a page.
+    pub save_timeout: Duration,
+    /// The longest interval of any of them: who was read within it shows that the provider works.
+    pub longest: Duration,
+    /// The counters.
+    pub polls: Arc<Polls>,
+    /// State shared with the provider's other endpoints.
+    pub in_common: InCommon,
+}
+
+/// What is learnt from the pages of a timeline, before each is saved.
+pub(crate) trait Learning: Send {
+    /// Learns from a page, on which posts were made at the moments `fresh` (ms since the epoch) that were not known when its
+    /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
+    fn page(&mut self, position: &mut Option<Position>, taken: &Taken, fresh: &[Millis], full: u32) -> Option<Millis>;
+
+    /// What is to be kept beside the position.
+    fn notes(&self) -> Option<String> {
+        None
+    }
+}
+
+/// State shared by all sources of a provider, in one process.
+#[derive(Debug, Clone)]
+pub struct InCommon {
+    /// The namespaces of all its endpoints: whether it answers shows in any of them.
+    pub namespaces: Arc<[String]>,
+    /// The latest refusals, by source.
+    pub refusals: Refusals,
+    lines: Arc<Lines>,
+}
+
+impl InCommon {
+    /// Of these endpoints' namespaces.
+    pub fn new(namespaces: impl IntoIterator<Item = String>) -> Self {
+        let namespaces = namespaces.into_iter().collect();
+        Self { namespaces, refusals: Refusals::default(), lines: Arc::default() }
+    }
+}
+
+/// Why a poll ended early.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Our own services are out, or nobody may call: later, as it was.
+    Later(Outlook),
+    /// The API gave no page: it is its provider's trouble, or the source's own.
+    Failed { why: String, is_out: bool },
+    /// The failure concerns only this source.
+    Source(String),
+}
+
+impl From<Outlook> for Ended {
+    fn from(outlook: Outlook) -> Self {
+        Self::Later(outlook)
+    }
+}
+
+impl From<StarterError> for Ended {
+    fn from(error: StarterError) -> Self {
+        Self::Later(Outlook::Outage(error.to_string()))
+    }
+}
+
+impl From<NotHeeded> for Ended {
+    fn from(error: NotHeeded) -> Self {
+        Self::Source(error.to_string())
+    }
+}
+
+impl Reader {
+    /// Reads a source until nothing is left, or it is somebody else's turn; answers how long until the next round, ms, where
+    /// this one is at its end.
+    pub(crate) async fn read(
+        &self,
+        name: &str,
+        Source { timeline, query }: Source,
+        saved: &SavedSource,
+        (batch, permit): (&Batch, &mut Option<Permit>),
+        learning: &mut dyn Learning,
+    ) -> Result<Option<Millis>, Ended> {
+        let mut position: Option<Position> = match &saved.position {
+            None => None,
+            Some(text) => Some(serde_json::from_str(text).map_err(|error| {
+                let (line, column) = (error.line(), error.column());
+                Ended::Source(format!(
+                    "its position in the store cannot be read (line {line}, column {column}): mend it, or delete its \
+                     row in source_position, and the source begins anew with its newest page"
+                ))
+            })?),
+        };
+        for _ in 0..self.pages {
+            let Some(leave) = self.leave(permit, batch).await else { break };
+            let now = clock::wall_ms();
+            let rules = timeline.rules();
+            let ask = paging::ask(position.as_ref(), &rules, now);
+            let page = self.call(name, &*timeline, saved.trouble.as_ref(), &ask, leave).await?;
+            failpoint::point("after_answer");
+            let promised = position.as_ref().map_or(0, |position| position.since);
+            let known = position.as_ref().and_then(newest_known);
+            let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
+            let made = made(&page, &rules, known);
+            let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
+            let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
+            let interval = learning.page(&mut position, &taken, &made, rules.count);
+            let notes = learning.notes();
+            let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
+            let text = serde_json::to_string(&position)
+                .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
+            failpoint::point("before_commit");
+            let brought = handed > 0;
+            let read = SavedPage { at: now, position: &text, gaps: &gaps, brought, notes: notes.as_deref() };
+            self.in_time(self.positions.save_page(&self.namespace, name, &read)).await?;
+            failpoint::point("after_commit");
+            self.polls.pages.add(1);
+            self.polls.posts_seen.add(ids.len());
+            self.polls.posts_new.add(handed);
+            self.polls.gaps.add(gaps.len());
+            for gap in &gaps {
+                tracing::warn!(
+                    source = name,
+                    from = gap.from,
+                    to = gap.to,
+                    reason = gap.reason,
+                    "posts may be missing"
+                );
+            }
+            tracing::debug!(
+                source = name,
+                posts = ids.len(),
+                scheduled = handed,
+                whole = taken.whole.is_some(),
+                "page"
+            );
+            if interval.is_some() {
+                return Ok(interval);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The way of a source's posts to the starter.
+    fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>) -> HandOver<'a> {
+        let way = Way { source: source.to_owned(), query, ..Way::of(self.way) };
+        let starter = self.starter.clone().by(way).within(self.save_timeout);
+        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines }
+    }
+
+    /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.
+    async fn leave(&self, permit: &mut Option<Permit>, batch: &Batch) -> Option<Permit> {
+        if let Some(permit) = permit.take() {
+            return Some(permit);
+        }
+        // A page needs a call, the hand-over and the position, and so does the settling.
+        let needed = clock::millis(self.call_timeout + 4 * self.save_timeout);
+        if batch.fence.deadline - batch.now.now() < needed {
+            return None;
+        }
+        match self.credentials.acquire(self.endpoint, 0).await {
+            Ok(Acquired::Granted(permit)) => Some(permit),
+            Ok(Acquired::Wait(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %error, "no permit for another page: the ledger is out");
+                None
+            }
+        }
+    }
+
+    /// One call, accounted for.
+    async fn call(
+        &self,
+        name: &str,
+        timeline: &dyn Timeline,
+        trouble: Option<&SourceTrouble>,
+        ask: &Ask,
+        permit: Permit,
+    ) -> Result<Page, Ended> {
+        let reservation = Reservation::of(ask.count);
+        match self.credentials.reserve_all(&permit, reservation.names()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::debug!(posts = ask.count, "the budget of reads has no room for a page");
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Unchanged));
+            }
+            Err(error) => {
+                self.credentials.give_back(permit).await;
+                return Err(Ended::Later(Outlook::Outage(error.to_string())));
+            }
+        }
+        let call = async |credential: &Credential| {
+            let answer = tokio::time::timeout(self.call_timeout, timeline.page(ask, credential)).await;
+            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
+            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+        };
+        let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
+            let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
+            let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
+            if park.is_some() && self.fails_alone(name, trouble).await {
+                park = None;
+            }
+            let quota = answer.as_ref().ok().and_then(|page| page.quota);
+            Told { quota, park, charged: reservation.settled(answer) }
+        };
+        let answer = metered(&self.credentials, permit, call, told).await;
+        answer.map_err(|error| match error {
+            LookupError::Outage(_) | LookupError::BadAnswer(_) => {
+                Ended::Failed { why: error.to_string(), is_out: true }
+            }
+            LookupError::Throttled { .. }
+            | LookupError::Credential(_)
+            | LookupError::Unready(_)
+            | LookupError::Clock(_) => Ended::Failed { why: error.to_string(), is_out: false },
+            LookupError::BatchTooLarge(_) | LookupError::BadRequest(_) => Ended::Source(error.to_string()),
+            LookupError::Stop(why) => Ended::Later(Outlook::Stop(why)),
+        })
+    }
+
+    /// Returns true if others are read since a source began to fail: what is refused to it says nothing about the
+    /// credential.
+    async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
+        let Some(trouble) = trouble else { return false };
+        let since = counts_from(trouble.since, self.longest, clock::wall_ms());
+        let (namespaces, source) = (&self.in_common.namespaces, (self.namespace.as_str(), name));
+        let asked = self.in_time(self.positions.is_another_read(namespaces, source, since)).await;
+        asked.unwrap_or(false) // the credential is left alone where nobody knows
+    }
+
+    /// What the store answers within its time.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
+        store_call::in_time(self.save_timeout, work).await
+    }
+
+    /// Judges why a source could not be read, and saves it; `before` is what kept its last poll from reading it.
+    ///
+    /// # Errors
+    /// What keeps everybody from reading: the source is given back as it was.
+    pub(crate) async fn trouble(
+        &self,
+        name: &str,
+        ended: Ended,
+        before: Option<&SourceTrouble>,
+    ) -> Result<Trouble, Outlook> {
+        let (why, is_out, is_own) = match ended {
+            Ended::Later(outlook) => return Err(outlook),
+            Ended::Failed { why, is_out } => (why, is_out, false),
+            Ended::Source(why) => (why, false, true),
+        };
+        let source = (self.namespace.as_str(), name);
+        let (positions, namespaces) = (&*self.positions, &self.in_common.namespaces);
+        let judging = judge(positions, namespaces, source, before, &why, self.longest, clock::wall_ms());
+        let Judged { trouble, is_alone } = self.in_time(judging).await?;
+        // Each has one try before it is an outage: another may be read.
+        let is_outage = is_out && !is_alone && before.is_some();
+        let outlook = if is_outage { Outlook::Outage(why.clone()) } else { Outlook::Unchanged };
+        Ok(Trouble { why, is_own, is_alone, failures: trouble.failures, since: trouble.since, outlook })
+    }
+}
+
+/// What keeps a source from being read.
+pub(crate) struct Trouble {
+    /// The error.
+    pub why: String,
+    /// It is about this source, and no other.
+    pub is_own: bool,
+    /// Others are read.
+    pub is_alone: bool,
+    /// Failures in a row, while others were read.
+    pub failures: u32,
+    /// Since when, ms since the epoch.
+    pub since: Millis,
+    /// What it means for the process.
+    pub outlook: Outlook,
+}
+
+/// The newest id that was known when the round began.
+fn newest_known(position: &Position) -> Option<u64> {
+    position.open.as_ref().map_or(position.latest, |round| round.known)
+}
+
+/// When the posts of a page were made that are newer than that one, ms since the epoch.
+fn made(page: &Page, rules: &Rules, known: Option<u64>) -> Vec<Millis> {
+    let is_new = |id: u64| known.is_none_or(|known| id > known);
+    let new = page.posts.iter().filter(|post| is_new(post.id));
+    new.map(|post| post.tweet.created_at.unwrap_or_else(|| rules.layout.made_at(post.id))).collect()
+}
+
+/// As the store keeps it.
+fn gap(gap: &paging::Gap, noted_at: Millis) -> SourceGap {
+    SourceGap { from: gap.from.to_string(), to: gap.to.to_string(), reason: gap.reason.to_string(), noted_at }
+}

@@ -1,0 +1,115 @@
+//! Follows accounts, and follows them no more, while they are visited.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::visits_of;
+use crate::base::clock::Millis;
+use crate::engine::queue::Queue;
+use crate::ingest::{Queued, Starter, StarterError};
+use crate::model::provider::Provider;
+use crate::store::{FollowList, Part, StoreError};
+
+/// A part of the work: its queue, and what puts accounts into it.
+#[derive(Debug, Clone)]
+pub struct PartQueue {
+    /// The queue.
+    pub queue: Arc<dyn Queue>,
+    /// Puts accounts in.
+    pub starter: Starter,
+}
+
+/// Changes the list of a provider's followed accounts.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    /// The provider.
+    pub provider: Provider,
+    /// All parts, from 0 on.
+    pub parts: Vec<PartQueue>,
+    /// The list.
+    pub followed: Arc<dyn FollowList>,
+}
+
+/// What became of accounts that were to be followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// New in a queue.
+    pub new: u64,
+    /// In a queue already, or dead.
+    pub known: u64,
+}
+
+impl Follower {
+    /// The pipeline without its part.
+    pub(super) fn namespace(&self) -> String {
+        visits_of(&self.provider, 0).to_string()
+    }
+
+    /// The part of an account that nobody follows yet: evenly, and the same each time.
+    fn part(&self, account: &str) -> Part {
+        let mut hasher = DefaultHasher::new();
+        account.hash(&mut hasher);
+        let parts = self.parts.len().max(1) as u64;
+        Part::try_from(hasher.finish() % parts).unwrap_or(0)
+    }
+
+    fn queue(&self, part: Part) -> Result<&PartQueue, StarterError> {
+        let queue = usize::try_from(part).ok().and_then(|part| self.parts.get(part));
+        let beyond = || format!("part {part} is beyond visits.parts = {}", self.parts.len());
+        queue.ok_or_else(|| StoreError::Refused(beyond()).into())
+    }
+
+    /// Follows accounts; each is visited as soon as the quota allows. `at`: ms since the epoch. The list has them before their
+    /// lives begin, and the queue last: whatever is interrupted, the same call again does the rest.
+    ///
+    /// # Errors
+    /// A service is out.
+    pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<Followed, StarterError> {
+        let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
+        let parts = self.followed.follow(&self.namespace(), at, &given).await?;
+        let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
+        for (account, part) in accounts.iter().zip(parts) {
+            by_part.entry(part).or_default().insert(account);
+        }
+        let mut done = Followed::default();
+        for (part, ids) in by_part {
+            let all = ids.len() as u64;
+            let new = self.put_into(part, ids, &[]).await?;
+            done.new += new;
+            done.known += all - new;
+        }
+        Ok(done)
+    }
+
+    /// Puts accounts into a part: those that `come` from another part are in the list as its own from then on. Answers how many
+    /// were not in its queue.
+    pub(super) async fn put_into(
+        &self,
+        part: Part,
+        accounts: BTreeSet<&str>,
+        come: &[String],
+    ) -> Result<u64, StarterError> {
+        let starter = &self.queue(part)?.starter;
+        let admitted = starter.record_ids(accounts).await?;
+        if !come.is_empty() {
+            self.followed.move_to(&self.namespace(), part, come).await?;
+        }
+        let answers = starter.hand_over(&admitted).await?;
+        Ok(answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64)
+    }
+
+    /// Follows accounts no more; answers how many were followed. What was collected of them stays. A visit that is under way is
+    /// finished, and is the last one.
+    ///
+    /// # Errors
+    /// A service is out.
+    pub async fn unfollow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
+        let left = self.followed.unfollow(&self.namespace(), at, accounts).await?;
+        // Also those that an interrupted call took from the list already.
+        for part in &self.parts {
+            part.queue.forget(accounts).await?;
+        }
+        Ok(left.len() as u64)
+    }
+}

@@ -1,0 +1,236 @@
+//! A visit: one account a claim, all of its new posts.
+//!
+//! ```text
+//!   claim ─▶ followed here? ─▶ position and rhythm ─▶ pages ─▶ save posts, position and rhythm ─▶ save its life ─▶ due again
+//!              (store)             (store)                          page by page                  (store)
+//! ```
+//!
+//! A rhythm is saved with the position in one step, so each post is learnt from once, however often a page is read. A process
+//! that dies reads at most a page again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::summary::VisitSummary;
+use crate::base::clock::{self, Millis};
+use crate::base::failpoint;
+use crate::engine::lane::Lane;
+use crate::engine::queue::{Batch, Due, Job, Verdict};
+use crate::engine::schedule::adaptive::budget::Spending;
+use crate::engine::schedule::history::{Answer, History};
+use crate::engine::schedule::visits::classes::Rules;
+use crate::engine::schedule::visits::rhythm::Rhythm;
+use crate::engine::schedule::{Known, Schedules};
+use crate::engine::worker::{Handled, Handler, Outlook};
+use crate::model::post::{Tweet, TweetState};
+use crate::model::provider::Provider;
+use crate::pipelines::refresh::UnavailableSettings;
+use crate::pipelines::store_call;
+use crate::pipelines::timelines::paging::{Position, Taken};
+use crate::pipelines::timelines::reader::{Ended, Learning, Reader, Trouble};
+use crate::pipelines::timelines::trouble::pause;
+use crate::providers::registry::{Build, account_timelines};
+use crate::providers::source::Source;
+use crate::quota::Permit;
+use crate::store::{FollowList, Observation, Part, SavedSource, Seen, Store};
+
+/// The timelines of a provider's accounts.
+pub struct Accounts {
+    /// The provider.
+    pub provider: Provider,
+    /// Builds the timeline of one.
+    pub build: Build,
+    /// How far ids are out of order.
+    pub k: Duration,
+}
+
+impl Accounts {
+    /// The timeline of an account.
+    ///
+    /// # Errors
+    /// Not the id of an account; says why.
+    pub fn timeline(&self, id: &str) -> Result<Source, String> {
+        let written = account_timelines(&self.provider).written(id);
+        let source = (self.build)(&self.provider, &written, self.k)?;
+        Ok(Source { query: Some(id.to_owned()), ..source })
+    }
+}
+
+/// The handler of the followed accounts of a provider and a part.
+pub struct Visitor {
+    /// The pipeline's name in queue and store.
+    pub namespace: String,
+    /// Its part.
+    pub part: Part,
+    /// Reads timelines. Its namespace is the pipeline without the part.
+    pub reader: Reader,
+    /// The timelines.
+    pub accounts: Accounts,
+    /// The lives of accounts as items.
+    pub store: Arc<dyn Store>,
+    /// Who is followed.
+    pub followed: Arc<dyn FollowList>,
+    /// When accounts are visited.
+    pub schedule: Arc<dyn Schedules>,
+    /// How priorities rise and fall.
+    pub rules: Rules,
+    /// The rules for accounts whose timelines cannot be read.
+    pub unavailable: UnavailableSettings,
+    /// The shortest interval between two visits.
+    pub shortest: Duration,
+    /// Failures after which an account is dead.
+    pub max_deliveries: u32,
+}
+
+/// What a visit learns: when there were posts.
+struct Learnt {
+    rhythm: Rhythm,
+    rules: Rules,
+    now: Millis,
+    /// Posts that are new since the last visit.
+    posts: usize,
+}
+
+impl Learning for Learnt {
+    fn page(&mut self, _: &mut Option<Position>, taken: &Taken, fresh: &[Millis], _: u32) -> Option<Millis> {
+        self.rhythm.see(fresh, self.now, &self.rules);
+        self.posts += fresh.len();
+        taken.whole.map(|_| 0)
+    }
+
+    fn notes(&self) -> Option<String> {
+        Some(self.rhythm.clone().into())
+    }
+}
+
+/// When an account is visited next, and what is kept of the visit.
+struct After {
+    seen: Seen,
+    state: TweetState,
+    lane: Lane,
+    delay: Millis,
+    spent: Option<Spending>,
+    outlook: Outlook,
+}
+
+#[async_trait]
+impl Handler for Visitor {
+    fn endpoint(&self) -> &'static str {
+        self.reader.endpoint
+    }
+
+    async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
+        let mut permit = Some(permit);
+        // A claim takes one account.
+        let handled = match &batch.jobs[..] {
+            [job] => self.visit(job, batch, &mut permit).await,
+            _ => Err(Outlook::Unchanged),
+        };
+        if let Some(permit) = permit {
+            self.reader.credentials.give_back(permit).await;
+        }
+        handled.unwrap_or_else(|outlook| Handled::released(batch, outlook))
+    }
+}
+
+impl Visitor {
+    async fn visit(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>) -> Result<Handled, Outlook> {
+        let (id, of) = (std::slice::from_ref(&job.id), &self.reader.namespace);
+        let verdict = |verdict| Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() };
+        if self.reader.in_time(self.followed.followed(of, id)).await? != [Some(self.part)] {
+            self.reader.in_time(self.followed.end_visits(of, self.part, &job.id)).await?;
+            return Ok(verdict(Verdict::Finish));
+        }
+        if job.failures >= self.max_deliveries {
+            return Ok(verdict(self.bury(job, batch.now.now(), store_call::ended_its_process(job)).await?));
+        }
+        failpoint::poison(id);
+        let timeline = match self.accounts.timeline(&job.id) {
+            Ok(timeline) => timeline,
+            Err(why) => {
+                return Ok(verdict(self.bury(job, batch.now.now(), format!("no id of an account: {why}")).await?));
+            }
+        };
+        let saved = self.reader.in_time(self.reader.positions.saved(of, &job.id)).await?;
+        let now = batch.now.now();
+        let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
+        let before = rhythm.clone();
+        let mut learnt = Learnt { rhythm, rules: self.rules, now, posts: 0 };
+        let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
+        self.reader.polls.polls.add(1);
+        self.reader.polls.polls_failed.add(usize::from(read.is_err()));
+        let after = match read {
+            Ok(Some(_)) => self.next(job, &before, &learnt),
+            // The rest is read in the next visit.
+            Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: Lane::first(), due: Due::At(job.due) })),
+            Err(ended) => self.failed(job, now, ended, &saved).await?,
+        };
+        self.settle(job, now, after).await
+    }
+
+    /// When an account is visited next whose timeline was read.
+    fn next(&self, job: &Job, before: &Rhythm, learnt: &Learnt) -> After {
+        let schedule = self.schedule.in_force();
+        let Learnt { rhythm, now, posts, .. } = learnt;
+        let known = Known { rhythm: Some(rhythm), ..Known::answered(&job.id, None, Some(*now)) };
+        let (lane, delay) = schedule.next(&known, *now).unwrap_or_else(|| (Lane::first(), 0));
+        // What the visit cost, and what came of it: compared by the counts at both ends.
+        let last = |at| Some(Answer { at, count: 0.0 });
+        let history = History {
+            last: Some(Answer { at: *now, count: *posts as f64 }),
+            before: before.visited.and_then(last),
+            ..History::default()
+        };
+        let spent = schedule.spending(&Known { history, ..known }, job.due);
+        let summary = VisitSummary::new(&*schedule, rhythm, *posts, *now, delay);
+        let raw = serde_json::to_string(&summary).unwrap_or_default();
+        let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
+        After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }
+    }
+
+    /// When an account is visited next whose timeline could not be read.
+    async fn failed(&self, job: &Job, at: Millis, ended: Ended, saved: &SavedSource) -> Result<After, Outlook> {
+        let Trouble { why, is_own, is_alone, failures, since, outlook } =
+            self.reader.trouble(&job.id, ended, saved.trouble.as_ref()).await?;
+        let seen = Seen::Broken(why);
+        let is_gone = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.believed_after;
+        let (state, lane, delay) = match (is_gone, is_own || is_alone) {
+            (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
+            (false, true) => {
+                let longest = clock::span(self.unavailable.believed_after.max(1));
+                (TweetState::Live, Lane::first(), pause(self.shortest.min(longest), longest, failures))
+            }
+            (false, false) => (TweetState::Live, Lane::first(), clock::millis(self.shortest)),
+        };
+        tracing::debug!(account = job.id, at, tried_again_in_ms = delay, "a timeline cannot be read");
+        Ok(After { seen, state, lane, delay, spent: None, outlook })
+    }
+
+    /// The verdict, once the store has the account's life.
+    async fn settle(&self, job: &Job, at: Millis, after: After) -> Result<Handled, Outlook> {
+        let After { seen, state, lane, delay, spent, outlook } = after;
+        let next_due = at.saturating_add(delay);
+        let id = job.id.clone();
+        let observation = Observation {
+            id,
+            answered_at: at,
+            seen,
+            state,
+            next_due: Some(next_due),
+            follow: None,
+            forget: false,
+            recent: None,
+        };
+        self.reader.in_time(self.store.save(&self.namespace, &[observation])).await?;
+        failpoint::point("before_settle");
+        let verdict = Verdict::Reschedule { lane, due: Due::At(next_due) };
+        let tally = spent.map(|spent| spent.counted().to_vec()).unwrap_or_default();
+        Ok(Handled { verdicts: vec![(job.clone(), verdict)], tally, outlook, ..Handled::default() })
+    }
+
+    async fn bury(&self, job: &Job, at: Millis, reason: String) -> Result<Verdict, Outlook> {
+        self.reader.in_time(store_call::bury(&*self.store, &self.namespace, at, job, reason)).await
+    }
+}

@@ -1,0 +1,186 @@
+//! Visits: the timelines of followed accounts are read again and again, each at the moment that its owner's rhythm asks for.
+//!
+//! ```text
+//!   accounts follow ─▶ first ─▶ visit ([`handler`]): page by page, all posts go to the posts' pipeline
+//!                       ▲          └─▶ the rhythm learns when there were posts ─▶ due at the next visit (engine::schedule::visits)
+//!   a lookup shows more posts ([`signs`]) ─▶ due at once
+//! ```
+//!
+//! How a timeline is read is the matter of [`timelines`](super::timelines): paging, positions and gaps are the same. Who is
+//! followed, and in which part of the work, stands in the store ([`FollowList`](crate::store::FollowList)).
+
+pub mod divide;
+pub mod follow;
+pub mod handler;
+pub mod signs;
+pub mod summary;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use async_trait::async_trait;
+
+use self::handler::{Accounts, Visitor};
+use self::signs::Signs;
+use super::apis::open_api;
+use super::kind::{Opened, Opening, PipelineKind, Words, Work};
+use super::timelines::counters::Polls;
+use super::timelines::reader::{InCommon, Reader};
+use crate::base::clock::{self, Millis};
+use crate::config::{BadConfig, Settings};
+use crate::engine::lane::Lane;
+use crate::engine::schedule::visits::Visits;
+use crate::engine::schedule::visits::coefficients::Coefficients;
+use crate::engine::schedule::{Schedule, Schedules};
+use crate::model::pipeline_id::{Kind, POSTS, PipelineId};
+use crate::model::provider::Provider;
+use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::providers::lookup::Capabilities;
+use crate::providers::registry;
+use crate::store::{Part, Store};
+
+/// The word for the kind.
+pub const VISITS: &str = "visits";
+
+/// The pipelines of visits: one for each provider that the settings name and each part, where `visits.collect` is on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timelines;
+
+/// The pipeline of a part of a provider's followed accounts. The first one has the plain name.
+#[must_use]
+pub fn visits_of(provider: &Provider, part: Part) -> PipelineId {
+    let partition = (part > 0).then(|| format!("p{part}"));
+    PipelineId { partition, ..PipelineId::items(provider, VISITS) }
+}
+
+/// The part that a pipeline visits.
+#[must_use]
+pub fn part_of(pipeline: &PipelineId) -> Part {
+    let number = pipeline.partition.as_deref().and_then(|part| part.strip_prefix('p'));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Returns true if a namespace holds accounts that are visited.
+#[must_use]
+pub fn holds_visits(namespace: &str) -> bool {
+    PipelineId::read(namespace).is_some_and(|of| of.kind == Kind::Items(VISITS.to_owned()))
+}
+
+#[async_trait]
+impl PipelineKind for Timelines {
+    fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig> {
+        if !settings.visits.collect {
+            return Ok(Vec::new());
+        }
+        settings.visits.options()?;
+        let (providers, parts) = (settings.providers()?, settings.visits.parts_here()?);
+        let of =
+            |provider: &Provider| parts.iter().map(|part| visits_of(provider, Part::from(*part))).collect::<Vec<_>>();
+        Ok(providers.iter().flat_map(of).collect())
+    }
+
+    fn words(&self) -> Words {
+        Words::FOLLOWED
+    }
+
+    fn capabilities(&self, of: &PipelineId) -> Capabilities {
+        registry::account_timelines(&of.provider).capabilities
+    }
+
+    fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
+        Arc::new(schedule(settings))
+    }
+
+    fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
+        UnavailableSettings {
+            lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(1),
+            believed_after: clock::millis(settings.updater.unavailable_after),
+            limit: u32::MAX,
+            after: Millis::MAX,
+            confirm: None,
+            forget: false,
+        }
+    }
+
+    fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
+        (registry::accounts(&of.provider).date_of)(id).map(|_| None)
+    }
+
+    fn fans_out_to(&self, _: &Settings) -> Vec<&'static str> {
+        vec![POSTS]
+    }
+
+    fn receiver(
+        &self,
+        of: &PipelineId,
+        schedule: Arc<dyn Schedules>,
+        store: Arc<dyn Store>,
+    ) -> Option<Arc<dyn Receiver>> {
+        Some(Arc::new(Signs { namespace: of.to_string(), schedule, store }))
+    }
+
+    fn check(&self, of: &PipelineId, settings: &Settings) -> Result<()> {
+        Accounts::open(settings, &of.provider).map(drop)
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened> {
+        let Opening { id, settings, store, positions, followed, credentials, metrics, unavailable, fan_out, .. } =
+            opening;
+        let capabilities = self.capabilities(&id);
+        let accounts = Accounts::open(&settings, &id.provider)?;
+        let Some(posts) = fan_out.first() else {
+            return Err(BadConfig("visits.collect: the settings have no pipeline for the posts".to_owned()).into());
+        };
+        let (namespace, polls) = (id.to_string(), Arc::<Polls>::default());
+        metrics.also_show(&namespace, polls.clone());
+        let reader = Reader {
+            // Positions go with an account, whichever part visits it.
+            namespace: visits_of(&id.provider, 0).to_string(),
+            endpoint: capabilities.endpoint,
+            pages: settings.visits.pages,
+            starter: posts.starter().clone(),
+            way: "visit",
+            positions,
+            credentials,
+            call_timeout: settings.lookup.timeout,
+            save_timeout: settings.updater.save_timeout,
+            longest: settings.visits.longest,
+            polls,
+            in_common: InCommon::new([visits_of(&id.provider, 0).to_string()]),
+        };
+        let handler = Visitor {
+            namespace,
+            part: part_of(&id),
+            reader,
+            accounts,
+            store,
+            followed,
+            schedule: opening.schedule,
+            rules: settings.visits.options()?.classes,
+            unavailable,
+            shortest: settings.visits.shortest,
+            max_deliveries: settings.updater.max_deliveries,
+        };
+        Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None })
+    }
+}
+
+/// `pipelines` has checked the settings, and a test the coefficients.
+fn schedule(settings: &Settings) -> Visits {
+    let coefficients = Coefficients::embedded().unwrap_or_default();
+    Visits::new(settings.visits.options().unwrap_or_default(), Arc::new(coefficients))
+}
+
+impl Accounts {
+    /// The timelines of the provider's accounts.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn open(settings: &Settings, provider: &Provider) -> Result<Self> {
+        let kinds = registry::kinds(provider);
+        let fields = settings.x_fields()?;
+        let k = settings.poll.out_of_order.max(kinds.out_of_order);
+        let build = open_api(settings, provider, |http, address| (kinds.open)(http, address, fields))?;
+        Ok(Self { provider: provider.clone(), build, k })
+    }
+}

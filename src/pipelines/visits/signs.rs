@@ -1,0 +1,51 @@
+//! The cheapest sign of life: a lookup of many accounts tells how many posts each has. One that has more than before is visited
+//! at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::engine::queue::NewJob;
+use crate::engine::schedule::{Known, Schedules};
+use crate::ingest::Starter;
+use crate::model::post::TweetState;
+use crate::pipelines::refresh::{Mention, Received, Receiver};
+use crate::store::{Store, StoreError};
+
+/// Receives accounts that have posted, as their lookup tells.
+#[derive(Debug)]
+pub struct Signs {
+    /// The pipeline of the visits.
+    pub namespace: String,
+    /// When accounts are visited.
+    pub schedule: Arc<dyn Schedules>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl Receiver for Signs {
+    /// An account that is not followed is ignored: who is followed is decided elsewhere.
+    async fn receive(&self, _: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
+        let ids: BTreeSet<&str> = mentions.iter().map(|mention| mention.id.as_str()).collect();
+        let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+        let Some(now) = mentions.iter().map(|mention| mention.answered_at).max() else {
+            return Ok(Received::default());
+        };
+        let schedule = self.schedule.in_force();
+        let mut due = Vec::new();
+        for (id, known) in ids.iter().zip(self.store.standing(&self.namespace, &ids).await?) {
+            // One that was visited since the lookup has given its posts already.
+            let waits = known.is_some_and(|known| {
+                known.state == TweetState::Live && known.checked_at.is_some_and(|visited| visited < now)
+            });
+            if let Some((lane, _)) = schedule.first(&Known::new(id, None), now).filter(|_| waits) {
+                due.push(NewJob { id: id.clone(), lane, due: now.into() });
+            }
+        }
+        let dates: Vec<_> = due.iter().map(|job| (job.id.clone(), now)).collect();
+        self.store.promote(&self.namespace, &dates).await?;
+        Ok(Received { promote: due, ..Received::default() })
+    }
+}

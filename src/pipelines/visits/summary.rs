@@ -1,0 +1,49 @@
+//! What is kept of an account's last visit, for people and SQL: the raw object of its row.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Millis;
+use crate::engine::schedule::visits::rhythm::{Kind, Rhythm};
+use crate::engine::schedule::{Bound, Known, Schedule};
+
+/// A visit, and what is expected until the next one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VisitSummary {
+    /// New posts that it brought.
+    pub posts: u64,
+    /// Posts per day, lately.
+    pub posts_per_day: f64,
+    /// The kind of account.
+    pub kind: Kind,
+    /// Posts expected until the next visit; `None` where the policy does not ask for them.
+    pub expected_posts: Option<f64>,
+    /// Why it is visited then.
+    pub why: String,
+    /// Shares of the hours of the day (UTC) in its posts, 0 to 1; they add up to 1, or are all 0.
+    pub hours: Vec<f64>,
+}
+
+impl VisitSummary {
+    /// After a visit at `now`, ms since the epoch, which brought so many posts; the next one is due after `delay` ms.
+    #[must_use]
+    pub fn new(schedule: &dyn Schedule, rhythm: &Rhythm, posts: usize, now: Millis, delay: Millis) -> Self {
+        let known = Known { rhythm: Some(rhythm), ..Known::default() };
+        let explained = schedule.explained(&known, delay, now);
+        let why = match explained.and_then(|explained| explained.bound) {
+            Some(Bound::Shortest) => "no account is visited more often",
+            Some(Bound::Longest) => "no account is visited more seldom",
+            None if explained.is_some() => "by then its expected posts are worth a visit",
+            None => "it is its turn by then",
+        };
+        // Three digits are enough for people.
+        let rounded = |number: f64| (number * 1e3).round() / 1e3;
+        Self {
+            posts: posts as u64,
+            posts_per_day: rounded(rhythm.per_day()),
+            kind: rhythm.kind(now),
+            expected_posts: explained.map(|explained| rounded(explained.unseen)),
+            why: why.to_owned(),
+            hours: rhythm.hours().map(rounded).to_vec(),
+        }
+    }
+}

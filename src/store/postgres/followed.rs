@@ -1,0 +1,80 @@
+//! The followed accounts in PostgreSQL.
+
+use async_trait::async_trait;
+
+use super::PostgresStore;
+use crate::base::clock::Millis;
+use crate::store::followed::{self, FollowedAccount, Part, in_order};
+use crate::store::rows::clean;
+use crate::store::{FollowList, Result, StoreError};
+
+/// In the order of the ids: two calls wait for each other and cannot deadlock.
+const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part)), \
+     written AS (INSERT INTO visit (namespace, account, part, followed_at) SELECT DISTINCT ON (account COLLATE \"C\") \
+         $1, account, part, $2 FROM given ORDER BY account COLLATE \"C\" ON CONFLICT (namespace, account) DO UPDATE SET \
+         part = CASE WHEN visit.left_at IS NULL THEN visit.part ELSE EXCLUDED.part END, \
+         followed_at = CASE WHEN visit.left_at IS NULL THEN visit.followed_at ELSE EXCLUDED.followed_at END, \
+         left_at = NULL RETURNING account, part) SELECT account, part FROM written";
+
+const FOLLOWED: &str = "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
+
+/// The lives end in the pipelines of their parts; part 0 has the plain name.
+const UNFOLLOW: &str = "WITH gone AS (UPDATE visit SET left_at = $2 WHERE namespace = $1 AND left_at IS NULL \
+         AND account = ANY($3) RETURNING account, part), \
+     ended AS (UPDATE tweet SET state = 'ended', next_due = NULL FROM gone WHERE tweet.id = gone.account \
+         AND tweet.namespace = $1 || CASE WHEN gone.part = 0 THEN '' ELSE ':p' || gone.part END \
+         AND tweet.state IN ('live', 'unavailable')) \
+     SELECT account, part FROM gone";
+
+fn cleaned<'a>(accounts: impl Iterator<Item = &'a String>) -> Vec<String> {
+    accounts.map(|account| clean(account).into_owned()).collect()
+}
+
+#[async_trait]
+impl FollowList for PostgresStore {
+    async fn follow(&self, namespace: &str, at: Millis, accounts: &[(String, Part)]) -> Result<Vec<Part>> {
+        let ids: Vec<String> = accounts.iter().map(|(account, _)| account.clone()).collect();
+        let parts: Vec<Part> = accounts.iter().map(|(_, part)| *part).collect();
+        let statement = || {
+            let statement = sqlx::query(FOLLOW).bind(namespace.to_owned()).bind(at);
+            statement.bind(cleaned(ids.iter())).bind(parts.clone())
+        };
+        let rows: Vec<(String, Part)> = self.rows(statement).await?;
+        let gone = || StoreError::Unavailable("a followed account is not there any more".to_owned());
+        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(gone)).collect()
+    }
+
+    async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {
+        let ids = cleaned(accounts.iter());
+        self.rows(|| sqlx::query(UNFOLLOW).bind(namespace.to_owned()).bind(at).bind(ids.clone())).await
+    }
+
+    async fn followed(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Part>>> {
+        let ids = cleaned(accounts.iter());
+        let rows = self.rows(|| sqlx::query(FOLLOWED).bind(namespace.to_owned()).bind(ids.clone())).await?;
+        Ok(in_order(accounts, rows))
+    }
+
+    async fn move_to(&self, namespace: &str, part: Part, accounts: &[String]) -> Result<()> {
+        const MOVE: &str = "UPDATE visit SET part = $2 WHERE namespace = $1 AND left_at IS NULL AND account = ANY($3)";
+        let ids = cleaned(accounts.iter());
+        let statement = || sqlx::query(MOVE).bind(namespace.to_owned()).bind(part).bind(ids.clone());
+        let _: Vec<()> = self.rows(statement).await?;
+        Ok(())
+    }
+
+    async fn end_visits(&self, namespace: &str, part: Part, account: &str) -> Result<()> {
+        let statement = || {
+            let statement = sqlx::query(followed::END).bind(namespace.to_owned()).bind(part);
+            statement.bind(clean(account).into_owned()).bind(followed::pipeline(namespace, part))
+        };
+        let _: Vec<()> = self.rows(statement).await?;
+        Ok(())
+    }
+
+    async fn page_followed(&self, namespace: &str, above: &str, limit: u32) -> Result<Vec<FollowedAccount>> {
+        let (namespace, above) = (namespace.to_owned(), above.to_owned());
+        let page = || sqlx::query(followed::PAGE).bind(namespace.clone()).bind(above.clone()).bind(i64::from(limit));
+        self.rows(page).await
+    }
+}

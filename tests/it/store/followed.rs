@@ -1,0 +1,86 @@
+//! The list of followed accounts: one contract, every backend.
+
+use twitter_updater::model::post::TweetState;
+use twitter_updater::store::{FollowList, NewTweet, Positions, PostgresStore, SavedPage, SqliteStore, Store, Way};
+
+use super::{PATIENCE, T, open_postgres};
+use crate::support::postgres;
+
+/// The tests see all sides of a store.
+trait Whole: Store + FollowList + Positions {}
+impl<S: Store + FollowList + Positions> Whole for S {}
+
+const OF: &str = "visits:twitter";
+
+fn ids(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+async fn record(store: &dyn Whole, namespace: &str, id: &str) {
+    let row = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(T), content: None };
+    store.record(namespace, T, &Way::of("follow"), &[row]).await.unwrap();
+}
+
+async fn state(store: &dyn Whole, namespace: &str, id: &str) -> Option<TweetState> {
+    store.standing(namespace, &ids(&[id])).await.unwrap().remove(0).map(|known| known.state)
+}
+
+async fn contract(store: &dyn Whole) {
+    store.migrate().await.unwrap();
+    let asked = ids(&["1", "2", "3", "it's 'odd' \u{1f600}"]);
+    assert_eq!(store.followed(OF, &asked).await.unwrap(), [None, None, None, None]);
+    let given: Vec<(String, i64)> = asked.iter().zip([0, 1, 0, 2]).map(|(id, part)| (id.clone(), part)).collect();
+    assert_eq!(store.follow(OF, T, &given).await.unwrap(), [0, 1, 0, 2]);
+    // Again, with other parts and twice in a call: each stays where it is.
+    let again = [("2".to_owned(), 0), ("2".to_owned(), 3), ("1".to_owned(), 1)];
+    assert_eq!(store.follow(OF, T + 5, &again).await.unwrap(), [1, 1, 0]);
+    assert_eq!(store.followed("visits:x", &asked).await.unwrap(), [None, None, None, None]);
+    assert!(store.follow(OF, T, &[]).await.unwrap().is_empty());
+
+    // Notes stand beside the position, and stay where a page brings none.
+    let page = |notes| SavedPage { at: T, position: "{}", gaps: &[], brought: true, notes };
+    store.save_page(OF, "2", &page(Some("a rhythm"))).await.unwrap();
+    store.save_page(OF, "2", &page(None)).await.unwrap();
+    assert_eq!(store.saved(OF, "2").await.unwrap().notes.as_deref(), Some("a rhythm"));
+    let pages = store.page_followed(OF, "1", 2).await.unwrap();
+    let told: Vec<_> = pages.iter().map(|one| (one.account.as_str(), one.part, one.notes.as_deref())).collect();
+    assert_eq!(told, [("2", 1, Some("a rhythm")), ("3", 0, None)]);
+
+    // Followed no more: the life ends in the pipeline of its part, and in no other.
+    for (namespace, id) in [(OF, "1"), ("visits:twitter:p1", "2"), (OF, "2")] {
+        record(store, namespace, id).await;
+    }
+    let mut left = store.unfollow(OF, T + 9, &ids(&["1", "2", "9"])).await.unwrap();
+    left.sort();
+    assert_eq!(left, [("1".to_owned(), 0), ("2".to_owned(), 1)]);
+    assert_eq!(store.unfollow(OF, T + 10, &ids(&["1", "2"])).await.unwrap(), []);
+    assert_eq!(store.followed(OF, &asked).await.unwrap()[..3], [None, None, Some(0)]);
+    assert_eq!(state(store, OF, "1").await, Some(TweetState::Ended));
+    assert_eq!(state(store, "visits:twitter:p1", "2").await, Some(TweetState::Ended));
+    assert_eq!(state(store, OF, "2").await, Some(TweetState::Live), "not the part that it was in");
+    store.end_visits(OF, 0, "2").await.unwrap();
+    assert_eq!(state(store, OF, "2").await, Some(TweetState::Ended));
+
+    // Followed again, in the part that is given now. Its life does not end there.
+    assert_eq!(store.follow(OF, T + 20, &[("2".to_owned(), 0)]).await.unwrap(), [0]);
+    record(store, OF, "2").await;
+    store.end_visits(OF, 0, "2").await.unwrap();
+    assert_eq!(state(store, OF, "2").await, Some(TweetState::Live));
+    // Handed over.
+    store.move_to(OF, 7, &ids(&["2", "1"])).await.unwrap();
+    assert_eq!(store.followed(OF, &asked).await.unwrap()[..2], [None, Some(7)]);
+    store.end_visits(OF, 0, "2").await.unwrap();
+    assert_eq!(state(store, OF, "2").await, Some(TweetState::Ended));
+}
+
+#[tokio::test]
+async fn the_contract_holds_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    contract(&SqliteStore::open(&folder.path().join("tweets.db"), PATIENCE).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_contract_holds_on_postgres() {
+    let store: PostgresStore = open_postgres(&postgres::database().await).await;
+    contract(&store).await;
+}

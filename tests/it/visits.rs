@@ -1,0 +1,3 @@
+//! Visits: the timelines of followed accounts.
+
+mod census;

@@ -1,0 +1,271 @@
+//! Real updaters visit simulated accounts that post by rates and hours of their own: no post is lost, none is doubled, and an
+//! account that is followed no more is left alone; through kills, a wiped queue, and accounts that change their parts.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::simulator::{self, Running, SimulatorOptions};
+
+use crate::support::census::{Census, census};
+use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const VISITS: &str = "visits:twitter";
+const ACCOUNTS: u64 = 60;
+const WITHIN: Duration = Duration::from_secs(60);
+const SIGABRT: i32 = 6;
+
+async fn api() -> Running {
+    let options = SimulatorOptions {
+        latency: Duration::from_millis(5),
+        jitter: Duration::from_millis(5),
+        calls_per_window: 0,
+        accounts: 1_000,
+        accounts_since: wall_ms() - 60_000,
+        // A day of half a minute, with up to a hundred posts.
+        posts_per_second: 15.0,
+        posting_day: Duration::from_secs(30),
+        posts_late: Duration::from_millis(300),
+        missing_share: 0.0,
+        ..SimulatorOptions::default()
+    };
+    simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
+}
+
+async fn world(backends: Backends, folder: &Path, api: &Running, parts: &str) -> World {
+    let mut world = World::new(backends, folder, &api.base_url()).await;
+    world.settings.extend(variables(&[
+        ("visits.collect", "true"),
+        ("visits.every", "2s"),
+        ("visits.shortest", "1s"),
+        ("visits.longest", "6s"),
+        ("visits.parts", parts),
+        // Found posts are not looked up again: the visits have the calls.
+        ("tweet_age", "1h: 30m"),
+    ]));
+    world
+}
+
+fn accounts(api: &Running, numbers: std::ops::Range<u64>) -> Vec<String> {
+    numbers.map(|number| api.people().id(&Provider::Twitter, number)).collect()
+}
+
+fn change(word: &str, settings: &Variables, accounts: &[String]) -> serde_json::Value {
+    let output = run_with_input(&["accounts", word, "--json", "-"], settings, accounts.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Waits until each account was visited since then, in any of the pipelines.
+async fn all_visited(what: &str, world: &World, pipelines: &[&str], accounts: &[String], since: Millis) {
+    until_true(&format!("{what}: each account is visited"), WITHIN, async || {
+        let mut visited = 0;
+        for pipeline in pipelines {
+            let known = world.store.standing(pipeline, accounts).await.unwrap();
+            visited += known.iter().flatten().filter(|known| known.checked_at.is_some_and(|at| at > since)).count();
+        }
+        visited >= accounts.len()
+    })
+    .await;
+}
+
+/// Fails where a post of that time is not stored; returns how many there are.
+async fn posts_are_stored(api: &Running, world: &World, accounts: &[String], from: Millis, to: Millis) -> usize {
+    let mut all = 0;
+    for account in accounts {
+        let posts: BTreeSet<String> = api.timeline(account, from, to).iter().map(|post| post.id.to_string()).collect();
+        let ids: Vec<String> = posts.into_iter().collect();
+        let known = world.store.standing(NAMESPACE, &ids).await.unwrap();
+        let lost: Vec<_> = ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| id).collect();
+        assert!(lost.is_empty(), "{account}: {} of {} posts are not stored: {lost:?}", lost.len(), ids.len());
+        all += ids.len();
+    }
+    all
+}
+
+async fn nothing_is_lost(redis: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let (api, began) = (api().await, wall_ms());
+    let world = world(Backends { redis, postgres: redis }, folder.path(), &api, "1").await;
+    let accounts = accounts(&api, 0..ACCOUNTS);
+    let told = change("follow", &world.settings, &accounts);
+    assert_eq!((&told["changed"], &told["unchanged"]), (&ACCOUNTS.into(), &0.into()));
+    let told = change("follow", &world.settings, &accounts);
+    assert_eq!((&told["changed"], &told["unchanged"]), (&0.into(), &ACCOUNTS.into()));
+
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let updater = || Process::start(&["updater"], &world.settings, &log);
+    let mut processes = vec![updater(), updater()];
+    all_visited("at first", &world, &[VISITS], &accounts, 0).await;
+    for kill in 0..10 {
+        processes.remove(0).kill();
+        processes.push(updater());
+        if kill % 5 == 2 {
+            all_visited("after kills", &world, &[VISITS], &accounts, wall_ms()).await;
+        }
+        if let (5, Some(redis)) = (kill, &world.redis) {
+            let mut raw = redis.connection().await;
+            redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();
+            let output = run(&["rebuild"], &world.settings);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    // Ten are followed no more: they are not visited from then on, also after a rebuild.
+    let (left, stay) = accounts.split_at(10);
+    assert_eq!(change("unfollow", &world.settings, left)["changed"], 10);
+    let to = wall_ms();
+    all_visited("at last", &world, &[VISITS], stay, to + 1_000).await;
+    let output = run(&["rebuild"], &world.settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let counted = |accounts: &[String]| -> u64 {
+        accounts.iter().map(|account| api.timeline(account, began, wall_ms()).len() as u64).sum()
+    };
+    let (before, known) = (counted(left), world.store.standing(VISITS, left).await.unwrap());
+    all_visited("once more", &world, &[VISITS], stay, wall_ms()).await;
+    assert_eq!(world.store.standing(VISITS, left).await.unwrap(), known, "visited after it was left");
+    assert!(counted(left) > before, "they go on posting");
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+    }
+    let posts = posts_are_stored(&api, &world, stay, began, to).await;
+    println!("redis {redis}: {posts} posts of {} accounts, none lost, 10 kills", stay.len());
+    assert!(posts > 500, "{posts}");
+    let queue = world.queue_of(folder.path(), VISITS).await;
+    let found = census(&*queue, &*world.store, &accounts).await;
+    assert_eq!((found.delayed + found.leased, found.ended), (stay.len(), left.len()), "{found:?}");
+    // Each post came by a visit of its author.
+    let ids: Vec<String> = api.timeline(&stay[0], began, to).iter().map(|post| post.id.to_string()).collect();
+    if let Some(id) = ids.first() {
+        let ways = world.store.ways(NAMESPACE, id).await.unwrap();
+        assert_eq!((&*ways[0].1.pipeline, &*ways[0].1.source), ("visit", stay[0].as_str()));
+    }
+    api.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_through_kills_and_a_wiped_queue_on_redis_and_postgres() {
+    nothing_is_lost(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_through_kills_embedded() {
+    nothing_is_lost(false).await;
+}
+
+/// The process ends at each point of a visit; another goes on with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_death_at_any_point_of_a_visit_loses_and_doubles_nothing() {
+    for point in ["after_claim", "after_answer", "before_commit", "after_commit", "before_settle", "after_settle"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (api, began) = (api().await, wall_ms());
+        let world = world(Backends { redis: false, postgres: false }, folder.path(), &api, "1").await;
+        let accounts = accounts(&api, 0..20);
+        change("follow", &world.settings, &accounts);
+        let log = folder.path().join("updater.log");
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+        let crash_at = format!("{point}:25");
+        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", &crash_at), &log);
+        let status = doomed.ended(WITHIN).await;
+        assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
+        let heir = Process::start(&["updater"], &world.settings, &log);
+        let to = wall_ms();
+        all_visited(point, &world, &[VISITS], &accounts, to + 1_000).await;
+        let status = heir.terminate();
+        assert!(status.success(), "{point}: {status}\n{}", logged());
+        posts_are_stored(&api, &world, &accounts, began, to).await;
+        let queue = world.queue_of(folder.path(), VISITS).await;
+        let found = census(&*queue, &*world.store, &accounts).await;
+        assert_eq!(found, Census { delayed: accounts.len(), ..Census::default() }, "{point}");
+        api.stop().await;
+    }
+}
+
+/// Each process visits one part; all accounts are in the first one, until they are divided while both run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn accounts_change_their_part_while_they_are_visited() {
+    const PARTS: [&str; 2] = [VISITS, "visits:twitter:p1"];
+    let folder = tempfile::tempdir().unwrap();
+    let (api, began) = (api().await, wall_ms());
+    let world = world(Backends { redis: true, postgres: true }, folder.path(), &api, "2").await;
+    let accounts = accounts(&api, 0..ACCOUNTS);
+    change("follow", &world.settings, &accounts);
+    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    let log = folder.path().join("updater.log");
+    let updater = |part: &str| {
+        let here = variables(&[("visits.here", part)]);
+        let settings: Variables = world.settings.iter().cloned().chain(here).collect();
+        Process::start(&["updater"], &settings, &log)
+    };
+    let divide = || {
+        let output = run(&["accounts", "divide", "--json"], &world.settings);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let parts = async || {
+        let parts = world.followed.followed(VISITS, &accounts).await.unwrap();
+        let of = |part| parts.iter().filter(|of| **of == Some(part)).count();
+        (of(0), of(1))
+    };
+    assert_eq!(parts().await, (60, 0));
+    // Those whose jobs are in the second queue are put into the first one, too.
+    let told = divide();
+    assert!(told["moved"].as_u64().unwrap() >= 25, "{told}");
+    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    let mut processes = vec![updater("0"), updater("1")];
+    until_true("the second part is empty", WITHIN, async || {
+        let queue = world.queue_of(folder.path(), PARTS[1]).await;
+        queue.locate(&accounts).await.unwrap().iter().all(Vec::is_empty)
+    })
+    .await;
+    let told = divide();
+    let (first, second) = parts().await;
+    assert!(first.min(second) >= 25 && first + second == 60, "{first} {second}: {told}");
+    assert_eq!(told["accounts"], serde_json::json!([first, second]));
+    all_visited("after the division", &world, &PARTS, &accounts, wall_ms()).await;
+    // One dies while all go back.
+    processes.remove(1).kill();
+    processes.push(updater("1"));
+    world.followed.move_to(VISITS, 0, &accounts).await.unwrap();
+    let told = divide();
+    assert!(told["moved"].as_u64().unwrap() > 0, "{told}");
+    let to = wall_ms();
+    // Each is visited in its own part.
+    until_true("each account is visited in its part", WITHIN, async || {
+        let mut visited = 0;
+        for (part, pipeline) in PARTS.iter().enumerate() {
+            let mine = world.followed.followed(VISITS, &accounts).await.unwrap();
+            let ids: Vec<String> = accounts
+                .iter()
+                .zip(mine)
+                .filter(|(_, of)| *of == Some(part as i64))
+                .map(|(account, _)| account.clone())
+                .collect();
+            let known = world.store.standing(pipeline, &ids).await.unwrap();
+            visited += known.iter().flatten().filter(|known| known.checked_at.is_some_and(|at| at > to + 500)).count();
+        }
+        visited == accounts.len()
+    })
+    .await;
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+    }
+    let posts = posts_are_stored(&api, &world, &accounts, began, to).await;
+    println!("{posts} posts of {} accounts in two parts, none lost", accounts.len());
+    // Each account waits in one queue.
+    let mut waiting = 0;
+    for pipeline in PARTS {
+        let queue = world.queue_of(folder.path(), pipeline).await;
+        waiting += queue.locate(&accounts).await.unwrap().iter().filter(|places| !places.is_empty()).count();
+    }
+    assert!(waiting >= accounts.len(), "{waiting}");
+    api.stop().await;
+}
