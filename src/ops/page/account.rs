@@ -7,6 +7,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::crawls::OfAccount;
 use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::pages::Page;
@@ -63,7 +64,10 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     }
     let title = format!("Account {}", one_line(&name));
     match page.account(&name).await {
-        Ok(Some(Found::One(seen))) => answer(StatusCode::OK, &title, seen.section(page)),
+        Ok(Some(Found::One(seen))) => {
+            let crawls = page.crawls_of(&seen.account.id).await;
+            answer(StatusCode::OK, &title, seen.section(page, &crawls))
+        }
         Ok(Some(Found::Several(bearers))) => answer(StatusCode::OK, &title, several(page, &name, &bearers)),
         Ok(Some(Found::Kept(kept))) => {
             answer(StatusCode::OK, &title, html! { h1 { (title) } (without_account(&kept)) })
@@ -127,6 +131,12 @@ impl Page {
     }
 }
 
+/// Returns true if a pipeline visits the accounts that another one looks up.
+fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
+    let provider = |namespace| PipelineId::read(namespace).map(|of| of.provider);
+    holds_visits(pipeline) && provider(pipeline) == provider(accounts)
+}
+
 /// What is known of a handle without an account.
 fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
     html! {
@@ -137,12 +147,6 @@ fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
             }
         }
     }
-}
-
-/// Returns true if a pipeline visits the accounts that another one looks up.
-fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
-    let provider = |namespace| PipelineId::read(namespace).map(|of| of.provider);
-    holds_visits(pipeline) && provider(pipeline) == provider(accounts)
 }
 
 fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
@@ -160,7 +164,7 @@ fn several(page: &Page, name: &str, bearers: &[Bearer]) -> Markup {
 }
 
 impl Seen {
-    fn section(&self, page: &Page) -> Markup {
+    fn section(&self, page: &Page, crawls: &OfAccount) -> Markup {
         let account = &self.account;
         let handle = account.handle.as_deref().filter(|handle| !handle.is_empty());
         html! {
@@ -178,6 +182,7 @@ impl Seen {
                     }
                     (self.facts())
                     (self.changes())
+                    (crawls.markup())
                     (self.posts(page))
                     (page.refresh_form(&account.id))
                     @if let Some(raw) = account.raw.as_deref().filter(|raw| !raw.is_empty()) { (object(raw)) }

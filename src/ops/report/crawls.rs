@@ -233,7 +233,7 @@ mod tests {
         let crawls = Crawls::of(Ok(of.to_vec()), PAGES).by(&quota(15.0, 0));
         let left: Vec<_> = crawls.listed.iter().map(|crawl| (crawl.expected_pages, crawl.left_ms)).collect();
         // A call a minute: 1 page of each of five; 8 of the long one and of both unknown ones, and 1 of each short one.
-        let minutes = |pages| Some(pages * 60_000);
+        let minutes = |pages: Millis| Some(pages * 60_000);
         let expected =
             [(Some(2), minutes(5)), (Some(10), minutes(8 * 3 + 2)), (None, None), (None, None), (Some(4), minutes(5))];
         assert_eq!(left, expected);

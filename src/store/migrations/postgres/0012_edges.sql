@@ -150,3 +150,6 @@ SELECT list.namespace, list.id, of.key::bigint AS number, of.kind, of.started_at
 FROM list_crawl AS of JOIN list_owner AS list ON list.key = of.list;
 
 COMMENT ON VIEW crawl IS 'Crawls of lists; times in ms since the epoch';
+
+-- Those whose edges are to go as well.
+CREATE INDEX account_forgotten ON account (namespace, id) WHERE forgotten_at IS NOT NULL;

@@ -116,3 +116,6 @@ CREATE VIEW crawl AS
 SELECT tweet.namespace, tweet.id, of.number, of.kind, of.started_at, of.ended_at, of.ended, of.pages, of.found, of.told,
        of.appeared, of.vanished, of.withheld
 FROM tweet JOIN crawl_row AS of ON of.tweet = tweet.key;
+
+-- Those whose edges are to go as well.
+CREATE INDEX account_forgotten ON account_row (tweet) WHERE forgotten_at IS NOT NULL;
