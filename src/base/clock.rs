@@ -103,13 +103,27 @@ impl Stopwatch {
 pub struct QueueTime {
     at: Millis,
     read: Stopwatch,
+    behind: Millis,
 }
 
 impl QueueTime {
     /// The queue said `at`, ms since the epoch, just now.
     #[must_use]
     pub fn read(at: Millis) -> Self {
-        Self { at, read: Stopwatch::start() }
+        Self { at, read: Stopwatch::start(), behind: 0 }
+    }
+
+    /// The same, where the queue was asked for it at the start of a stopwatch.
+    #[must_use]
+    pub fn asked(self, since: &Stopwatch) -> Self {
+        Self { behind: since.elapsed_ms() + 1, ..self }
+    }
+
+    /// A time that the queue's clock has not passed yet, in milliseconds since the epoch: [`now`](Self::now), and the time
+    /// that the claim's reply took at the most.
+    #[must_use]
+    pub fn latest(&self) -> Millis {
+        self.now().saturating_add(self.behind)
     }
 
     /// The queue's clock now, in milliseconds since the epoch.

@@ -40,11 +40,7 @@ impl Reservation {
     /// Each of the reads that an answer is charged with (`came`) took a place, and the rest are free. What may have been
     /// returned, and never arrived, stays counted.
     #[must_use]
-    pub fn charged<T>(
-        self,
-        answer: &Result<T, LookupError>,
-        came: impl FnOnce(&T) -> Vec<String>,
-    ) -> ChargedReads {
+    pub fn charged<T>(self, answer: &Result<T, LookupError>, came: impl FnOnce(&T) -> Vec<String>) -> ChargedReads {
         let came = match answer {
             Ok(page) => came(page),
             Err(error) if error.is_refusal() => Vec::new(),

@@ -133,7 +133,7 @@ pub struct EdgePage {
     pub next: Next,
     /// A time before the request, on the queue's clock, ms since the epoch: that of the claim will do.
     pub asked_at: Millis,
-    /// When the answer was given, on the queue's clock, ms since the epoch.
+    /// A time after the answer was given, on the queue's clock, ms since the epoch.
     pub answered_at: Millis,
 }
 

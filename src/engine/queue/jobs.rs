@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Due, Lane, Order, QueueError, Result};
-use crate::base::clock::{Millis, QueueTime};
+use crate::base::clock::{Millis, QueueTime, Stopwatch};
 
 /// The longest id, in bytes. The longest known are uris of about 100.
 pub const MAX_ID_BYTES: usize = 512;
@@ -150,6 +150,16 @@ pub enum Claim {
         /// The reason why no ids are claimed although some may be due: the namespace is paused.
         paused: Option<String>,
     },
+}
+
+impl Claim {
+    /// The same, where the queue was asked at the start of a stopwatch.
+    pub(super) fn asked(self, since: &Stopwatch) -> Self {
+        match self {
+            Self::Batch(batch) => Self::Batch(Batch { now: batch.now.asked(since), ..batch }),
+            Self::Empty { .. } => self,
+        }
+    }
 }
 
 /// The verdict on a claimed job.

@@ -21,7 +21,7 @@ use super::{
     Promoted, QueueError, Result, Scheduled, Settled, Verdict, Workers, check_id, check_ids, rank,
 };
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
-use crate::base::clock::{self, Millis, QueueTime};
+use crate::base::clock::{self, Millis, QueueTime, Stopwatch};
 
 /// The time for which a drainer of `incoming` keeps its role after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
@@ -283,6 +283,7 @@ impl Jobs for RedisQueue {
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
+        let asked = Stopwatch::start();
         let mut call = Call::new(&CLAIM, &self.keys.prefix);
         call.arg(request.token)
             .arg(request.limit.clamp(1, CLAIM_LIMIT))
@@ -295,9 +296,9 @@ impl Jobs for RedisQueue {
         if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
             // The same token: what is left of the batch, or another one.
             let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
-            return claimed(&kind, now, wait, &text, request.token);
+            return claimed(&kind, now, wait, &text, request.token).map(|claim| claim.asked(&asked));
         }
-        answer
+        answer.map(|claim| claim.asked(&asked))
     }
 
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {

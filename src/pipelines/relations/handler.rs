@@ -190,14 +190,18 @@ impl ListReader {
             Err(error) => return self.failed(error),
         };
         failpoint::point("after_answer");
-        let answered_at = batch.now.now();
         let of_crawl = (crawl.number, crawl.cursor.as_deref());
         let end = async |end| {
-            let ended = self.edges.end_crawl(&self.namespace, &job.id, of_crawl, answered_at, end);
+            let ended = self.edges.end_crawl(&self.namespace, &job.id, of_crawl, batch.now.now(), end);
             self.in_time(ended).await
         };
         match answer.listing {
-            Listing::Members(members) => self.save(&job.id, (&crawl, profile), members, (asked_at, answered_at)).await,
+            // What a page shows had happened by a time that the queue's clock has not passed; what a next crawl finds, after one
+            // that it had.
+            Listing::Members(members) => {
+                let moments = (asked_at, batch.now.latest());
+                self.save(&job.id, (&crawl, profile), members, moments).await
+            }
             Listing::OwnerAbsent(reason) => {
                 end(End::Aborted).await?;
                 Ok(After::Absent(reason))

@@ -61,7 +61,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
     });
     if run == ACCOUNTS {
         world.settings.extend(lists::settings());
-        world.settings.extend(variables(&[("relations.page", "100")]));
+        world.settings.extend(variables(&[("relations.page", "100"), ("relations.revisit", "3s")]));
     }
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();

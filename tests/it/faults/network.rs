@@ -12,11 +12,12 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{NewJob, Place, RedisQueue};
 use twitter_updater::model::post::TweetId;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{NewTweet, Way};
 
-use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
+use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
 use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
@@ -31,6 +32,8 @@ const YOUNG: u32 = 1_000;
 /// Tweets that become due after every third fault, and again in an hour.
 const OLD: u32 = 100;
 const PROCESSES: usize = 2;
+/// Accounts whose lists of followers are read.
+const OWNERS: u64 = 24;
 /// The most followers of an account.
 const LONGEST: u64 = 500;
 /// An id whose call failed alone has a minute's rest, and a back-off ends within one.
@@ -50,8 +53,10 @@ use Service::{Api, Postgres, Redis};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipelines {
     Posts,
-    /// And the accounts that follow from them, with their lists of followers.
+    /// And the accounts that follow from them.
     PostsAndAccounts,
+    /// And some lists of followers.
+    PostsAndLists,
 }
 
 /// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
@@ -90,12 +95,20 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
             ("accounts.idle", "1s"),
             ("accounts.frozen", "1s"),
         ]));
+    }
+    let has_lists = pipelines == Pipelines::PostsAndLists;
+    if has_lists {
         world.settings.extend(lists::settings());
-        world.settings.extend(variables(&[("relations.page", "100"), ("relations.revisit", "10s")]));
+        world.settings.extend(variables(&[("relations.page", "100"), ("relations.from_posts", "false")]));
     }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
+    if has_lists {
+        lists::enqueue(&world, &owners);
+    }
 
     let mut lines = Vec::new();
     for service in services {
@@ -136,9 +149,11 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         world.all_fresh(&ids, quiet).await
             && in_an_hour(&world, &old).await
             && world.all_fresh_in(PROFILES, &of_posts, quiet).await
-            && (!has_accounts || lists::is_all_read(&world, &accounts_in(LISTS, &world).await, quiet).await)
     })
     .await;
+    if has_lists {
+        lists::all_read("in the quiet after it", WITHIN, &world, &owners, quiet).await;
+    }
     println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
     for process in processes {
         let status = process.terminate();
@@ -153,10 +168,13 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     assert_answers_are_in_order(&*world.store, &ids).await;
     let ids = [ids, old].concat();
     if has_accounts {
-        for namespace in [PROFILES, LISTS] {
-            assert_accounts_of(namespace, &ids, &world, folder.path(), ids.len(), "the network").await;
-        }
-        println!("{:?}", compare(&api, &world, &accounts_in(LISTS, &world).await).await);
+        assert_accounts_of(PROFILES, &ids, &world, folder.path(), ids.len(), "the network").await;
+    }
+    if has_lists {
+        println!("lists as they were: {:?}", compare(&api, &world, &owners).await);
+        let queue = world.queue_of(folder.path(), LISTS).await;
+        let found = census(&*queue, &*world.store, &owners).await;
+        assert_eq!(found.delayed + found.leased, owners.len(), "{found:?}");
     }
     let all = ids.len();
     let found = census(&*world.queue, &*world.store, &ids).await;
@@ -244,6 +262,11 @@ async fn between_them_and_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn between_them_and_everything_with_the_accounts_of_the_posts_and_their_lists() {
+async fn between_them_and_everything_with_the_accounts_of_the_posts() {
     survives(&[Redis, Postgres, Api], 200, Pipelines::PostsAndAccounts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything_with_lists() {
+    survives(&[Redis, Postgres, Api], 120, Pipelines::PostsAndLists).await;
 }

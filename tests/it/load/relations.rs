@@ -184,8 +184,7 @@ async fn ten_thousand_lists_are_stored_as_they_were() {
     api.faults().add(Rule { at: Endpoint::Relations, times: Some(CUTS), probability: 0.02, ..Fault::CutBody.into() });
     let queue = world.queue_of(folder.path(), LISTS).await;
     let (world, folder) = (&world, folder.path());
-    let mut story =
-        Story { world, folder, queue: &*queue, processes: Vec::new(), faults: Faults::default() };
+    let mut story = Story { world, folder, queue: &*queue, processes: Vec::new(), faults: Faults::default() };
     (0..PROCESSES).for_each(|_| story.start());
     while story.faults.kills < KILLS {
         story.goes_on(VISITS).await;
@@ -273,7 +272,8 @@ async fn four_lanes_of_authorisation_are_used_up() {
     }
     let owners: Vec<String> = (0..LANE_OWNERS).map(|n| api.people().id(&Provider::Twitter, n)).collect();
     for list in [LISTS, "friends:twitter"] {
-        let output = run_with_input(&["enqueue", "--pipeline", list, "-"], &world.settings, owners.join("\n").as_bytes());
+        let output =
+            run_with_input(&["enqueue", "--pipeline", list, "-"], &world.settings, owners.join("\n").as_bytes());
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
     let log = folder.path().join("updaters.log");
@@ -295,7 +295,8 @@ async fn four_lanes_of_authorisation_are_used_up() {
     assert_eq!(endpoints.len(), 2, "{endpoints:?}");
     for (lane, windows) in &lanes {
         let windows = &windows[1..=WINDOWS];
-        let sum = |figure: fn(&ClosedWindow) -> u32| windows.iter().map(|window| f64::from(figure(window))).sum::<f64>();
+        let sum =
+            |figure: fn(&ClosedWindow) -> u32| windows.iter().map(|window| f64::from(figure(window))).sum::<f64>();
         let (limit, used, refused) = (sum(|of| of.limit), sum(|of| of.used), sum(|of| of.refused));
         println!("{lane:?}: {used} of {limit} calls in {} windows, {refused} refused", windows.len());
         assert!(used >= 0.97 * limit, "{lane:?}: {used} of {limit}");

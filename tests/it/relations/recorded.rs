@@ -87,7 +87,8 @@ async fn replays(backends: Backends) {
     let mut all: Vec<Edge> = Vec::new();
     lists::edges(&world, |edge| all.push(edge)).await;
     assert_eq!(all.len(), 24_548 + 2_512);
-    let members = |is: &dyn Fn(&&Edge) -> bool| all.iter().filter(is).map(|edge| &*edge.member).collect::<BTreeSet<_>>();
+    let members =
+        |is: &dyn Fn(&&Edge) -> bool| all.iter().filter(is).map(|edge| &*edge.member).collect::<BTreeSet<_>>();
     let vanished = members(&|edge| edge.vanished_by == last.ended_at);
     assert!(vanished.iter().copied().eq(before.difference(&after).copied()));
     assert!(members(&|edge| edge.vanished_by.is_none()).into_iter().eq(after.iter().copied()));
@@ -95,7 +96,8 @@ async fn replays(backends: Backends) {
     assert!(members(&|edge| edge.appeared_after.is_none()).into_iter().eq(before.iter().copied()));
     let new = |crawl: &CrawlRecord| {
         let (from, to) = (crawl.started_at, crawl.ended_at.unwrap());
-        let is_new = |edge: &&Edge| edge.appeared_after == Some(whole.started_at) && (from..=to).contains(&edge.appeared_by);
+        let is_new =
+            |edge: &&Edge| edge.appeared_after == Some(whole.started_at) && (from..=to).contains(&edge.appeared_by);
         members(&is_new)
     };
     let by_prefix: BTreeSet<&str> = newest.difference(&before).copied().collect();

@@ -24,9 +24,7 @@ use twitter_updater::pipelines::relations::Lists;
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
 use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::providers::lookup::{Charge, LookupError};
-use twitter_updater::providers::relations::{
-    ListCapabilities, Member, Members, PageRequest, RelationPage, Relations,
-};
+use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
 use twitter_updater::store::Way;
 
@@ -216,7 +214,9 @@ fn longest_wait(
     visits: &[(Millis, String)],
     hours: std::ops::Range<Millis>,
 ) -> Millis {
-    let of = |owner: &String, at: Millis| visits.iter().find(|(when, of)| of == owner && *when >= at).map(|(when, _)| when - at);
+    let of = |owner: &String, at: Millis| {
+        visits.iter().find(|(when, of)| of == owner && *when >= at).map(|(when, _)| when - at)
+    };
     let repeat = posted.iter().filter(|(_, posts)| posts.len() > 1);
     let posts = repeat.flat_map(|(owner, posts)| posts.iter().map(move |at| (owner, *at)));
     let within = posts.filter(|(_, at)| hours.contains(&((at - ORIGIN) / HOUR)));

@@ -46,7 +46,8 @@ fn turn(owner: &str, member: u64, at: Millis) -> (Millis, Millis) {
 /// The list at a moment, the newest follow first.
 fn listed(owner: &str, at: Millis) -> Vec<(Millis, u64)> {
     let turns = (0..MEMBERS).map(|member| (turn(owner, member, at), member));
-    let mut listed: Vec<_> = turns.filter(|((_, until), _)| at < *until).map(|((from, _), member)| (from, member)).collect();
+    let mut listed: Vec<_> =
+        turns.filter(|((_, until), _)| at < *until).map(|((from, _), member)| (from, member)).collect();
     listed.sort_unstable_by(|one, other| other.cmp(one));
     listed
 }
@@ -129,12 +130,7 @@ impl Edges for LinkedEdges {
         self.call(async move { store.inner.crawl(&namespace, &owner).await }).await
     }
 
-    async fn save_edges(
-        &self,
-        namespace: &str,
-        owner: &str,
-        page: &EdgePage,
-    ) -> Result<Option<PageSaved>, StoreError> {
+    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
         let page = page.clone();
         self.call(async move {
@@ -194,7 +190,12 @@ impl Edges for LinkedEdges {
         self.store.inner.edge_changes(namespace, change, span, after, limit).await
     }
 
-    async fn follows_among(&self, network: &str, ids: &[String], at: Option<Millis>) -> Result<Vec<Follow>, StoreError> {
+    async fn follows_among(
+        &self,
+        network: &str,
+        ids: &[String],
+        at: Option<Millis>,
+    ) -> Result<Vec<Follow>, StoreError> {
         self.store.inner.follows_among(network, ids, at).await
     }
 

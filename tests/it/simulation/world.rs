@@ -20,8 +20,8 @@ use twitter_updater::ingest::{Lanes, Rebuild, Refresh, Starter};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::media::schedule::FreshFirst;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
-use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::pipelines::refresh::{UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::store::{self, Lifecycle, NewTweet, StoreError};
 
 use crate::support::memory_ledger::MemoryLedger;

@@ -127,9 +127,8 @@ pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compare
 /// Compares an edge with what was; `read`: the newest complete crawl of its list.
 fn check(people: &People, (owner, member): (u64, u64), edge: &Edge, read: Option<&CrawlRecord>, until: Millis) {
     let stays = people.stays(member, owner, edge.appeared_by - CALL, until);
-    let began = |from: Millis| {
-        edge.appeared_after.is_none_or(|after| from > after - SLACK) && from <= edge.appeared_by + SLACK
-    };
+    let began =
+        |from: Millis| edge.appeared_after.is_none_or(|after| from > after - SLACK) && from <= edge.appeared_by + SLACK;
     assert!(stays.iter().any(|(from, _)| began(*from)), "no follow began then: {edge:?} of {stays:?}");
     match (edge.vanished_after, edge.vanished_by) {
         (Some(after), Some(by)) => {

@@ -105,8 +105,10 @@ impl List {
         let number = self.crawls[at].under_way.number;
         let shown: BTreeSet<String> = self.shown(number).into_iter().cloned().collect();
         let open = self.edges.iter().filter(|edge| edge.closed.is_none());
-        let (mut gone, all): (Vec<String>, usize) =
-            (open.clone().map(|edge| edge.member.clone()).filter(|member| !shown.contains(member)).collect(), open.count());
+        let (mut gone, all): (Vec<String>, usize) = (
+            open.clone().map(|edge| edge.member.clone()).filter(|member| !shown.contains(member)).collect(),
+            open.count(),
+        );
         let whole = |crawl: &&Crawl| matches!(crawl.ended, Some(CrawlEnd::Complete | CrawlEnd::Withheld));
         let before = self.crawls[..at].iter().rev().find(whole).filter(|of| of.ended == Some(CrawlEnd::Withheld));
         let own = self.first_page(number);
@@ -162,12 +164,8 @@ impl List {
         crawl.under_way.newest_at = when;
         crawl.under_way.pages += 1;
         crawl.under_way.found += fresh as i64;
-        let mut saved = PageSaved {
-            new: new.len() as u64,
-            repeated: (page.members.len() - fresh) as u64,
-            known_tail,
-            ended: None,
-        };
+        let mut saved =
+            PageSaved { new: new.len() as u64, repeated: (page.members.len() - fresh) as u64, known_tail, ended: None };
         self.edges.extend(new);
         let stop = |end| Ended { end, vanished: 0, withheld: 0 };
         saved.ended = match &page.next {
@@ -281,12 +279,7 @@ impl Edges for MemoryStore {
         })
     }
 
-    async fn save_edges(
-        &self,
-        namespace: &str,
-        owner: &str,
-        page: &EdgePage,
-    ) -> Result<Option<PageSaved>, StoreError> {
+    async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>, StoreError> {
         self.with_edges(|edges| edges.lists.get_mut(&key(namespace, owner))?.save(page))
     }
 

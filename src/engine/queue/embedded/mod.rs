@@ -28,7 +28,7 @@ use super::{
     Promoted, Result, Scheduled, Settled, Verdict, Workers,
 };
 use crate::base::backend::sqlite::{self, SharedFile, Tx};
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, Millis, Stopwatch};
 
 const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
@@ -214,7 +214,8 @@ impl Jobs for EmbeddedQueue {
     }
 
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim> {
-        claim::claim(self, request).await
+        let asked = Stopwatch::start();
+        claim::claim(self, request).await.map(|claim| claim.asked(&asked))
     }
 
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {
