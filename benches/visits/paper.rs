@@ -30,7 +30,7 @@ pub fn order(size: Size) -> Table {
     for (users, days, paper) in [(10_000, 61.0, 12.14), (88_799, 1_461.0, 3.10)] {
         let mut random = StdRng::seed_from_u64(3);
         let rates = rates(size.pick(users, 500), &mut random);
-        let mut collect = |order: &[usize]| -> f64 {
+        let collect = |order: &[usize]| -> f64 {
             let mut random = StdRng::seed_from_u64(4);
             let of = |(slot, user): (usize, &usize)| {
                 let span = days * (slot as f64 + 0.5) / order.len() as f64;

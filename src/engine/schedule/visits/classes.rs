@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rhythm::hour_of;
+use super::hours::hour_of;
 use crate::base::clock::Millis;
 
 /// The priority that an item begins with: in the middle.

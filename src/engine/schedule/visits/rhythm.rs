@@ -6,12 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::classes;
+pub use super::hours::{DAY, HOUR, day_of, hour_of, is_weekend};
 use crate::base::clock::Millis;
-
-/// An hour, ms.
-pub const HOUR: Millis = 3_600_000;
-/// A day, ms.
-pub const DAY: Millis = 24 * HOUR;
 
 /// Spans over which recent events fade, ms: after each, an event counts e times less.
 pub const SPANS: [Millis; 7] = [HOUR / 2, 2 * HOUR, 8 * HOUR, DAY, 3 * DAY, 10 * DAY, 40 * DAY];
@@ -23,24 +19,6 @@ pub const DAYS: usize = 8;
 const HALF_LIFE: f64 = (60 * DAY) as f64;
 /// Older events than this say nothing of now, ms: they are only counted.
 const OLDEST: Millis = 120 * DAY;
-
-/// The hour of the day, 0 to 23, UTC.
-#[must_use]
-pub fn hour_of(at: Millis) -> usize {
-    at.div_euclid(HOUR).rem_euclid(24) as usize
-}
-
-/// Days since the epoch, UTC.
-#[must_use]
-pub fn day_of(at: Millis) -> i64 {
-    at.div_euclid(DAY)
-}
-
-/// Returns true for Saturday and Sunday. Day 0 of the epoch was a Thursday.
-#[must_use]
-pub fn is_weekend(day: i64) -> bool {
-    day.saturating_add(3).rem_euclid(7) >= 5
-}
 
 /// What is remembered of an item's events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
