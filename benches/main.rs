@@ -21,6 +21,7 @@ mod servers;
 #[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 #[path = "../tests/it/support/mod.rs"]
 mod support;
+mod visits;
 
 use std::path::PathBuf;
 
@@ -46,7 +47,7 @@ impl Size {
 }
 
 /// By name.
-async fn run(name: &str, size: Size, cascades: &freshness::Given) -> Option<Report> {
+async fn run(name: &str, size: Size, cascades: &freshness::Given, timelines: &visits::Given) -> Option<Report> {
     Some(match name {
         "queue_cycle" => queue_cycle::run(size).await,
         "elsewhere" => queue_cycle::elsewhere(size).await,
@@ -58,12 +59,24 @@ async fn run(name: &str, size: Size, cascades: &freshness::Given) -> Option<Repo
         "freshness" => freshness::run(size, cascades.clone()).await,
         "memory" => memory::run(size).await,
         "edges" => edges::run(size).await,
+        "visits" => visits::run(size, timelines.clone()).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 10] =
-    ["queue_cycle", "elsewhere", "enqueue", "pipeline", "hydrate", "export", "fill", "freshness", "memory", "edges"];
+const ALL: [&str; 11] = [
+    "queue_cycle",
+    "elsewhere",
+    "enqueue",
+    "pipeline",
+    "hydrate",
+    "export",
+    "fill",
+    "freshness",
+    "memory",
+    "edges",
+    "visits",
+];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> std::process::ExitCode {
@@ -82,12 +95,13 @@ async fn main() -> std::process::ExitCode {
     let size = if options.iter().any(|option| option == "--bench") { Size::Full } else { Size::Smoke };
     cascades.picture = options.iter().any(|option| option == "--picture");
     cascades.train = options.iter().any(|option| option == "--train");
+    let timelines = visits::Given { folders: cascades.folders.clone(), train: cascades.train };
     let record = options.iter().any(|option| option == "--record");
     if names.is_empty() {
         names = ALL.map(str::to_owned).to_vec();
     }
     for name in names {
-        let Some(report) = run(&name, size, &cascades).await else {
+        let Some(report) = run(&name, size, &cascades, &timelines).await else {
             println!("there is no bench {name:?}: {}", ALL.join(", "));
             return std::process::ExitCode::from(64);
         };

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rhythm::hour_of;
+use super::hours::hour_of;
 use crate::base::clock::Millis;
 
 /// The priority that an item begins with: in the middle.
@@ -69,5 +69,36 @@ impl Rules {
     pub fn interval(&self, class: u8) -> f64 {
         let step = if self.step.is_finite() { self.step.clamp(1.0, 10.0) } else { 1.0 };
         step.powi(i32::from(class) - 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Millis = 3_600_000;
+
+    #[test]
+    fn new_events_raise_and_known_ones_lower_but_not_at_night_and_not_at_once() {
+        let rules = Rules { night: [22, 6], ..Rules::default() };
+        let noon = 12 * HOUR;
+        assert_eq!(rules.after(50, true, Some(noon), noon), 70);
+        assert_eq!(rules.after(95, true, Some(noon), noon), 100);
+        assert_eq!(rules.after(50, false, Some(0), noon), 45);
+        assert_eq!(rules.after(3, false, None, noon), 1);
+        assert_eq!(rules.after(50, false, Some(noon - HOUR / 2), noon), 50, "an event half an hour ago");
+        assert_eq!([23, 2, 5].map(|hour| rules.after(50, false, None, (24 + hour) * HOUR)), [50; 3], "night");
+        assert_eq!([6, 21].map(|hour| rules.after(50, false, None, hour * HOUR)), [45; 2]);
+        // Two equal hours: no night.
+        let light = Rules { night: [3, 3], ..rules };
+        assert_eq!(light.after(50, false, None, 3 * HOUR), 45);
+    }
+
+    #[test]
+    fn classes_are_those_of_the_thesis() {
+        let classes = [100, 99, 81, 80, 61, 60, 41, 40, 21, 20, 1].map(class);
+        assert_eq!(classes, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
+        assert_eq!([1, 4, 6].map(|class| Rules::default().interval(class)), [0.125, 1.0, 4.0]);
+        assert_eq!(Rules { step: f64::NAN, ..Rules::default() }.interval(1), 1.0);
     }
 }

@@ -115,3 +115,34 @@ impl Coefficients {
         &self.weights[at]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_that_comes_with_the_program_is_sound() {
+        let read = Coefficients::embedded().unwrap();
+        assert_eq!(Coefficients::parse(&read.text()).unwrap(), read);
+    }
+
+    #[test]
+    fn broken_files_are_refused() {
+        let good = Coefficients::embedded().unwrap();
+        let refused = |broken: Coefficients| Coefficients::parse(&broken.text()).unwrap_err().to_string();
+        assert!(refused(Coefficients { root: 0.0, ..good.clone() }).contains("root"));
+        assert!(refused(Coefficients { smooth: 0.7, ..good.clone() }).contains("smooth"));
+        assert!(refused(Coefficients { profile: [0.0; 24], ..good.clone() }).contains("24 numbers"));
+        assert!(refused(Coefficients { lags_s: vec![1.0], ..good.clone() }).contains("rise from 0"));
+        assert!(refused(Coefficients { weights: vec![[-1.0; INPUTS]; good.lags_s.len()], ..good.clone() }).contains("weights"));
+        assert!(refused(Coefficients { ranks_per_day: vec![2.0, 1.0], ..good.clone() }).contains("ranks_per_day"));
+        assert!(Coefficients::parse("root = 1").unwrap_err().to_string().starts_with("not coefficients of visits"));
+    }
+
+    #[test]
+    fn ranks_are_shares_of_the_items_that_are_quieter() {
+        let ranks = Coefficients { ranks_per_day: vec![0.0, 0.0, 1.0, 4.0, 20.0], ..Coefficients::embedded().unwrap() };
+        let of = [-1.0, 0.0, 0.5, 1.0, 2.5, 20.0, 1e9, f64::NAN].map(|per_day| ranks.rank(per_day));
+        assert_eq!(of, [0.0, 0.25, 0.375, 0.5, 0.625, 1.0, 1.0, 0.0]);
+    }
+}

@@ -103,10 +103,17 @@ impl<'a> Forecast<'a> {
     pub fn interval(&self, price: f64, shortest: Millis, longest: Millis) -> Millis {
         let mean = f64::midpoint(self.rate(1_800.0), self.rate(12.0 * 3_600.0)).max(f64::MIN_POSITIVE);
         let expected_s = (2.0 * price / mean).sqrt().clamp(shortest as f64 / 1e3, longest as f64 / 1e3);
-        let step = ((expected_s / STEPS as f64 * 1e3) as Millis).max(1);
-        let (events, moments) = self.steps(step);
-        let steps = self.first_of_the_best(price, step as f64 / 1e3, &events, &moments);
-        (step.saturating_mul(steps as Millis)).clamp(shortest, longest)
+        let mut step = ((expected_s / STEPS as f64 * 1e3) as Millis).max(1);
+        loop {
+            let (events, moments) = self.steps(step);
+            let steps = self.first_of_the_best(price, step as f64 / 1e3, &events, &moments);
+            let interval = step.saturating_mul(steps as Millis);
+            // Nothing is worth a visit before the end of what was looked at: it sleeps. What comes later?
+            if steps < STEPS * INTERVALS || interval >= longest {
+                return interval.clamp(shortest, longest);
+            }
+            step = step.saturating_mul(2);
+        }
     }
 
     /// Σ events and Σ events × time up to the end of each step, s.
@@ -192,4 +199,114 @@ fn faded_activity(sums: &[f64; 25], since: Millis, to: Millis, span: f64) -> f64
     let known = to.saturating_sub(since).max(0) as f64;
     let before = (-known / span).exp();
     if before < 1e-9 { endless(to) } else { endless(to) - before * endless(since) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::schedule::visits::classes;
+
+    const NOW: Millis = 1_700_006_400_000;
+
+    fn certain() -> Coefficients {
+        let mut weights = [0.0; INPUTS];
+        weights[INPUTS - 1] = 1.0;
+        Coefficients { lags_s: vec![0.0], weights: vec![weights], ..Coefficients::embedded().unwrap() }
+    }
+
+    /// Half an event an hour from 8 to 20, none at other times, for two weeks up to the end of a day.
+    fn by_day(coefficients: &Coefficients) -> Forecast<'_> {
+        let start = day(NOW);
+        let mut rhythm = Rhythm::new(start);
+        let events: Vec<Millis> = (0..14).flat_map(|at| (4..10).map(move |hour| start + at * DAY + hour * 2 * HOUR)).collect();
+        rhythm.see(&events, start + 14 * DAY, &classes::Rules::default());
+        Forecast::new(coefficients, &rhythm)
+    }
+
+    fn day(at: Millis) -> Millis {
+        at.div_euclid(DAY) * DAY
+    }
+
+    #[test]
+    fn at_an_even_rate_the_interval_is_that_of_the_root_law() {
+        let certain = certain();
+        for (per_hour, hours) in [(1.0, 4.0), (20.0, 1.0), (0.1, 30.0)] {
+            let (rate, interval_s) = (per_hour / 3_600.0, hours * 3_600.0);
+            let price = rate * interval_s * interval_s / 2.0;
+            let forecast = Forecast::known(&certain, &[1.0; 24], rate, NOW);
+            let interval = forecast.interval(price, 1, 100 * DAY) as f64 / 1e3;
+            assert!((interval / interval_s - 1.0).abs() < 0.13, "{interval} {interval_s}");
+            assert!((forecast.events(HOUR) / per_hour - 1.0).abs() < 1e-9);
+            assert!((forecast.per_s(HOUR) / rate - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn an_item_that_sleeps_is_visited_when_it_is_awake() {
+        let mut hours = [0.0; 24];
+        hours[8..20].fill(2.0);
+        let certain = certain();
+        let rate = 0.5 / 3_600.0;
+        // From 16:00 on; a visit is worth the delay of an even rate's eight hours.
+        let from = day(NOW) + 16 * HOUR;
+        let price = rate * (8.0 * 3_600.0f64).powi(2) / 2.0;
+        let at = |price: f64| (from + Forecast::known(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR;
+        assert!((19..=20).contains(&at(price)), "when it falls asleep: {}", at(price));
+        // From midnight: nothing can have happened before 8.
+        let midnight = Forecast::known(&certain, &hours, rate, day(NOW));
+        assert!(midnight.interval(price / 100.0, 1, 9 * DAY) > 8 * HOUR);
+    }
+
+    #[test]
+    fn hours_are_learnt_and_a_night_without_events_is_no_silence() {
+        let coefficients = Coefficients::embedded().unwrap();
+        let forecast = by_day(&coefficients);
+        let [night, day] = [3, 12].map(|hour| forecast.per_s(hour * HOUR));
+        assert!(day > 2.0 * night, "{day} {night}");
+        assert!((3.0..9.0).contains(&forecast.per_day()), "six a day: {}", forecast.per_day());
+        let sum = forecast.events(5 * DAY);
+        assert!(sum > forecast.events(4 * DAY) && forecast.events(0) == 0.0, "{sum}");
+    }
+
+    #[test]
+    fn what_recent_events_are_divided_by_is_the_activity_that_was_seen() {
+        let mut hours = [0.5; 24];
+        hours[6..18].fill(1.5);
+        let sums = sums(&hours);
+        for (known, span) in [(5 * HOUR, 2.0 * HOUR as f64), (9 * DAY, DAY as f64), (40 * DAY, 10.0 * DAY as f64)] {
+            let since = NOW - known;
+            let step = known / 100_000;
+            let each = (0..100_000).map(|at| {
+                let middle = since + at * step + step / 2;
+                (activity(&sums, middle + 1) - activity(&sums, middle)) * (-((NOW - middle) as f64) / span).exp()
+            });
+            let slowly = each.sum::<f64>() * step as f64;
+            let at_once = faded_activity(&sums, since, NOW, span);
+            assert!((at_once / slowly - 1.0).abs() < 1e-3, "{at_once} {slowly}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_rhythm_has_an_interval_within_the_bounds_that_rises_with_the_price(
+            events in prop::collection::vec(-30 * DAY..DAY, 0..60),
+            price in prop::num::f64::POSITIVE,
+            likely in 1.0..1e9f64,
+            shortest in 1..HOUR,
+            longest in HOUR..30 * DAY,
+        ) {
+            let coefficients = Coefficients::embedded().unwrap();
+            let mut rhythm = Rhythm::new(NOW);
+            let events: Vec<Millis> = events.iter().map(|event| NOW + event).collect();
+            rhythm.see(&events, NOW, &classes::Rules::default());
+            let forecast = Forecast::new(&coefficients, &rhythm);
+            let at = |price: f64| forecast.interval(price, shortest, longest);
+            prop_assert!((shortest..=longest).contains(&at(price)));
+            // By steps of an eighth, and by the hours of the day: a higher price is hardly ever a shorter interval.
+            prop_assert!(at(likely * 16.0) >= at(likely), "{} {}", at(likely), at(likely * 16.0));
+            prop_assert!(forecast.per_day().is_finite() && forecast.per_day() > 0.0);
+        }
+    }
 }

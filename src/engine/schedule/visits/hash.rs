@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rhythm::{DAY, DAYS, HOUR, Rhythm, day_of, hour_of, is_weekend};
+use super::rhythm::{DAYS, HOUR, Rhythm, day_of, hour_of, is_weekend};
 use crate::base::clock::Millis;
 
 /// What the operator sets.
@@ -18,7 +18,8 @@ pub struct Rules {
     pub events: f64,
     /// Weight of the newest day, above 0 to 1.
     pub weight: f64,
-    /// An item is visited after so long whatever is expected, ms.
+    /// An item is visited after so long whatever is expected, ms; 0: after one and a half of the average intervals, which did
+    /// best in `docs/visits.md`. The paper has 30 days.
     pub span: Millis,
     /// Saturdays and Sundays are forecast from such days alone, and other days from others.
     pub weekends: bool,
@@ -29,7 +30,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { events: 0.0, weight: 0.5, span: 30 * DAY, weekends: false, by_kind: false }
+        Self { events: 0.0, weight: 0.5, span: 0, weekends: false, by_kind: false }
     }
 }
 
@@ -52,11 +53,19 @@ pub fn of_hour(rules: &Rules, rhythm: &Rhythm, at: Millis) -> f64 {
     sum
 }
 
-/// From the last visit to the next one, ms: when `events` are expected, at most [`Rules::span`] and `longest`.
+impl Rules {
+    /// The longest interval, ms, where the average one is `every`.
+    #[must_use]
+    pub fn latest(&self, every: Millis) -> Millis {
+        if self.span > 0 { self.span } else { every.saturating_add(every / 2).max(1) }
+    }
+}
+
+/// From the last visit to the next one, ms: when `events` are expected, at most `latest`.
 #[must_use]
-pub fn interval(rules: &Rules, rhythm: &Rhythm, events: f64, longest: Millis) -> Millis {
+pub fn interval(rules: &Rules, rhythm: &Rhythm, events: f64, latest: Millis) -> Millis {
     let from = rhythm.visited.unwrap_or(rhythm.since);
-    let latest = rules.span.clamp(1, longest.max(1));
+    let latest = latest.max(1);
     // A week on, the hours repeat: by day and by weekday.
     let week: [f64; 7 * 24] = std::array::from_fn(|at| {
         let start = from.div_euclid(HOUR).saturating_add(at as Millis).saturating_mul(HOUR);
@@ -77,4 +86,57 @@ pub fn interval(rules: &Rules, rhythm: &Rhythm, events: f64, longest: Millis) ->
         }
     }
     latest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::schedule::visits::classes;
+    use crate::engine::schedule::visits::rhythm::DAY;
+
+    /// Two events in each hour from 9 to 17 on workdays, one at 12 on weekends, for three weeks; visited at midnight.
+    fn worker() -> Rhythm {
+        // A Thursday.
+        let mut rhythm = Rhythm::new(0);
+        for day in 0..22 {
+            let hours = if is_weekend(day) { 12..13 } else { 9..17 };
+            let times = if is_weekend(day) { 1 } else { 2 };
+            let events: Vec<Millis> = hours.flat_map(|hour| (0..times).map(move |of| day * DAY + hour * HOUR + of)).collect();
+            rhythm.see(&events, (day + 1) * DAY, &classes::Rules::default());
+        }
+        rhythm
+    }
+
+    #[test]
+    fn the_newest_day_weighs_most_and_weekends_may_be_apart() {
+        // The last day was a Thursday, the next one is a Friday.
+        let (rhythm, friday) = (worker(), 22 * DAY);
+        let rules = Rules::default();
+        let nine = of_hour(&rules, &rhythm, friday + 9 * HOUR);
+        // Thursday to Monday, not the weekend: 2 × (½ + ¼ + ⅛ + 1/16), and the Friday of the week before, 1/128.
+        assert!((nine - 2.0 * (0.937_5 + 1.0 / 128.0)).abs() < 1e-9, "{nine}");
+        let apart = Rules { weekends: true, ..rules };
+        assert!((of_hour(&apart, &rhythm, friday + 9 * HOUR) - 2.0 * (1.0 - 1.0 / 32.0)).abs() < 1e-9);
+        let saturday = friday + DAY;
+        assert!((of_hour(&apart, &rhythm, saturday + 12 * HOUR) - 0.75).abs() < 1e-9, "the last two days of a weekend");
+        assert_eq!(of_hour(&apart, &rhythm, saturday + 9 * HOUR), 0.0);
+    }
+
+    #[test]
+    fn the_span_is_a_setting_or_follows_the_budget() {
+        assert_eq!([0, 7].map(|span| Rules { span, ..Rules::default() }.latest(100)), [150, 7]);
+    }
+
+    #[test]
+    fn an_item_is_visited_when_so_many_events_are_expected_or_after_the_span() {
+        let rhythm = worker();
+        let weekly = Rules { weekends: true, weight: 0.99, ..Rules::default() };
+        let at = interval(&weekly, &rhythm, 4.0, 30 * DAY);
+        assert!((11 * HOUR..11 * HOUR + HOUR / 10).contains(&at), "{at}");
+        assert!(interval(&weekly, &rhythm, 2.0, 30 * DAY) < at);
+        assert_eq!(interval(&weekly, &rhythm, 4.0, 3 * HOUR), 3 * HOUR);
+        assert_eq!(interval(&weekly, &Rhythm::new(0), 4.0, 2 * DAY), 2 * DAY, "nothing is known: as late as may be");
+        // What is expected goes on over midnight: the rest of a day counts for the next one.
+        assert!(interval(&weekly, &rhythm, 17.0, 30 * DAY) > DAY);
+    }
 }

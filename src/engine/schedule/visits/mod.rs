@@ -7,6 +7,7 @@ pub mod classes;
 pub mod coefficients;
 pub mod forecast;
 pub mod hash;
+pub mod hours;
 pub mod partition;
 pub mod poisson;
 pub mod rhythm;
@@ -170,6 +171,11 @@ impl Visits {
         self.coefficients.rate_per_s * self.options.every as f64 / 1e3 * self.stretch()
     }
 
+    /// The longest interval of the policy `hash`.
+    fn hash_latest(&self) -> Millis {
+        self.options.hash.latest(self.options.every).min(self.options.longest)
+    }
+
     /// From the last visit to the next one, ms, within the bounds.
     #[must_use]
     pub fn interval(&self, rhythm: &Rhythm, id: &str) -> Millis {
@@ -182,7 +188,7 @@ impl Visits {
             }
             Policy::Poisson => self.in_turn(rhythm, id),
             Policy::Hash if self.options.hash.by_kind && !is_steady(rhythm) => self.in_turn(rhythm, id),
-            Policy::Hash => hash::interval(&self.options.hash, rhythm, self.hash_events(), longest),
+            Policy::Hash => hash::interval(&self.options.hash, rhythm, self.hash_events(), self.hash_latest()),
             Policy::Adaptive => Forecast::new(&self.coefficients, rhythm).interval(self.price(), shortest, longest),
         };
         interval.clamp(shortest, longest)
@@ -208,6 +214,7 @@ impl Visits {
             _ if rhythm.visited.is_none() => Why::Unknown,
             Policy::RoundRobin => Why::Turn,
             _ if interval <= self.options.shortest => Why::Shortest,
+            Policy::Hash if interval >= self.hash_latest() => Why::Longest,
             _ if interval >= self.options.longest => Why::Longest,
             Policy::Classes => Why::Class(classes::class(rhythm.priority)),
             Policy::Poisson => Why::Slot(self.slot(rhythm, id)),

@@ -87,8 +87,8 @@ mod tests {
         let even = spread(&loads(&work, &longest_first(&work, 16), 16));
         let turns = spread(&loads(&work, &alternating(&work, 4), 16));
         // One item alone is more than a sixteenth: nothing is more even than to leave it alone.
-        assert!(even < 570.0 && turns > 600.0, "{even} {turns}");
-        assert_eq!(alternating(&[5.0, 1.0, 3.0, 2.0], 1), [0, 1, 1, 0]);
+        assert!(even < 580.0 && turns > 900.0, "{even} {turns}");
+        assert_eq!(alternating(&[5.0, 1.0, 3.0, 2.0], 1), [1, 0, 0, 1]);
         assert_eq!(longest_first(&[0.0; 6], 3).iter().filter(|part| **part == 2).count(), 2);
     }
 

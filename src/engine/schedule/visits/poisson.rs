@@ -37,3 +37,33 @@ pub fn organ_pipe(rates: &[f64]) -> Vec<usize> {
     let falling = sorted.iter().copied().skip(1).step_by(2);
     rising.chain(falling.rev()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_the_papers() {
+        // Its example: rates 0 to 5 in the order 0, 2, 4, 5, 3, 1.
+        assert_eq!(organ_pipe(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), [0, 2, 4, 5, 3, 1]);
+        assert!(organ_pipe(&[]).is_empty());
+    }
+
+    #[test]
+    fn busy_items_are_in_the_middle_and_half_of_the_others_at_each_end() {
+        let ids: Vec<String> = (0..1_000).map(|id| id.to_string()).collect();
+        let early = ids.iter().filter(|id| slot(0.0, id) == 0.0).count();
+        assert!((400..600).contains(&early), "{early}");
+        assert!(ids.iter().all(|id| slot(1.0, id) == 0.5 && (0.0..=1.0).contains(&slot(f64::NAN, id))));
+    }
+
+    #[test]
+    fn an_item_is_visited_once_in_each_period() {
+        let mut at = 12_345;
+        for period in 0..5 {
+            at += interval(0.3, 1_000, at);
+            assert_eq!(at, 13_300 + period * 1_000);
+        }
+        assert_eq!(interval(0.0, 0, 5), 1);
+    }
+}

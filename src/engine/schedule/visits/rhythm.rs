@@ -6,39 +6,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::classes;
+pub use super::hours::{DAY, HOUR, day_of, hour_of, is_weekend};
 use crate::base::clock::Millis;
 
-/// An hour, ms.
-pub const HOUR: Millis = 3_600_000;
-/// A day, ms.
-pub const DAY: Millis = 24 * HOUR;
-
 /// Spans over which recent events fade, ms: after each, an event counts e times less.
-pub const SPANS: [Millis; 6] = [HOUR / 2, 2 * HOUR, 8 * HOUR, DAY, 3 * DAY, 10 * DAY];
+pub const SPANS: [Millis; 7] = [HOUR / 2, 2 * HOUR, 8 * HOUR, DAY, 3 * DAY, 10 * DAY, 40 * DAY];
+/// The place of ten days in them.
+const TEN_DAYS: usize = 5;
 /// Days whose hours are remembered singly: today and seven before.
 pub const DAYS: usize = 8;
 /// An event counts half in the hours of the day after this, ms.
 const HALF_LIFE: f64 = (60 * DAY) as f64;
 /// Older events than this say nothing of now, ms: they are only counted.
-const OLDEST: Millis = 90 * DAY;
-
-/// The hour of the day, 0 to 23, UTC.
-#[must_use]
-pub fn hour_of(at: Millis) -> usize {
-    at.div_euclid(HOUR).rem_euclid(24) as usize
-}
-
-/// Days since the epoch, UTC.
-#[must_use]
-pub fn day_of(at: Millis) -> i64 {
-    at.div_euclid(DAY)
-}
-
-/// Returns true for Saturday and Sunday. Day 0 of the epoch was a Thursday.
-#[must_use]
-pub fn is_weekend(day: i64) -> bool {
-    day.saturating_add(3).rem_euclid(7) >= 5
-}
+const OLDEST: Millis = 120 * DAY;
 
 /// What is remembered of an item's events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -178,9 +158,9 @@ impl Rhythm {
     /// Events per day, mostly of the last ten days, as of the last visit.
     #[must_use]
     pub fn per_day(&self) -> f64 {
-        let span = SPANS[SPANS.len() - 1] as f64;
+        let span = SPANS[TEN_DAYS] as f64;
         let known = self.visited.unwrap_or(self.since).saturating_sub(self.since).max(DAY) as f64;
-        f64::from(self.recent[SPANS.len() - 1]) / (span * -(-known / span).exp_m1()) * DAY as f64
+        f64::from(self.recent[TEN_DAYS]) / (span * -(-known / span).exp_m1()) * DAY as f64
     }
 }
 
@@ -293,7 +273,7 @@ fn fractions(values: &[f32]) -> String {
             parts => base36(parts),
         })
         .collect();
-    texts.join(".")
+    texts.join(".").trim_end_matches('.').to_owned()
 }
 
 fn read_fractions(text: &str, into: &mut [f32]) {
@@ -343,6 +323,139 @@ fn read_day(text: &str, day: &mut [u16; 24]) {
                 }
                 hour += 1;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Millis = 1_700_000_000_000;
+    const RULES: classes::Rules =
+        classes::Rules { up: 20, down: 5, night: [0, 0], just: 0, step: 2.0 };
+
+    /// Visited each hour for some days, with events in those hours of the day.
+    fn regular(days: i64, is_active: impl Fn(i64, i64) -> bool) -> (Rhythm, Millis) {
+        let start = day_of(NOW) * DAY;
+        let mut rhythm = Rhythm::new(start);
+        for hour in 0..days * 24 {
+            let at = start + hour * HOUR;
+            let events = if is_active(hour / 24, hour % 24) { vec![at + 60_000] } else { vec![] };
+            rhythm.see(&events, at + HOUR, &RULES);
+        }
+        (rhythm, start + days * DAY)
+    }
+
+    #[test]
+    fn kinds_are_those_of_the_paper() {
+        let of = |days, is_active: fn(i64, i64) -> bool| {
+            let (rhythm, now) = regular(days, is_active);
+            rhythm.kind(now)
+        };
+        assert_eq!(of(10, |day, hour| day % 3 == 0 && hour == 9), Kind::Inactive);
+        assert_eq!(of(10, |day, hour| day % 2 == 0 && hour > 8), Kind::Unstable);
+        assert_eq!(of(10, |_, hour| (9..22).contains(&hour)), Kind::Constant);
+        assert_eq!(of(10, |_, _| true), Kind::Authority);
+        // Promoted after a week in which it was active each day, and not before.
+        assert_eq!(of(9, |day, hour| day > 2 && hour > 8), Kind::Unstable);
+        assert_eq!(of(10, |day, hour| day > 2 && hour > 8), Kind::Constant);
+        // Silence since the last visit is seen, too.
+        let (rhythm, now) = regular(10, |_, _| true);
+        assert_eq!(rhythm.kind(now + 2 * DAY), Kind::Unstable);
+        assert_eq!(rhythm.kind(now + 30 * DAY), Kind::Inactive);
+    }
+
+    #[test]
+    fn rates_and_hours_are_those_of_the_events() {
+        let (rhythm, _) = regular(30, |_, hour| (8..20).contains(&hour));
+        assert!((rhythm.per_day() - 12.0).abs() < 1.0, "{}", rhythm.per_day());
+        let hours = rhythm.hours();
+        assert!((hours.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+        assert!(hours[7] == 0.0 && (hours[8] - 1.0 / 12.0).abs() < 0.01, "{hours:?}");
+        assert_eq!(Rhythm::new(NOW).hours(), [0.0; 24]);
+        assert_eq!((rhythm.count, rhythm.priority), (360, 100 - 4 * 5));
+    }
+
+    #[test]
+    fn the_first_pages_reach_back_and_the_order_of_events_is_all_the_same() {
+        let events: Vec<Millis> = (1..200).map(|at| NOW - at * 3 * HOUR).collect();
+        let mut backwards = events.clone();
+        backwards.reverse();
+        let of = |events: &[Millis]| {
+            let mut rhythm = Rhythm::new(NOW);
+            rhythm.see(events, NOW, &RULES);
+            rhythm
+        };
+        let rhythm = of(&events);
+        assert_eq!(rhythm.since, NOW - 199 * 3 * HOUR);
+        assert_eq!((rhythm.last, rhythm.visited), (Some(NOW - 3 * HOUR), Some(NOW)));
+        assert!((rhythm.per_day() - 8.0).abs() < 0.5, "{}", rhythm.per_day());
+        assert!((of(&backwards).per_day() - rhythm.per_day()).abs() < 1e-3);
+        // The future is now; what is years old is only counted.
+        let odd = of(&[NOW + DAY, 0, Millis::MIN, Millis::MAX]);
+        assert_eq!((odd.last, odd.since, odd.count), (Some(NOW), NOW, 4));
+    }
+
+    #[test]
+    fn the_text_form_is_short_and_gives_back_what_it_was_made_from() {
+        let sizes = [(|_, hour| hour == 9) as fn(i64, i64) -> bool, |_, _| true, |_, _| false].map(|is_active| {
+            let (rhythm, _) = regular(40, is_active);
+            let text = serde_json::to_string(&rhythm).unwrap();
+            let read: Rhythm = serde_json::from_str(&text).unwrap();
+            assert_eq!(String::from(read.clone()), String::from(rhythm.clone()));
+            assert_eq!((read.days, read.today, read.since), (rhythm.days, rhythm.today, rhythm.since));
+            assert!((read.per_day() - rhythm.per_day()).abs() < 0.05);
+            text.len()
+        });
+        assert!(sizes[0] < 130 && sizes[1] < 400 && sizes[2] < 70, "{sizes:?}");
+        let mut most = Rhythm::new(NOW);
+        let many: Vec<Millis> = (0..8 * 24 * 2_000).map(|at| NOW - at * 1_800).collect();
+        most.see(&many, NOW, &RULES);
+        let most = String::from(most);
+        assert!(most.len() < 900, "{}", most.len());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let (rhythm, now) = regular(10, |_, hour| hour > 8);
+        let text = String::from(rhythm.clone());
+        let newer = Rhythm::from(format!("{text};zsomething;;q"));
+        assert_eq!(String::from(newer), text);
+        let without_hours = text.split(';').filter(|field| !field.starts_with('h')).collect::<Vec<_>>().join(";");
+        assert_eq!(Rhythm::from(without_hours).hours(), [0.0; 24]);
+        for garbage in ["", "1", "2;s1", "{}", "1;s;v;l", "\u{1F600};s"] {
+            let mut unknown = Rhythm::from(garbage.to_owned());
+            assert_eq!((unknown.visited, unknown.count), (None, 0), "{garbage}");
+            // It begins with the next visit.
+            unknown.see(&[now - HOUR], now, &RULES);
+            assert_eq!((unknown.since, unknown.visited), (now - HOUR, Some(now)), "{garbage}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_visits_leave_a_sound_rhythm_and_any_text_can_be_read(
+            visits in prop::collection::vec((any::<i64>(), prop::collection::vec(any::<i64>(), 0..4)), 0..6),
+            near in prop::collection::vec((-DAY..40 * DAY, prop::collection::vec(-DAY..DAY, 0..4)), 0..6),
+            text in "1(;[a-z][0-9a-zA-Z._]{0,30}){0,9}",
+        ) {
+            let mut rhythm = Rhythm::from(text);
+            for (now, events) in visits {
+                rhythm.see(&events, now, &RULES);
+            }
+            for (after, events) in near {
+                let events: Vec<Millis> = events.iter().map(|event| NOW + after + event).collect();
+                rhythm.see(&events, NOW + after, &RULES);
+                prop_assert!(rhythm.kind(NOW + after) != Kind::Authority, "not by so few");
+            }
+            prop_assert!(rhythm.per_day().is_finite() && rhythm.per_day() >= 0.0);
+            prop_assert!(rhythm.recent.iter().chain(&rhythm.hours).all(|value| value.is_finite() && *value >= 0.0));
+            prop_assert!((1..=100).contains(&rhythm.priority));
+            let again = String::from(Rhythm::from(String::from(rhythm.clone())));
+            prop_assert_eq!(again, String::from(rhythm));
         }
     }
 }

@@ -83,3 +83,140 @@ impl Schedule for Visits {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::schedule::visits::coefficients::Coefficients;
+    use crate::engine::schedule::visits::rhythm::{DAY, HOUR, Rhythm, hour_of};
+    use crate::engine::schedule::visits::{Options, Why, hash};
+
+    const NOW: Millis = 1_700_006_400_000;
+    const POLICIES: [Policy; 5] =
+        [Policy::RoundRobin, Policy::Classes, Policy::Poisson, Policy::Hash, Policy::Adaptive];
+
+    fn visits(policy: Policy) -> Visits {
+        Visits::new(Options { policy, ..Options::default() }, Arc::new(Coefficients::embedded().unwrap()))
+    }
+
+    /// An event each `every` for ten days up to now.
+    fn rhythm(every: Millis) -> Rhythm {
+        let mut rhythm = Rhythm::new(NOW);
+        let events: Vec<Millis> = (1..=10 * DAY / every).map(|at| NOW - at * every).collect();
+        rhythm.see(&events, NOW, &Options::default().classes);
+        rhythm
+    }
+
+    fn known(rhythm: &Rhythm) -> Known<'_> {
+        Known { rhythm: Some(rhythm), ..Known::new("7", None) }
+    }
+
+    #[test]
+    fn the_first_visit_is_at_once_and_without_a_rhythm_it_goes_by_the_average_interval() {
+        for policy in POLICIES {
+            let visits = visits(policy);
+            assert_eq!(visits.first(&Known::new("7", None), NOW), Some((Lane::first(), 0)));
+            assert_eq!(visits.next(&Known::new("7", None), NOW).map(|next| next.1), Some(DAY));
+            let busy = rhythm(HOUR);
+            let (lane, delay) = visits.next(&known(&busy), NOW).unwrap();
+            assert!(delay <= lane.patience && delay <= visits.longest(&known(&busy), NOW).unwrap(), "{policy:?}");
+            assert_eq!(visits.lane_of(delay), Some(lane), "{policy:?}");
+            // An hour on, an hour less; at last it is due.
+            assert_eq!(visits.next(&known(&busy), NOW + HOUR).unwrap().1, (delay - HOUR).max(0), "{policy:?}");
+            assert_eq!(visits.next(&known(&busy), NOW + 40 * DAY).unwrap().1, 0);
+        }
+    }
+
+    #[test]
+    fn policies_that_learn_visit_busy_items_more_often() {
+        let (busy, quiet) = (rhythm(HOUR), rhythm(2 * DAY));
+        for policy in [Policy::Hash, Policy::Adaptive] {
+            let [busy, quiet] = [&busy, &quiet].map(|rhythm| visits(policy).next(&known(rhythm), NOW).unwrap().1);
+            assert!(busy * 3 < quiet, "{policy:?}: {busy} {quiet}");
+        }
+        let mut dull = quiet.clone();
+        (1..30).for_each(|days| dull.see(&[], NOW + days * DAY, &Options::default().classes));
+        let classes = visits(Policy::Classes);
+        assert!(classes.interval(&busy, "7") * 4 <= classes.interval(&dull, "7"));
+        assert_eq!(visits(Policy::RoundRobin).interval(&busy, "7"), visits(Policy::RoundRobin).interval(&dull, "7"));
+        // The bounds hold whatever the policy wants.
+        let options = Options { shortest: 6 * HOUR, longest: 7 * HOUR, ..Options::default() };
+        let narrow = Visits::new(options, Arc::new(Coefficients::embedded().unwrap()));
+        assert!((6 * HOUR..=7 * HOUR).contains(&narrow.next(&known(&dull), NOW + 29 * DAY).unwrap().1));
+    }
+
+    #[test]
+    fn it_says_what_it_expects_and_why() {
+        let busy = rhythm(HOUR);
+        let why = |visits: Visits| {
+            let interval = visits.interval(&busy, "7");
+            visits.expected(&busy, "7", interval, NOW + 30 * 60_000)
+        };
+        assert_eq!(why(visits(Policy::RoundRobin)).why, Why::Turn);
+        assert_eq!(why(visits(Policy::Classes)).why, Why::Class(3));
+        assert!(matches!(why(visits(Policy::Poisson)).why, Why::Slot(slot) if (0.0..=1.0).contains(&slot)));
+        let hash = Options { hash: hash::Rules { events: 4.0, ..hash::Rules::default() }, policy: Policy::Hash, ..Options::default() };
+        let hash = why(Visits::new(hash, Arc::new(Coefficients::embedded().unwrap())));
+        assert_eq!(hash.why, Why::Events(4.0));
+        let adaptive = visits(Policy::Adaptive);
+        let expected = why(adaptive.clone());
+        assert_eq!(expected.why, Why::Delay(adaptive.price()));
+        assert!(expected.unseen > 0.0 && expected.unseen < expected.events, "{expected:?}");
+        assert!((12.0..40.0).contains(&expected.per_day), "{expected:?}");
+        assert_eq!(adaptive.expected(&Rhythm::new(NOW), "7", DAY, NOW).why, Why::Unknown);
+        let item = known(&busy);
+        let explained = adaptive.explained(&item, adaptive.interval(&busy, "7"), NOW + HOUR).unwrap();
+        assert!(explained.multiplier > 1.0 && explained.bound.is_none(), "{explained:?}");
+        assert_eq!(adaptive.explained(&item, 14 * DAY, NOW).unwrap().bound, Some(Bound::Longest));
+        assert_eq!(adaptive.explained(&Known::new("7", None), DAY, NOW), None);
+    }
+
+    #[test]
+    fn idle_quota_is_spent_only_if_it_shall_be() {
+        let of = |spend| Visits::new(Options { spend, ..Options::default() }, Arc::new(Coefficients::embedded().unwrap()));
+        let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
+        assert_eq!((demand.early(), demand.share(Some(5.0))), (0.0, 1.0));
+        assert!((0.2..0.25).contains(&quota.early()) && (quota.share(Some(2.0)) - 1.94).abs() < 1e-9);
+        assert_eq!([None, Some(f64::NAN), Some(0.1)].map(|of| quota.share(of)), [1.0; 3]);
+    }
+
+    /// Items of 0.1 to 60 events a day, by their own hours, other than those of the coefficients' file. In simulated time the
+    /// daily correction brings the visits to the budget.
+    #[test]
+    fn days_bring_the_visits_to_the_budget() {
+        for policy in [Policy::Classes, Policy::Hash, Policy::Adaptive] {
+            let mut visits = visits(policy);
+            let every = |item: i64| (DAY as f64 / (0.1 * 600f64.powf(item as f64 / 39.0))) as Millis;
+            let is_awake = |item: i64, at: Millis| hour_of(at + item * HOUR) < 15;
+            let mut items: Vec<(Rhythm, Millis, Millis)> = (0..40).map(|item| (Rhythm::new(NOW), NOW, NOW + item * HOUR * 48 / 40)).collect();
+            let (mut normaliser, mut made) = (Normaliser::default(), Vec::new());
+            for day in 0..24 {
+                let end = NOW + (day + 1) * DAY;
+                let (mut spent, mut count) = (Spending::default(), 0.0);
+                for (item, (rhythm, seen, due)) in items.iter_mut().enumerate() {
+                    while *due < end {
+                        let step = every(item as i64).max(1);
+                        let first = seen.div_euclid(step) + 1;
+                        let times = (first..=due.div_euclid(step)).map(|at| at * step);
+                        let events: Vec<Millis> = times.filter(|at| is_awake(item as i64, *at)).collect();
+                        rhythm.see(&events, *due, &visits.options().classes);
+                        let known = Known { rhythm: Some(rhythm), ..Known::new("7", None) };
+                        spent = spent.plus(visits.spending(&known, *due).unwrap());
+                        let delay = visits.next(&known, *due).unwrap().1;
+                        (*seen, *due) = (*due, *due + delay);
+                        count += 1.0;
+                    }
+                }
+                made.push(count / 40.0);
+                // A day's forty visits are fewer than it wants: a thousand items like these.
+                let times = |value: f64| value * 25.0;
+                let thousand = Spending { calls: times(spent.calls), table_calls: times(spent.table_calls), ..spent };
+                normaliser = normaliser.after(&thousand, 1.0);
+                visits = visits.normalised(normaliser);
+            }
+            let last = made[16..].iter().sum::<f64>() / 8.0;
+            assert!((last - 1.0).abs() < 0.08, "{policy:?}: {made:?}");
+        }
+        assert_eq!(visits(Policy::RoundRobin).spending(&known(&rhythm(HOUR)), NOW), None);
+    }
+}

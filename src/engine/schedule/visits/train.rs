@@ -57,9 +57,11 @@ const LAGS_S: [f64; 6] = [0.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0]
 const HORIZON: Millis = 10 * DAY;
 /// Before its first sample an item is known for so long.
 const KNOWN: Millis = 3 * DAY;
-/// For [`Coefficients::pull`] and [`Coefficients::smooth`], by `docs/visits.md`.
-const PULL: f64 = 36.0;
-const SMOOTH: f64 = 0.2;
+/// Values that are tried for [`Coefficients::pull`] and [`Coefficients::smooth`].
+const PULLS: [f64; 4] = [9.0, 18.0, 36.0, 72.0];
+const SMOOTHS: [f64; 3] = [0.0, 0.1, 0.2];
+/// Items that are visited in turn, to see which are best; about so many.
+const JUDGED: usize = 700;
 /// Steps of the EM algorithm.
 const STEPS: usize = 150;
 /// Ranks of the file.
@@ -88,20 +90,37 @@ impl Training {
             command: self.command.clone(),
             rate_per_s: events as f64 / span_s,
             root: 1.0,
-            pull: PULL,
-            smooth: SMOOTH,
+            pull: PULLS[2],
+            smooth: SMOOTHS[2],
             profile: profile(&known),
             lags_s: LAGS_S.to_vec(),
             weights: vec![[1.0 / INPUTS as f64; INPUTS]; LAGS_S.len()],
             ranks_per_day: (0..=RANKS).map(rank).collect(),
         };
-        let samples = samples(&found, &known);
-        for (weights, samples) in found.weights.iter_mut().zip(&samples) {
-            fit(weights, samples);
-        }
+        let tried = SMOOTHS.map(|smooth| weighed(Coefficients { smooth, ..found.clone() }, &known));
+        found = best(tried.into(), &known);
+        let tried = PULLS.map(|pull| weighed(Coefficients { pull, ..found.clone() }, &known));
+        found = best(tried.into(), &known);
         found.root = root(&found, &known);
         Ok(found)
     }
+}
+
+/// The same with weights that are fitted.
+fn weighed(mut coefficients: Coefficients, items: &[&Observed]) -> Coefficients {
+    let samples = samples(&coefficients, items);
+    for (weights, samples) in coefficients.weights.iter_mut().zip(&samples) {
+        fit(weights, samples);
+    }
+    coefficients
+}
+
+/// Those by which the visits of the items leave the least delay, rather than the likeliest: a likelihood goes by the busiest.
+fn best(mut tried: Vec<Coefficients>, items: &[&Observed]) -> Coefficients {
+    let some: Vec<&Observed> = items.iter().copied().step_by(items.len().div_ceil(JUDGED)).collect();
+    let delays: Vec<f64> = tried.iter().map(|one| priced(one, &some, EVERY / 2, 3).1).collect();
+    let least = (0..tried.len()).min_by(|one, other| delays[*one].total_cmp(&delays[*other])).unwrap_or(0);
+    tried.swap_remove(least)
 }
 
 impl Observed {
@@ -184,29 +203,93 @@ fn fit(weights: &mut [f64; INPUTS], samples: &[Sample]) {
 
 /// √(2μ) ÷ the interval, for the price μ at which these items are visited once a day on average.
 fn root(coefficients: &Coefficients, items: &[&Observed]) -> f64 {
-    let every_s = EVERY as f64 / 1e3;
-    let mut price = every_s * every_s * coefficients.rate_per_s / 4.0;
-    for _ in 0..6 {
-        let (mut visits, mut days) = (0.0, 0.0);
-        for item in items {
-            let start = item.from + KNOWN;
-            visits += visits_at(coefficients, item, start, price);
-            days += (item.until - start).max(0) as f64 / EVERY as f64;
-        }
-        price *= (visits / days).powi(2).clamp(1e-3, 1e3);
-    }
-    (2.0 * price).sqrt() / every_s
+    let (price, _) = priced(coefficients, items, EVERY, 6);
+    (2.0 * price).sqrt() / (EVERY as f64 / 1e3)
 }
 
-/// Visits of an item from `start` on, where its first visit is; the part of the last interval that is observed counts.
-fn visits_at(coefficients: &Coefficients, item: &Observed, start: Millis, price: f64) -> f64 {
-    let mut rhythm = Rhythm::new(item.from);
-    let (mut seen, mut at, mut visits) = (item.from, start, 0.0);
-    while at < item.until {
-        rhythm.see(item.between(seen, at), at, &classes::Rules::default());
-        let interval = Forecast::new(coefficients, &rhythm).interval(price, BOUNDS.0, BOUNDS.1);
-        visits += ((item.until - at) as f64 / interval as f64).min(1.0);
-        (seen, at) = (at, at + interval);
+/// The price at which the items are visited once in `every` on average, by so many approximations, and the delay of their
+/// events at as many visits.
+fn priced(coefficients: &Coefficients, items: &[&Observed], every: Millis, times: u32) -> (f64, f64) {
+    let every_s = every as f64 / 1e3;
+    let (mut price, mut at_once) = (every_s * every_s * coefficients.rate_per_s / 4.0, 0.0);
+    for _ in 0..times {
+        let mut sum = Lived::default();
+        items.iter().for_each(|item| sum.live(coefficients, item, price));
+        let off = sum.visits * every as f64 / sum.time;
+        at_once = sum.delay * off;
+        price *= off.powi(2).clamp(1e-3, 1e3);
     }
-    visits
+    (price, at_once)
+}
+
+/// Visits of items.
+#[derive(Debug, Default)]
+struct Lived {
+    visits: f64,
+    /// Observed time, ms.
+    time: f64,
+    /// Σ visit − event, ms.
+    delay: f64,
+}
+
+impl Lived {
+    /// Adds an item's visits at a price; the part of the last interval that is observed counts.
+    fn live(&mut self, coefficients: &Coefficients, item: &Observed, price: f64) {
+        let mut rhythm = Rhythm::new(item.from);
+        let (mut seen, mut at) = (item.from, item.from + KNOWN);
+        self.time += (item.until - at).max(0) as f64;
+        while at < item.until {
+            rhythm.see(item.between(seen, at), at, &classes::Rules::default());
+            let interval = Forecast::new(coefficients, &rhythm).interval(price, BOUNDS.0, BOUNDS.1);
+            self.visits += ((item.until - at) as f64 / interval as f64).min(1.0);
+            (seen, at) = (at, at + interval);
+            let end = at.min(item.until);
+            self.delay += item.between(seen, end).iter().map(|event| (end - event) as f64).sum::<f64>();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items of 1 to 24 events a day at even steps, each by day alone.
+    fn items() -> Vec<Observed> {
+        let until = 21 * DAY;
+        let events = |per_day: i64| {
+            let of_day = move |day: i64| (0..per_day).map(move |at| day * DAY + 6 * HOUR + at * 12 * HOUR / per_day);
+            (0..21).flat_map(of_day).collect()
+        };
+        (1..=24).map(|per_day| Observed { events: events(per_day), from: 0, until }).collect()
+    }
+
+    #[test]
+    fn what_is_learnt_forecasts_the_items_it_was_learnt_from() {
+        let items = items();
+        let found = Training::default().train(&items).unwrap();
+        assert_eq!(Coefficients::parse(&found.text()).unwrap(), found, "the file has it all");
+        assert_eq!(Training::default().train(&items).unwrap(), found, "trained twice it is the same");
+        assert!((found.rate_per_s * 86_400.0 - 12.5).abs() < 0.01, "{}", found.rate_per_s);
+        assert!(found.profile[12] > 5.0 * found.profile[2]);
+        for item in [&items[3], &items[20]] {
+            let mut rhythm = Rhythm::new(0);
+            rhythm.see(&item.events, item.until, &classes::Rules::default());
+            let per_day = Forecast::new(&found, &rhythm).per_day();
+            assert!((per_day / item.per_day() - 1.0).abs() < 0.15, "{per_day} {}", item.per_day());
+        }
+        // The price of a visit a day is one at which these items are visited once a day.
+        let price = (found.root * 86_400.0).powi(2) / 2.0;
+        let mut lived = Lived::default();
+        items.iter().for_each(|item| lived.live(&found, item, price));
+        let visits = lived.visits;
+        assert!((visits / (items.len() as f64 * 18.0) - 1.0).abs() < 0.05, "{visits}");
+    }
+
+    #[test]
+    fn too_little_is_said() {
+        let few = items().split_off(20);
+        assert_eq!(Training::default().train(&few), Err(TooLittle { items: 4, events: 21 * (21 + 22 + 23 + 24) }));
+        let short: Vec<Observed> = items().into_iter().map(|item| Observed { until: 6 * DAY, ..item }).collect();
+        assert_eq!(Training::default().train(&short), Err(TooLittle { items: 0, events: 0 }));
+    }
 }
