@@ -30,7 +30,7 @@ fn settings(policy: Policy) -> Vec<(Change, Vec<f64>)> {
         ],
         Policy::Hash => vec![
             (|options, by| options.hash.span = (by * DAY as f64) as i64, vec![0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 14.0]),
-            (|options, by| options.hash.weight = by, vec![0.05, 0.1, 0.2, 0.4, 0.7, 0.9]),
+            (|options, by| options.hash.weight = by, vec![0.02, 0.05, 0.1, 0.2, 0.5, 0.9]),
             (|options, by| options.hash.by_kind = by > 0.0, vec![0.0, 1.0]),
             (|options, by| options.hash.weekends = by > 0.0, vec![0.0, 1.0]),
         ],
