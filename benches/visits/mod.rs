@@ -35,8 +35,7 @@ Best settings: of classes and hash, searched on the measured half itself, one se
 
 /// Visits of a person and day.
 const BUDGETS: [f64; 2] = [1.0, 4.0];
-const POLICIES: [Policy; 5] =
-    [Policy::RoundRobin, Policy::Poisson, Policy::Classes, Policy::Hash, Policy::Adaptive];
+const POLICIES: [Policy; 5] = [Policy::RoundRobin, Policy::Poisson, Policy::Classes, Policy::Hash, Policy::Adaptive];
 
 /// Arguments of the bench: folders of timelines (`--data FOLDER`), and whether to train coefficients from the first of them
 /// (`--train`).
@@ -116,9 +115,26 @@ fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
 
 /// All policies on real people, each with its best settings; and these settings.
 fn real(set: &Set, found: &Arc<Coefficients>) -> (Table, Vec<Options>) {
-    let columns =
-        ["visits a day", "spent", "policy", "mean h", "p95 h", "posts/visit", "visits", "used", "to round robin", "adaptive to it", "settings"];
-    let title = format!("{}: {} people; left out: {} networks, {} people", set.name, set.people.len(), set.left_out[0], set.left_out[1]);
+    let columns = [
+        "visits a day",
+        "spent",
+        "policy",
+        "mean h",
+        "p95 h",
+        "posts/visit",
+        "visits",
+        "used",
+        "to round robin",
+        "adaptive to it",
+        "settings",
+    ];
+    let title = format!(
+        "{}: {} people; left out: {} networks, {} people",
+        set.name,
+        set.people.len(),
+        set.left_out[0],
+        set.left_out[1]
+    );
     let mut table = Table::new(&title, &columns);
     let mut settings = Vec::new();
     for per_day in BUDGETS {
@@ -148,7 +164,15 @@ fn real(set: &Set, found: &Arc<Coefficients>) -> (Table, Vec<Options>) {
 
 /// Made-up people, whose rates and hours are known.
 fn known_rates(size: Size) -> Table {
-    let columns = ["people", "visits a day", "round robin h", "known rates h", "adaptive h", "adaptive to known", "to round robin"];
+    let columns = [
+        "people",
+        "visits a day",
+        "round robin h",
+        "known rates h",
+        "adaptive h",
+        "adaptive to known",
+        "to round robin",
+    ];
     let mut table = Table::new("Made-up people, whose rates and hours are known", &columns);
     let set = data::made_up(size.pick(2_000, 80), 28, 12);
     let found = Arc::new(train(&set));
@@ -213,7 +237,8 @@ fn coverage(set: &Set, found: &Arc<Coefficients>, settings: &[Options]) -> Table
         .flat_map(|per_day| {
             let every = options(Policy::RoundRobin, per_day).every;
             let classes = Options { every, ..of_classes.unwrap_or(options(Policy::Classes, per_day)) };
-            [options(Policy::RoundRobin, per_day), classes, options(Policy::Adaptive, per_day)].map(|one| (per_day, one))
+            [options(Policy::RoundRobin, per_day), classes, options(Policy::Adaptive, per_day)]
+                .map(|one| (per_day, one))
         })
         .collect();
     let outcomes = each(&cases, |(per_day, options)| {
@@ -223,7 +248,9 @@ fn coverage(set: &Set, found: &Arc<Coefficients>, settings: &[Options]) -> Table
         let [posts, people] = outcome.newest.map(|share| share * 100.0);
         let own = options.policy == Policy::Classes;
         let thesis = if own { [json!(75.2), json!(80.2)] } else { [json!(null), json!(null)] };
-        table.row([vec![json!(per_day), json!(name(options.policy)), json!(posts), json!(people)], thesis.to_vec()].concat());
+        table.row(
+            [vec![json!(per_day), json!(name(options.policy)), json!(posts), json!(people)], thesis.to_vec()].concat(),
+        );
     }
     table
 }

@@ -105,7 +105,14 @@ pub fn hash_tables(size: Size) -> Table {
     ];
     let mut table = Table::new("Hash model: y = 100, span 30 d, 61 days (002, section 6.2)", &columns);
     let people = data::made_up(size.pick(4_000, 60), 61, 8).people;
-    let paper = [(0.9, 5.04, 28.79), (0.8, 4.46, 31.79), (0.7, 3.94, 34.70), (0.6, 3.54, 37.35), (0.5, 3.22, 38.98), (0.4, 2.98, 39.42)];
+    let paper = [
+        (0.9, 5.04, 28.79),
+        (0.8, 4.46, 31.79),
+        (0.7, 3.94, 34.70),
+        (0.6, 3.54, 37.35),
+        (0.5, 3.22, 38.98),
+        (0.4, 2.98, 39.42),
+    ];
     // Its table 2, per user: visits, and messages of a visit.
     let turns = [(2.0, 20.55), (3.0, 21.75), (4.0, 20.45), (5.0, 18.80)];
     let of_paper = |visits: f64| {
@@ -140,12 +147,29 @@ fn spread(loads: &[f64]) -> f64 {
 
 /// Differences of the partitions' work, as shares of what a random partition has.
 pub fn partitions(size: Size) -> Table {
-    let columns = ["users", "parts", "random", "by turns", "by turns, % of random", "paper, % of random", "LPT", "LPT, % of random"];
+    let columns = [
+        "users",
+        "parts",
+        "random",
+        "by turns",
+        "by turns, % of random",
+        "paper, % of random",
+        "LPT",
+        "LPT, % of random",
+    ];
     let mut table = Table::new("Differences of partitions, messages a day (002, tables 3 and 4)", &columns);
     // The smallest and the greatest of the paper's shares.
     let cases = [
-        (10_000, 1, "7.27"), (30_000, 1, "0.64"), (50_000, 1, "11.46"), (70_000, 1, "6.07"),
-        (10_000, 2, "-"), (10_000, 3, "-"), (10_000, 4, "13.28"), (20_000, 4, "8.93"), (40_000, 4, "5.68"), (80_000, 4, "9.78"),
+        (10_000, 1, "7.27"),
+        (30_000, 1, "0.64"),
+        (50_000, 1, "11.46"),
+        (70_000, 1, "6.07"),
+        (10_000, 2, "-"),
+        (10_000, 3, "-"),
+        (10_000, 4, "13.28"),
+        (20_000, 4, "8.93"),
+        (40_000, 4, "5.68"),
+        (80_000, 4, "9.78"),
     ];
     for (users, halvings, paper) in cases {
         let (users, parts) = (size.pick(users, 400), 1usize << halvings);
@@ -191,7 +215,8 @@ pub fn machines(size: Size) -> Table {
         "difference % ",
         "paper % ",
     ];
-    let mut table = Table::new("Machines that share the work (002, tables 5 and 6; difference: of a machine's mean)", &columns);
+    let mut table =
+        Table::new("Machines that share the work (002, tables 5 and 6; difference: of a machine's mean)", &columns);
     let paper = [
         (1, 22_474.0, 0.0, 20_916.0, 0.0),
         (2, 42_495.0, 627.0, 43_886.0, 1_404.0),
@@ -219,8 +244,16 @@ pub fn machines(size: Size) -> Table {
         let count = machines as f64;
         let share = |off: f64, sum: f64| off / (sum / count) * 100.0;
         let row = [
-            one.0, one.0 / first[0], central / 22_474.0, share(one.1, one.0), share(central_off, central),
-            other.0, other.0 / first[1], distributed / 20_916.0, share(other.1, other.0), share(distributed_off, distributed),
+            one.0,
+            one.0 / first[0],
+            central / 22_474.0,
+            share(one.1, one.0),
+            share(central_off, central),
+            other.0,
+            other.0 / first[1],
+            distributed / 20_916.0,
+            share(other.1, other.0),
+            share(distributed_off, distributed),
         ];
         table.row([vec![json!(machines)], row.map(|value| json!(value)).to_vec()].concat());
     }

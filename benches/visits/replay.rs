@@ -58,10 +58,7 @@ impl Sums {
             calls: self.visits / self.days,
             per_call: self.delays.len() as f64 / self.visits,
             used: 1.0,
-            newest: [
-                self.newest / count as f64,
-                self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64,
-            ],
+            newest: [self.newest / count as f64, self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64],
         }
     }
 }

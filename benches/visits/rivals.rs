@@ -48,7 +48,11 @@ pub fn best(set: &Set, found: &Arc<Coefficients>, policy: Policy, per_day: f64) 
     let at = |options: Options| {
         let (_, outcome) = replay::at_calls(set, &Visits::new(options, found.clone()), per_day, None);
         // One that cannot make so many visits by any threshold is none.
-        let delay = if (outcome.calls / per_day - 1.0).abs() < 0.05 { outcome.mean_h * outcome.calls / per_day } else { f64::INFINITY };
+        let delay = if (outcome.calls / per_day - 1.0).abs() < 0.05 {
+            outcome.mean_h * outcome.calls / per_day
+        } else {
+            f64::INFINITY
+        };
         (delay, Best { options, outcome })
     };
     let mut best = at(options(policy, per_day));
@@ -74,7 +78,14 @@ pub fn text(options: &Options) -> String {
     match options.policy {
         Policy::Classes => {
             let rules = options.classes;
-            format!("step {}, up {}, down {}, just {} h, night {:?}", rules.step, rules.up, rules.down, hours(rules.just), rules.night)
+            format!(
+                "step {}, up {}, down {}, just {} h, night {:?}",
+                rules.step,
+                rules.up,
+                rules.down,
+                hours(rules.just),
+                rules.night
+            )
         }
         Policy::Hash => {
             let rules = options.hash;

@@ -134,7 +134,10 @@ mod tests {
         assert!(refused(Coefficients { smooth: 0.7, ..good.clone() }).contains("smooth"));
         assert!(refused(Coefficients { profile: [0.0; 24], ..good.clone() }).contains("24 numbers"));
         assert!(refused(Coefficients { lags_s: vec![1.0], ..good.clone() }).contains("rise from 0"));
-        assert!(refused(Coefficients { weights: vec![[-1.0; INPUTS]; good.lags_s.len()], ..good.clone() }).contains("weights"));
+        assert!(
+            refused(Coefficients { weights: vec![[-1.0; INPUTS]; good.lags_s.len()], ..good.clone() })
+                .contains("weights")
+        );
         assert!(refused(Coefficients { ranks_per_day: vec![2.0, 1.0], ..good.clone() }).contains("ranks_per_day"));
         assert!(Coefficients::parse("root = 1").unwrap_err().to_string().starts_with("not coefficients of visits"));
     }

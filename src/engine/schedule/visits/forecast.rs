@@ -220,7 +220,8 @@ mod tests {
     fn by_day(coefficients: &Coefficients) -> Forecast<'_> {
         let start = day(NOW);
         let mut rhythm = Rhythm::new(start);
-        let events: Vec<Millis> = (0..14).flat_map(|at| (4..10).map(move |hour| start + at * DAY + hour * 2 * HOUR)).collect();
+        let events: Vec<Millis> =
+            (0..14).flat_map(|at| (4..10).map(move |hour| start + at * DAY + hour * 2 * HOUR)).collect();
         rhythm.see(&events, start + 14 * DAY, &classes::Rules::default());
         Forecast::new(coefficients, &rhythm)
     }
@@ -252,7 +253,9 @@ mod tests {
         // From 16:00 on; a visit is worth the delay of an even rate's eight hours.
         let from = day(NOW) + 16 * HOUR;
         let price = rate * (8.0 * 3_600.0f64).powi(2) / 2.0;
-        let at = |price: f64| (from + Forecast::known(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR;
+        let at = |price: f64| {
+            (from + Forecast::known(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR
+        };
         assert!((19..=20).contains(&at(price)), "when it falls asleep: {}", at(price));
         // From midnight: nothing can have happened before 8.
         let midnight = Forecast::known(&certain, &hours, rate, day(NOW));

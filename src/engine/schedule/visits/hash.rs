@@ -101,7 +101,8 @@ mod tests {
         for day in 0..22 {
             let hours = if is_weekend(day) { 12..13 } else { 9..17 };
             let times = if is_weekend(day) { 1 } else { 2 };
-            let events: Vec<Millis> = hours.flat_map(|hour| (0..times).map(move |of| day * DAY + hour * HOUR + of)).collect();
+            let events: Vec<Millis> =
+                hours.flat_map(|hour| (0..times).map(move |of| day * DAY + hour * HOUR + of)).collect();
             rhythm.see(&events, (day + 1) * DAY, &classes::Rules::default());
         }
         rhythm

@@ -334,8 +334,7 @@ mod tests {
     use super::*;
 
     const NOW: Millis = 1_700_000_000_000;
-    const RULES: classes::Rules =
-        classes::Rules { up: 20, down: 5, night: [0, 0], just: 0, step: 2.0 };
+    const RULES: classes::Rules = classes::Rules { up: 20, down: 5, night: [0, 0], just: 0, step: 2.0 };
 
     /// Visited each hour for some days, with events in those hours of the day.
     fn regular(days: i64, is_active: impl Fn(i64, i64) -> bool) -> (Rhythm, Millis) {

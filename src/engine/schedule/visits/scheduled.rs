@@ -155,7 +155,11 @@ mod tests {
         assert_eq!(why(visits(Policy::RoundRobin)).why, Why::Turn);
         assert_eq!(why(visits(Policy::Classes)).why, Why::Class(3));
         assert!(matches!(why(visits(Policy::Poisson)).why, Why::Slot(slot) if (0.0..=1.0).contains(&slot)));
-        let hash = Options { hash: hash::Rules { events: 4.0, ..hash::Rules::default() }, policy: Policy::Hash, ..Options::default() };
+        let hash = Options {
+            hash: hash::Rules { events: 4.0, ..hash::Rules::default() },
+            policy: Policy::Hash,
+            ..Options::default()
+        };
         let hash = why(Visits::new(hash, Arc::new(Coefficients::embedded().unwrap())));
         assert_eq!(hash.why, Why::Events(4.0));
         let adaptive = visits(Policy::Adaptive);
@@ -173,7 +177,8 @@ mod tests {
 
     #[test]
     fn idle_quota_is_spent_only_if_it_shall_be() {
-        let of = |spend| Visits::new(Options { spend, ..Options::default() }, Arc::new(Coefficients::embedded().unwrap()));
+        let of =
+            |spend| Visits::new(Options { spend, ..Options::default() }, Arc::new(Coefficients::embedded().unwrap()));
         let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
         assert_eq!((demand.early(), demand.share(Some(5.0))), (0.0, 1.0));
         assert!((0.2..0.25).contains(&quota.early()) && (quota.share(Some(2.0)) - 1.94).abs() < 1e-9);
@@ -188,7 +193,8 @@ mod tests {
             let mut visits = visits(policy);
             let every = |item: i64| (DAY as f64 / (0.1 * 600f64.powf(item as f64 / 39.0))) as Millis;
             let is_awake = |item: i64, at: Millis| hour_of(at + item * HOUR) < 15;
-            let mut items: Vec<(Rhythm, Millis, Millis)> = (0..40).map(|item| (Rhythm::new(NOW), NOW, NOW + item * HOUR * 48 / 40)).collect();
+            let mut items: Vec<(Rhythm, Millis, Millis)> =
+                (0..40).map(|item| (Rhythm::new(NOW), NOW, NOW + item * HOUR * 48 / 40)).collect();
             let (mut normaliser, mut made) = (Normaliser::default(), Vec::new());
             for day in 0..24 {
                 let end = NOW + (day + 1) * DAY;
