@@ -10,7 +10,7 @@ use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::Queue;
 use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
-use crate::engine::schedule::{Corrected, Known, Schedule};
+use crate::engine::schedule::{Corrected, Known};
 use crate::ops::normaliser;
 use crate::quota::{CredentialStatus, Credentials};
 use crate::store::{Learnt, Store};

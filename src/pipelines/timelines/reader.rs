@@ -224,9 +224,8 @@ impl Reader {
         permit: Permit,
     ) -> Result<Page, Ended> {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
-        let call = async |credential: &Credential| {
-            page_call::in_time(self.call_timeout, timeline.page(ask, credential)).await
-        };
+        let call =
+            async |credential: &Credential| page_call::in_time(self.call_timeout, timeline.page(ask, credential)).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
             let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);

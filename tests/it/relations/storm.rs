@@ -22,6 +22,7 @@ use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::refresh::{Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::members::Recruits;
 use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{ListCapabilities, Member, Members, PageRequest, RelationPage, Relations};
@@ -142,6 +143,14 @@ fn world() -> World {
             save_timeout: updater.save_timeout,
             max_deliveries: updater.max_deliveries,
             counters: Arc::default(),
+            recruits: Recruits {
+                accounts: "profiles:twitter".to_owned(),
+                targets: Vec::new(),
+                store: store.clone(),
+                most: 0,
+                within: updater.save_timeout,
+                metrics: Arc::new(Metrics::new()),
+            },
         };
         let claims = ClaimSettings { limit: 1, linger: updater.buffer_ttl, lookahead: 0.0, lease: updater.lease };
         Worker {

@@ -199,6 +199,10 @@ impl Edges for LinkedEdges {
         self.store.inner.follows_among(network, ids, at).await
     }
 
+    async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.store.inner.forgotten(network, limit).await
+    }
+
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64, StoreError> {
         self.store.inner.forget_edges(network, account).await
     }

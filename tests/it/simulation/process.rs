@@ -21,6 +21,7 @@ use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::wave::Wave;
 use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::members::Recruits;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::relations::Relations;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
@@ -146,7 +147,7 @@ impl Parts<'_> {
             accounts: "profiles:twitter".to_owned(),
             side: Side::Followers,
             relations,
-            store: self.store,
+            store: self.store.clone(),
             edges,
             credentials: self.credentials,
             visits: self.setup.visits(),
@@ -156,6 +157,14 @@ impl Parts<'_> {
             call_timeout: self.setup.lookup_timeout,
             save_timeout: self.setup.save_timeout,
             counters: Arc::default(),
+            recruits: Recruits {
+                accounts: "profiles:twitter".to_owned(),
+                targets: Vec::new(),
+                store: self.store,
+                most: 0,
+                within: self.setup.save_timeout,
+                metrics: self.metrics,
+            },
         })
     }
 }

@@ -198,7 +198,7 @@ async fn of_positions_in_sqlite() {
     let mut plain = on_sqlite::plain(&path).await;
     let undo = format!(
         "DROP TABLE source_position; DROP TABLE source_gap; DROP TABLE visit; {} \
-         DELETE FROM store_migrations WHERE version IN (5, 15);",
+         DELETE FROM store_migrations WHERE version IN (5, 16);",
         include_str!("../../../src/store/migrations/sqlite/0003_sources.sql")
     );
     let before = async |sql: String| {
@@ -214,7 +214,7 @@ async fn of_positions_in_postgres() {
     let mut plain = PgConnection::connect(&url).await.unwrap();
     let undo = format!(
         "DROP TABLE source_position; DROP TABLE source_gap; DROP TABLE visit; {} \
-         DELETE FROM store_migrations WHERE version IN (6, 15);",
+         DELETE FROM store_migrations WHERE version IN (6, 16);",
         include_str!("../../../src/store/migrations/postgres/0004_sources.sql")
     );
     let before = async |sql: String| {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::MediaState;
-use twitter_updater::store::{MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken};
+use twitter_updater::store::{
+    Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken,
+};
 
 use super::memory_store::MemoryStore;
 

@@ -342,6 +342,10 @@ impl Edges for MemoryStore {
         unimplemented!("no test asks the memory for it")
     }
 
+    async fn forgotten(&self, _: &str, _: u32) -> Result<Vec<String>, StoreError> {
+        unimplemented!("no test asks the memory for it")
+    }
+
     async fn forget_edges(&self, _: &str, _: &str) -> Result<u64, StoreError> {
         unimplemented!("no test asks the memory for it")
     }
