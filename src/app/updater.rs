@@ -148,7 +148,7 @@ pub async fn open_updater(
         stop: stop.clone(),
     };
     let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
-    let waiting = waiting_handles(settings, &items, &queue, &store, (&schedule, &starter), &credentials)?;
+    let waiting = waiting_handles(settings, &items, &queue, store, (&schedule, &starter), &credentials)?;
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
     let deleted = settings.store.on_deleted == OnDeleted::Remove;
