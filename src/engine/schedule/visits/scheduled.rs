@@ -10,14 +10,23 @@ use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use crate::engine::schedule::adaptive::grid::WIDEST_STEP;
 use crate::engine::schedule::{Bound, Explained, Known, Next, Schedule};
 
+/// Items that were visited before come after those that never were, and after those of which something new is known.
+const VISITED_TIER: u8 = 1;
+
+impl Visits {
+    fn lane(&self, interval: Millis) -> Lane {
+        self.grid.lane(interval).in_tier(VISITED_TIER)
+    }
+}
+
 impl Schedule for Visits {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         let Some(rhythm) = item.rhythm else {
-            return Some((self.grid.lane(self.options.every), self.options.every));
+            return Some((self.lane(self.options.every), self.options.every));
         };
         let visited = rhythm.visited.map_or(now, |visited| visited.min(now));
         let interval = self.interval(rhythm, item.id);
-        Some((self.grid.lane(interval), visited.saturating_add(interval).saturating_sub(now).max(0)))
+        Some((self.lane(interval), visited.saturating_add(interval).saturating_sub(now).max(0)))
     }
 
     fn first(&self, _item: &Known<'_>, _now: Millis) -> Option<Next> {
@@ -59,7 +68,7 @@ impl Schedule for Visits {
     }
 
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
-        Some(self.grid.lane(interval))
+        Some(self.lane(interval))
     }
 
     fn explained(&self, item: &Known<'_>, interval: Millis, now: Millis) -> Option<Explained> {
