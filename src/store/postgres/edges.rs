@@ -38,10 +38,12 @@ const ADD_LIST: &str = "INSERT INTO list_owner (namespace, id) SELECT namespace,
      WHERE namespace = $1 AND id = $2 ON CONFLICT (namespace, id) DO UPDATE SET id = excluded.id \
      RETURNING key::bigint";
 
-/// Times of a list never go back: the start is that of its newest page at least.
+/// Times of a list never go back. The start is no later than the claim: the time of a page is that by which all on it had happened,
+/// which may be long after it.
 const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
-     SELECT $1, $2, $3, at, at, $5, (SELECT MAX(started_at) FROM list_crawl WHERE list = $1 AND ended = 'complete') \
-     FROM (SELECT GREATEST($4, MAX(newest_at)) AS at FROM list_crawl WHERE list = $1) AS newest ON CONFLICT DO NOTHING";
+     SELECT $1, $2, $3, started, newest, $5, (SELECT MAX(started_at) FROM list_crawl WHERE list = $1 AND ended = 'complete') \
+     FROM (SELECT GREATEST($4, MAX(started_at)) AS started, GREATEST($4, MAX(newest_at)) AS newest \
+     FROM list_crawl WHERE list = $1) AS before ON CONFLICT DO NOTHING";
 
 const ALL_UNDER_WAY: &str = concat!(
     "SELECT ",

@@ -24,11 +24,13 @@ const UNDER_WAY: &str = concat!(
      WHERE tweet.namespace = ?1 AND tweet.id = ?2"
 );
 
-/// Times of a list never go back: the start is that of its newest page at least.
+/// Times of a list never go back. The start is no later than the claim: the time of a page is that by which all on it had happened,
+/// which may be long after it.
 const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
-     SELECT of.key, ?3, ?4, at, at, ?6, \
+     SELECT of.key, ?3, ?4, started, newest, ?6, \
      (SELECT MAX(started_at) FROM list_crawl AS other WHERE other.list = of.key AND other.ended = 'complete') \
-     FROM (SELECT tweet.key, MAX(?5, COALESCE((SELECT MAX(newest_at) FROM list_crawl WHERE list = tweet.key), ?5)) AS at \
+     FROM (SELECT tweet.key, MAX(?5, COALESCE((SELECT MAX(started_at) FROM list_crawl WHERE list = tweet.key), ?5)) AS started, \
+     MAX(?5, COALESCE((SELECT MAX(newest_at) FROM list_crawl WHERE list = tweet.key), ?5)) AS newest \
      FROM tweet WHERE namespace = ?1 AND id = ?2) AS of WHERE TRUE ON CONFLICT DO NOTHING";
 
 const ALL_UNDER_WAY: &str = concat!(

@@ -209,16 +209,17 @@ impl EdgesInMemory {
             return under_way.under_way.clone();
         }
         self.crawls += 1;
-        let newest = list.crawls.iter().map(|crawl| crawl.under_way.newest_at).max();
+        let latest = |of: fn(&CrawlUnderWay) -> Millis| list.crawls.iter().map(|crawl| of(&crawl.under_way)).max();
+        let [started_at, newest_at] = [latest(|crawl| crawl.started_at), latest(|crawl| crawl.newest_at)]
+            .map(|at| at.map_or(new.at, |at| at.max(new.at)));
         let complete = list.crawls.iter().filter(|crawl| crawl.ended == Some(CrawlEnd::Complete));
         let appeared_after = complete.map(|crawl| crawl.under_way.started_at).max();
-        let started_at = newest.map_or(new.at, |newest| newest.max(new.at));
         let under_way = CrawlUnderWay {
             number: self.crawls,
             kind: new.kind,
             cursor: None,
             started_at,
-            newest_at: started_at,
+            newest_at,
             pages: 0,
             found: 0,
             told: new.told,
