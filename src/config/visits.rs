@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(with("HERE", "").unwrap().parts_here().unwrap().len(), 3);
         assert_eq!(with("HERE", "2, 0").unwrap().parts_here().unwrap().into_iter().collect::<Vec<_>>(), [0, 2]);
         let error = with("HERE", "3").unwrap().parts_here().unwrap_err().to_string();
-        assert_eq!(error, "visits.here: \"3\" is no part; with visits.parts = 3 they are 0 to 2");
+        assert!(error.ends_with("visits.here: \"3\" is no part; with visits.parts = 3 they are 0 to 2"), "{error}");
         assert_eq!(with("NIGHT", "23-5").unwrap().night().unwrap(), [23, 5]);
         assert!(with("NIGHT", "late").unwrap().options().unwrap_err().to_string().contains("visits.night"));
         let error = with("SHORTEST", "7h").unwrap().options().unwrap_err().to_string();
