@@ -38,7 +38,7 @@ pub struct Division {
 /// The part of each account, by its work and its part so far, where each of `parts` is to have as much work. Pure.
 ///
 /// Accounts without a part go first, the most work first, each to the part with the least (LPT). Then the part with the most gives
-/// to the one with the least, until none has more than [`UNEVEN`] above the mean, or no move would help.
+/// to the one with the least, until none has more than two hundredths above the mean, or no move would help.
 ///
 /// ```
 /// # use twitter_updater::pipelines::visits::divide::divided;

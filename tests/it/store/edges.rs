@@ -399,8 +399,8 @@ async fn a_clock_that_steps_back_turns_no_interval_round(store: &dyn EdgeStore) 
     page(store, "9", 110, "", END).await;
     let expected = [
         "9 a (- 1000] gone (998 1000]",
-        "9 b (- 1000] gone (1000 1000]",
-        "9 c (995 1000] gone (1000 1000]",
+        "9 b (- 1000] gone (995 1000]",
+        "9 c (995 1000] gone (995 1000]",
         "9 d (995 1000] gone (1000 1000]",
     ];
     assert_eq!(edges(store).await, expected);

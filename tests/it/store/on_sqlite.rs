@@ -120,6 +120,7 @@ async fn the_file_is_durable_and_shared() {
         "tweet_fill",
         "tweet_metrics_row",
         "tweet_way_row",
+        "visit",
     ];
     assert_eq!(tables, ours);
     store.save(NS, &[found("1", T, counts(1, 2))]).await.unwrap();
