@@ -166,6 +166,7 @@ impl Story<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes two to three minutes of the whole machine: run it with --ignored"]
 async fn ten_thousand_lists_are_stored_as_they_were() {
     let (folder, watch) = (tempfile::tempdir().unwrap(), Stopwatch::start());
     let api = world_of_lists().await;

@@ -88,7 +88,9 @@ pub async fn edges(world: &World, mut take: impl FnMut(Edge)) {
 /// is not open that held through it.
 pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compared {
     let people = api.people();
-    let number = |id: &str| people.number(&Provider::Twitter, id).unwrap();
+    // Lookups take one of the ids for nobody's, and lists have it all the same.
+    let with_id = |id: &str| (0..people.count()).find(|number| people.id(&Provider::Twitter, *number) == id);
+    let number = |id: &str| people.number(&Provider::Twitter, id).or_else(|| with_id(id)).unwrap();
     let (mut compared, mut read) = (Compared::default(), BTreeMap::new());
     for owner in owners {
         let crawls = world.edges.crawls(LISTS, owner, CRAWLS).await.unwrap();
