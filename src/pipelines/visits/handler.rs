@@ -166,10 +166,17 @@ impl Visitor {
         let after = match read {
             Ok(Some(_)) => self.next(job, &learnt),
             // The rest is read in the next visit.
-            Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: Lane::first(), due: Due::At(job.due) })),
+            Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: self.soon(), due: Due::At(job.due) })),
             Err(ended) => self.failed(job, now, ended, &saved).await?,
         };
         self.settle(job, now, after).await
+    }
+
+    /// The lane of accounts that are visited again soon, among those that were visited before: one whose timeline never ends takes
+    /// no more than its share.
+    fn soon(&self) -> Lane {
+        let shortest = clock::millis(self.shortest);
+        self.schedule.in_force().lane_of(shortest).unwrap_or_else(Lane::first)
     }
 
     /// When an account is visited next whose timeline was read.
@@ -195,9 +202,9 @@ impl Visitor {
             (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {
                 let longest = clock::span(self.unavailable.believed_after.max(1));
-                (TweetState::Live, Lane::first(), pause(self.shortest.min(longest), longest, failures))
+                (TweetState::Live, self.soon(), pause(self.shortest.min(longest), longest, failures))
             }
-            (false, false) => (TweetState::Live, Lane::first(), clock::millis(self.shortest)),
+            (false, false) => (TweetState::Live, self.soon(), clock::millis(self.shortest)),
         };
         tracing::debug!(account = job.id, at, tried_again_in_ms = delay, "a timeline cannot be read");
         Ok(After { seen, state, lane, delay, spent: None, outlook })

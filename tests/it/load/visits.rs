@@ -132,6 +132,7 @@ fn told(arguments: &[&str], settings: &Variables) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes some minutes of the whole machine: run it with --ignored"]
 async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     let (count, windows) = (size("VISITS_ACCOUNTS", 600), size("VISITS_WINDOWS", 5));
     let folder = tempfile::tempdir().unwrap();
