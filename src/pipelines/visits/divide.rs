@@ -19,7 +19,7 @@ use crate::store::{FollowedAccount, Part};
 
 /// Accounts that are read or moved together.
 const TOGETHER: usize = 1_000;
-/// A part may have so much more work than the mean before it gives accounts away, as a share of the mean.
+/// A part may have so much more or less work than the mean before accounts are moved, as a share of the mean.
 const UNEVEN: f64 = 0.02;
 
 /// A division, and what was moved for it.
@@ -38,7 +38,7 @@ pub struct Division {
 /// The part of each account, by its work and its part so far, where each of `parts` is to have as much work. Pure.
 ///
 /// Accounts without a part go first, the most work first, each to the part with the least (LPT). Then the part with the most gives
-/// to the one with the least, until none has more than two hundredths above the mean, or no move would help.
+/// to the one with the least, until none is further than two hundredths from the mean, or no move would help.
 ///
 /// ```
 /// # use twitter_updater::pipelines::visits::divide::divided;
@@ -69,7 +69,7 @@ pub fn divided(accounts: &[(f64, Part)], parts: u32) -> Vec<Part> {
     let mut moved = BTreeSet::new();
     loop {
         let (least, most) = ends(&loads);
-        if loads[most] <= mean * (1.0 + UNEVEN) {
+        if loads[most] <= mean * (1.0 + UNEVEN) && loads[least] >= mean * (1.0 - UNEVEN) {
             return of;
         }
         // The largest that leaves the giver no smaller than the taker becomes.
