@@ -47,6 +47,12 @@ pub trait Handler: Send + Sync {
     /// Does the work. It ends well before the lease does, whatever the services do, and may be
     /// dropped at any await: what it has not said in its answer is done again.
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
+
+    /// What becomes of a batch whose work was dropped: it is given back, uncounted. One whose jobs have to be known as
+    /// delivered, since they may be half done, stays leased.
+    fn cut_off(&self, batch: &Batch) -> Handled {
+        Handled::released(batch, Outlook::Unchanged)
+    }
 }
 
 /// Handles the batches of a pipeline without a quota: no permit is asked for.
@@ -411,7 +417,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 handled = call.handle(&batch) => handled,
-                () = self.stop.abandoning() => Handled::released(&batch, Outlook::Unchanged),
+                () = self.stop.abandoning() => self.handling.cut_off(&batch),
             }
         };
         let handled_ms = watch.elapsed_ms();
@@ -521,6 +527,16 @@ impl Worker {
             tracing::warn!(lost = sum.lost, "the lease had expired, or the first answer was lost: nothing changed");
         }
         sum
+    }
+}
+
+impl Handling {
+    /// See [`Handler::cut_off`].
+    fn cut_off(&self, batch: &Batch) -> Handled {
+        match self {
+            Self::Metered(handler, _) => handler.cut_off(batch),
+            Self::Free(_) => Handled::released(batch, Outlook::Unchanged),
+        }
     }
 }
 

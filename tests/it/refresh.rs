@@ -3,6 +3,7 @@
 mod adaptive;
 mod answers;
 mod error_table;
+mod fan_out;
 mod forget;
 mod missing;
 mod once;

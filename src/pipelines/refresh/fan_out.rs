@@ -5,8 +5,12 @@
 //! ```
 //!
 //! The ids are recorded before the items are saved: a judge may name them at an item's first answer only, and once that
-//! answer is stored, nobody would name them again. So each id that follows from a stored item is in the store, and
-//! `rebuild` schedules those that a full or absent queue did not take.
+//! answer is stored, nobody would name them again. So each id that follows from a stored item is in the store.
+//!
+//! An item that names an id for the first time is not done with before the queue has taken the id. If the store's answer
+//! is lost or late, or the queue does not answer, the item stays leased, as if its worker had died: it is delivered again
+//! when the lease ends, and names the same again. Only a *full* queue is not waited for, since that lasts: `rebuild`
+//! schedules what it did not take.
 //!
 //! What comes along with an id (an object of it, the moment at which it acted) goes to the [`Receiver`] of its kind, which
 //! records it before the items are saved, too.
@@ -14,7 +18,7 @@
 //! An answer that the store is going to refuse (its item is dead, or a newer answer is stored) names nothing: the machine
 //! reads the store before. Only a worker whose lease runs out between that and the save may name one id too many.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +67,8 @@ pub struct Mention {
 #[derive(Debug, Default)]
 pub struct Named {
     mentions: Vec<Mention>,
+    /// The items that name an id for the first time, by the id that was asked for.
+    pub(super) naming: HashSet<String>,
     /// When the answer was given from which ids are named now, ms since the epoch.
     pub(super) answered_at: Millis,
     /// The id that was asked for: not the item's own where that is a newer version.
@@ -96,7 +102,7 @@ impl Named {
     /// Nothing yet, of an item with that id, which was answered at that time, ms since the epoch.
     #[must_use]
     pub fn at(item: &str, answered_at: Millis) -> Self {
-        Self { mentions: Vec::new(), answered_at, asked: item.to_owned() }
+        Self { answered_at, asked: item.to_owned(), ..Self::default() }
     }
 
     /// Names an id of that kind, which is looked up as soon as its schedule says, unless its pipeline knows it. An id of
@@ -107,6 +113,9 @@ impl Named {
 
     /// The same with what came along; the mention's `answered_at` is that of the item.
     pub fn mention(&mut self, mention: Mention) {
+        if mention.is_first && !self.naming.contains(&self.asked) {
+            self.naming.insert(self.asked.clone());
+        }
         let from = if mention.from.is_empty() { self.asked.clone() } else { mention.from };
         self.mentions.push(Mention { answered_at: self.answered_at, from, ..mention });
     }
@@ -172,18 +181,23 @@ impl Target {
         }
     }
 
-    /// Tells the queue what was recorded. What is not taken within that time is counted and left to `rebuild`.
-    pub async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) {
+    /// Tells the queue what was recorded, within that time. Answers false if it may take it later; what a full queue does
+    /// not take is left to `rebuild`. Both are counted.
+    pub async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) -> bool {
         match tokio::time::timeout(within, received.tell(&self.starter)).await.unwrap_or_else(|_| Err(silent(within))) {
             Ok(answers) => {
                 counters.fanned_out.add(answers.iter().filter(|answer| **answer == Queued::Scheduled).count());
                 self.is_out.store(false, Ordering::Relaxed);
+                true
             }
             Err(error) => {
                 counters.fan_out_failed.add(received.schedule.len() + received.promote.len() + received.postpone.len());
+                let is_full = matches!(error, StarterError::Queue(QueueError::Full(_)));
                 if !self.is_out.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(namespace = %self.id, %error, "the queue takes no ids from other pipelines: they are recorded, and `rebuild` schedules them");
+                    let then = if is_full { "`rebuild` schedules them" } else { "they are handed over again" };
+                    tracing::warn!(namespace = %self.id, %error, then, "the queue takes no ids from other pipelines: they are recorded");
                 }
+                is_full
             }
         }
     }

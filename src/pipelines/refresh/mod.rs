@@ -20,6 +20,7 @@ mod judge;
 pub mod misses;
 pub mod wave;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,14 +127,24 @@ impl<J: Judge> Handler for Refresher<J> {
         let requested = self.calls().request(batch, versions, permit).await;
         let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
         let watch = Stopwatch::start();
-        let (mut handled, following) = match self.in_time(self.done_with(batch, answered, refused)).await {
+        let mut naming = HashSet::new();
+        let (mut handled, following) = match self.in_time(self.done_with(batch, answered, refused, &mut naming)).await {
             Ok((done, following)) => (Handled { outlook, ..done }, following),
-            Err(outlook) => return Handled::released(batch, outlook),
+            Err(outlook) => {
+                let mut released = Handled::released(batch, outlook);
+                // Their answers may be stored all the same.
+                released.release.retain(|job| !naming.contains(&job.id));
+                return released;
+            }
         };
         // The lease has room for one save: the other queues get what is left of its time.
         let left = self.save_timeout.saturating_sub(watch.elapsed());
         let others = self.fan_out.iter().zip(&following).filter(|(_, received)| !received.is_empty());
-        join_all(others.map(|(target, received)| target.schedule(received, left, &self.metrics.counters))).await;
+        let counters = &self.metrics.counters;
+        let taken = join_all(others.map(|(target, received)| target.schedule(received, left, counters))).await;
+        if taken.contains(&false) {
+            handled.verdicts.retain(|(job, _)| !naming.contains(&job.id));
+        }
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
         let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
@@ -142,6 +153,11 @@ impl<J: Judge> Handler for Refresher<J> {
         handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));
         handled.release = unanswered;
         handled
+    }
+
+    /// What names other ids may be stored, and they not be in their queue.
+    fn cut_off(&self, batch: &Batch) -> Handled {
+        if self.fan_out.is_empty() { Handled::released(batch, Outlook::Unchanged) } else { Handled::default() }
     }
 }
 
@@ -166,16 +182,19 @@ impl<J: Judge> Refresher<J> {
     }
 
     /// Judges and saves what was answered, buries what was refused too often; what the queue is told, what is added to its
-    /// counters, and the recorded ids of other kinds, by target.
+    /// counters, and the recorded ids of other kinds, by target. Into `naming` go the items that name one for the first
+    /// time, before anything of them is written: they must be delivered again until the queue has taken what they name.
     async fn done_with(
         &self,
         batch: &Batch,
         answered: Vec<(Job, Outcome<J::Item>, Millis)>,
         refused: Vec<(Job, String)>,
+        naming: &mut HashSet<String>,
     ) -> Result<(Handled, Vec<Received>), StoreError> {
         let (mut done, mut following) = (Handled::default(), Vec::new());
         if !answered.is_empty() {
             let mut judged = self.judge(answered).await?;
+            *naming = std::mem::take(&mut judged.named.naming);
             following = judged.named.record(&self.fan_out).await?;
             if self.save(&judged.observations).await? > 0 {
                 self.heed_refusals(&mut judged).await?;

@@ -1,8 +1,9 @@
 //! Members of lists whose profiles are collected (`accounts.from_lists`): the first of each list, which are the newest.
 //!
 //! They go the way of all fan-out: recorded in the store before the page that shows them, put into the queue after it. A queue
-//! that does not take them stops nothing: `rebuild` finds them in the store. A member that the pipeline of accounts knows is
-//! not named again; the profile that its page holds is an answer, as that of an author in a post is.
+//! that does not take them stops nothing: the next visit of the list names them again, and `rebuild` finds them in the store. A
+//! member that the pipeline of accounts has looked up is not named again; the profile that its page holds is an answer, as that
+//! of an author in a post is.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::engine::metrics::Metrics;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Mention, Named, Received, Target};
 use crate::providers::relations::Members;
-use crate::store::{Store, StoreError};
+use crate::store::{Standing, Store, StoreError};
 
 /// Hands members of lists to the pipeline of accounts.
 #[derive(Debug)]
@@ -32,6 +33,11 @@ pub struct Recruits {
     pub within: Duration,
     /// Where they are counted.
     pub metrics: Arc<Metrics>,
+}
+
+/// Never looked up: recorded, perhaps, and not in the queue.
+fn is_new(known: Option<&Standing>) -> bool {
+    known.is_none_or(|known| known.checked_at.is_none())
 }
 
 impl Recruits {
@@ -58,7 +64,7 @@ impl Recruits {
             page.accounts.iter().map(|account| (account.id.as_str(), account.raw.as_str())).collect();
         let mut named = Named::at(owner, at);
         for (id, known) in ids.into_iter().zip(known) {
-            let (object, is_first) = (profiles.get(id.as_str()).map(|raw| (*raw).to_owned()), known.is_none());
+            let (object, is_first) = (profiles.get(id.as_str()).map(|raw| (*raw).to_owned()), is_new(known.as_ref()));
             if is_first || object.is_some() {
                 named.mention(Mention { kind: PROFILES, id, is_first, object, ..Mention::default() });
             }

@@ -3,6 +3,7 @@
 
 mod media;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,16 +142,13 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         println!("{service:?}: {happened:?}");
         assert!(happened["in flight"] > 0, "{service:?}: no fault met a request");
     }
-    until_true("every tweet is updated in the quiet after it", WITHIN, async || {
-        for process in &mut processes {
-            assert!(process.runs(), "{}", logged());
-        }
-        let of_posts = if has_accounts { accounts(&world).await } else { Vec::new() };
-        world.all_fresh(&ids, quiet).await
-            && in_an_hour(&world, &old).await
-            && world.all_fresh_in(PROFILES, &of_posts, quiet).await
-    })
-    .await;
+    let mut in_the_quiet = Quiet { processes: &mut processes, log: &log };
+    in_the_quiet.until("every young tweet is updated", async || world.all_fresh(&ids, quiet).await).await;
+    in_the_quiet.until("every old tweet waits for an hour", async || in_an_hour(&world, &old).await).await;
+    if has_accounts {
+        let known = async || world.all_fresh_in(PROFILES, &accounts(&world).await, quiet).await;
+        in_the_quiet.until("every account is looked up", known).await;
+    }
     if has_lists {
         lists::all_read("in the quiet after it", WITHIN, &world, &owners, quiet).await;
     }
@@ -184,6 +182,24 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     assert_eq!((stats.delayed + stats.leased) as usize, all, "nothing but what was put in");
     println!("{:?}", stats.counters);
     api.stop().await;
+}
+
+/// What is awaited of processes that no fault befalls any more; fails where one of them has ended.
+struct Quiet<'a> {
+    processes: &'a mut [Process],
+    log: &'a Path,
+}
+
+impl Quiet<'_> {
+    async fn until(&mut self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        until_true(&format!("in the quiet after the faults, {what}"), WITHIN, async || {
+            for process in &mut *self.processes {
+                assert!(process.runs(), "{}", std::fs::read_to_string(self.log).unwrap());
+            }
+            holds().await
+        })
+        .await;
+    }
 }
 
 /// New tweets of a day ago, due now.

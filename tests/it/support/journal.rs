@@ -48,6 +48,7 @@ pub enum Call {
     Adopt,
     Standing,
     Exhume,
+    Schedule,
     /// Of the store, then of the queue.
     Promote,
 }
@@ -244,7 +245,7 @@ impl Jobs for JournalledQueue {
     }
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>, QueueError> {
-        self.inner.schedule(jobs).await
+        self.journal.through(Call::Schedule, queue_fails, self.inner.schedule(jobs)).await
     }
 
     async fn adopt(&self, token: &str, ids: &[String], lease: Duration) -> Result<Adopted, QueueError> {

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use twitter_updater::base::clock::{Millis, millis, wall_ms};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::config::Settings;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{
     Batch, Claim, ClaimRequest, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, RedisQueue, Scheduled,
@@ -22,17 +23,24 @@ use twitter_updater::engine::schedule::adaptive::model::Model;
 use twitter_updater::engine::schedule::adaptive::{Adaptive, Options};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::worker::{ClaimSettings, Handled, Handler, Handling, Worker};
+use twitter_updater::ingest::Starter;
+use twitter_updater::model::account::Role;
+use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::post::{Metrics as Counts, Tweet, TweetId, TweetState};
-use twitter_updater::pipelines::posts::{PostJudge, TweetUpdate};
-use twitter_updater::pipelines::refresh::{Suspicions, UNAVAILABLE_LANE, UnavailableSettings};
+use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::kind::PipelineKind;
+use twitter_updater::pipelines::posts::{People, PostJudge, TweetUpdate};
+use twitter_updater::pipelines::profiles::{PROFILES, Profiles};
+use twitter_updater::pipelines::refresh::{Suspicions, Target, UNAVAILABLE_LANE, UnavailableSettings};
 use twitter_updater::providers::http::HttpOptions;
+use twitter_updater::providers::registry;
 use twitter_updater::providers::twitter_v1::{TwitterV1, TwitterV1Options};
 use twitter_updater::quota::{
     Acquired, AppToken, Credential, CredentialKind, Credentials, EmbeddedLedger, Ledger, Pacing, Permit, RedisLedger,
     Used, Window,
 };
 use twitter_updater::simulator::{self, Fault, Rule, Running, SimulatorOptions};
-use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet};
+use twitter_updater::store::{Observation, PostgresStore, Seen, SqliteStore, Store, StoredTweet, Way};
 
 use super::journal::{Journal, JournalledLookup, JournalledQueue, JournalledStore};
 use super::redis::{TestRedis, namespace};
@@ -82,6 +90,8 @@ pub struct Setup {
     pub tokens: Vec<&'static str>,
     /// An application's keys: one credential more, that comes first, and fetches its token.
     pub app: Option<(&'static str, &'static str)>,
+    /// The queue of the accounts that wrote the posts.
+    pub authors: Option<Arc<dyn Queue>>,
 }
 
 impl Default for Setup {
@@ -117,6 +127,7 @@ impl Default for Setup {
             save_timeout: Duration::from_secs(20),
             tokens: Vec::new(),
             app: None,
+            authors: None,
         }
     }
 }
@@ -207,11 +218,22 @@ impl Rig {
             true => Reloadable::new(adaptive(&ages.load())).into(),
             false => ages.clone().into(),
         };
+        let accounts = PipelineId::items(&Provider::Twitter, PROFILES);
+        let profiles = Profiles.schedule(&accounts, &Settings::load_with(&[], None, &[]).unwrap());
+        let target = |authors: &Arc<dyn Queue>| {
+            let queue = JournalledQueue { inner: authors.clone(), journal: journal.clone() };
+            let ids_only = |_: &str| Err("ids only".to_owned());
+            let schedules: Arc<dyn Schedules> = Reloadable::new(profiles.clone()).into();
+            let starter =
+                Starter::new(Arc::new(queue), Some(store.clone()), schedules, Arc::new(|_| Ok(None)), ids_only);
+            Target::new(accounts.clone(), starter.by(Way::of("fan_out")), None)
+        };
+        let people = People { people: registry::people(&Provider::Twitter), roles: vec![Role::Author] };
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
             lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
-            judge: PostJudge::default(),
+            judge: PostJudge { people: setup.authors.is_some().then_some(people), ..PostJudge::default() },
             credentials: credentials.clone(),
             call_timeout: setup.lookup_timeout,
             schedule,
@@ -227,7 +249,7 @@ impl Rig {
             save_timeout: setup.save_timeout,
             metrics: metrics.clone(),
             wave: wave.clone(),
-            fan_out: Vec::new(),
+            fan_out: setup.authors.iter().map(target).collect(),
             suspicions: Suspicions::default(),
         };
         Self {
@@ -405,6 +427,12 @@ impl Rig {
         let ended = tokio::time::timeout(DEADLINE, worker).await.expect("the worker ends").unwrap();
         assert_eq!(self.queue.stats().await.unwrap().leased, 0, "a worker that ended has nothing");
         ended
+    }
+
+    /// Waits for the worker's end; what it had stays leased, perhaps.
+    pub async fn forsaken(&mut self) {
+        let worker = self.worker.take().expect("it works");
+        tokio::time::timeout(DEADLINE, worker).await.expect("the worker ends").unwrap().unwrap();
     }
 
     /// Stops the worker in the first way: it finishes what it has.

@@ -1,0 +1,119 @@
+//! The authors of posts reach their own queue, whatever the store and that queue fail to answer meanwhile.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
+use twitter_updater::engine::worker::ClaimSettings;
+
+use crate::support::accounts_of_posts::PROFILES;
+use crate::support::journal::{Call, Event, Trouble};
+use crate::support::rig::{DAY, Rig, Setup, eventually};
+
+/// A lease that a test waits for, and longer than all that happens in one.
+const LEASE: Duration = Duration::from_millis(800);
+
+async fn rig() -> (Rig, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), PROFILES, Duration::from_secs(20)).await.unwrap();
+    let authors: Arc<dyn Queue> = Arc::new(queue);
+    let save_timeout = LEASE / 4;
+    let setup = Setup { authors: Some(authors), save_timeout, ..Setup::default() };
+    let claims = ClaimSettings { limit: 10, lease: LEASE, ..setup.claims };
+    (Rig::start(Setup { claims, ..setup }).await, folder)
+}
+
+/// The authors of these stored posts; none of the others has one.
+async fn authors_of(rig: &Rig, ids: &[String]) -> BTreeSet<String> {
+    let mut authors = BTreeSet::new();
+    for id in ids {
+        authors.extend(rig.find(id).await.and_then(|post| post.author_id));
+    }
+    authors
+}
+
+async fn are_in_their_queue(rig: &Rig, authors: &BTreeSet<String>) -> bool {
+    let authors: Vec<String> = authors.iter().cloned().collect();
+    let queue = rig.setup.authors.as_ref().expect("it has one");
+    queue.locate(&authors).await.unwrap().iter().all(|places| places.len() == 1)
+}
+
+/// A worker looks posts up while that call fails in that way so many times.
+async fn arrive(call: Call, trouble: Trouble, times: u32) {
+    let (mut rig, _folder) = rig().await;
+    let ids = rig.there(30, 3 * DAY);
+    rig.schedule(&ids).await;
+    if times > 0 {
+        rig.journal.trouble(call, trouble, times);
+    }
+    rig.work();
+    rig.all_updated(&ids).await;
+    let authors = authors_of(&rig, &ids).await;
+    assert!(authors.len() > 5, "{authors:?}");
+    eventually("all authors are in their queue", async || are_in_their_queue(&rig, &authors).await).await;
+    eventually("nothing is leased any more", async || rig.queue.stats().await.unwrap().leased == 0).await;
+    rig.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_goes_wrong() {
+    arrive(Call::Save, Trouble::Down, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_saved_and_did_not_say_so() {
+    arrive(Call::Save, Trouble::AnswerLost, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_saved_and_said_so_too_late() {
+    arrive(Call::Save, Trouble::Late(LEASE / 2), 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_queue_is_away() {
+    arrive(Call::Schedule, Trouble::Down, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_queue_does_not_answer() {
+    arrive(Call::Schedule, Trouble::Hangs, 2).await;
+}
+
+/// What lasts holds up no post: `rebuild` is for those.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_is_not_waited_for() {
+    let (mut rig, _folder) = rig().await;
+    let ids = rig.there(30, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.journal.trouble(Call::Schedule, Trouble::Full, u32::MAX);
+    rig.work();
+    rig.all_updated(&ids).await;
+    rig.drain().await;
+    rig.assert_each_looked_up_once(&ids);
+    let authors = authors_of(&rig, &ids).await;
+    assert!(!are_in_their_queue(&rig, &authors).await);
+}
+
+/// A process is cut off while the store saves: its successor hands them over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_process_is_cut_off_while_it_saves() {
+    let (mut rig, _folder) = rig().await;
+    let ids = rig.there(10, 3 * DAY);
+    rig.schedule(&ids).await;
+    rig.journal.trouble(Call::Save, Trouble::Late(Duration::from_secs(20)), 1);
+    rig.work();
+    eventually("it saves", async || rig.journal.count(|event| matches!(event, Event::Saved(_))) > 0).await;
+    eventually("all are stored", async || authors_of(&rig, &ids).await.len() > 3).await;
+    rig.stop.abandon();
+    rig.forsaken().await;
+    rig.stop = Stop::new();
+    rig.work();
+    let authors = authors_of(&rig, &ids).await;
+    eventually("all authors are in their queue", async || are_in_their_queue(&rig, &authors).await).await;
+    eventually("nothing is leased any more", async || rig.queue.stats().await.unwrap().leased == 0).await;
+    rig.drain().await;
+}
