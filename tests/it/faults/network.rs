@@ -108,7 +108,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
 
     let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
     if has_lists {
-        lists::enqueue(&world, &owners);
+        lists::enqueue(&world, LISTS, &owners);
     }
 
     let mut lines = Vec::new();

@@ -15,7 +15,7 @@ use twitter_updater::simulator::{
 
 use crate::support::census::census;
 use crate::support::lists::{self, LISTS, compare};
-use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::wait::{until, until_true};
 use crate::support::world::{Backends, World};
 
@@ -181,7 +181,7 @@ async fn ten_thousand_lists_are_stored_as_they_were() {
         ("accounts.gone", "3s"),
     ]));
     let owners = owners(&api);
-    lists::enqueue(&world, &owners);
+    lists::enqueue(&world, LISTS, &owners);
     api.faults().add(Rule { at: Endpoint::Relations, times: Some(CUTS), probability: 0.02, ..Fault::CutBody.into() });
     let queue = world.queue_of(folder.path(), LISTS).await;
     let (world, folder) = (&world, folder.path());
@@ -273,9 +273,7 @@ async fn four_lanes_of_authorisation_are_used_up() {
     }
     let owners: Vec<String> = (0..LANE_OWNERS).map(|n| api.people().id(&Provider::Twitter, n)).collect();
     for list in [LISTS, "friends:twitter"] {
-        let output =
-            run_with_input(&["enqueue", "--pipeline", list, "-"], &world.settings, owners.join("\n").as_bytes());
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        lists::enqueue(&world, list, &owners);
     }
     let log = folder.path().join("updaters.log");
     let updaters: Vec<Process> =

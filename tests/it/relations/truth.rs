@@ -39,7 +39,7 @@ async fn world(backends: Backends, folder: &std::path::Path, api: &Running) -> (
     world.settings.extend(lists::settings());
     world.settings.extend(variables(&[("relations.page", "100")]));
     let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
-    lists::enqueue(&world, &owners);
+    lists::enqueue(&world, LISTS, &owners);
     (world, owners)
 }
 

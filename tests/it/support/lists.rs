@@ -32,9 +32,9 @@ pub fn settings() -> Variables {
     ])
 }
 
-/// Has these accounts' lists read.
-pub fn enqueue(world: &World, owners: &[String]) {
-    let output = run_with_input(&["enqueue", "--pipeline", LISTS, "-"], &world.settings, owners.join("\n").as_bytes());
+/// Has these accounts' lists read, in that pipeline.
+pub fn enqueue(world: &World, lists: &str, owners: &[String]) {
+    let output = run_with_input(&["enqueue", "--pipeline", lists, "-"], &world.settings, owners.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
@@ -72,12 +72,12 @@ pub struct Compared {
     pub returned: usize,
 }
 
-/// Edges in their order of appearance.
-pub async fn edges(world: &World, mut take: impl FnMut(Edge)) {
+/// Edges of a pipeline in their order of appearance.
+pub async fn edges(world: &World, lists: &str, mut take: impl FnMut(Edge)) {
     let mut after = None;
     loop {
         let all = (0, Millis::MAX);
-        let page = world.edges.edge_changes(LISTS, EdgeChange::Appeared, all, after, EDGES).await.unwrap();
+        let page = world.edges.edge_changes(lists, EdgeChange::Appeared, all, after, EDGES).await.unwrap();
         let Some((place, _)) = page.last() else { return };
         after = Some(*place);
         page.into_iter().for_each(|(_, edge)| take(edge));
@@ -104,7 +104,7 @@ pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compare
         }
     }
     let (until, mut open) = (wall_ms(), HashSet::new());
-    edges(world, |edge| {
+    edges(world, LISTS, |edge| {
         let (owner, member) = (number(&edge.owner), number(&edge.member));
         check(people, (owner, member), &edge, read.get(&owner), until);
         compared.edges += 1;
@@ -128,7 +128,9 @@ pub async fn compare(api: &Running, world: &World, owners: &[String]) -> Compare
 
 /// Compares an edge with what was; `read`: the newest complete crawl of its list.
 fn check(people: &People, (owner, member): (u64, u64), edge: &Edge, read: Option<&CrawlRecord>, until: Millis) {
-    let stays = people.stays(member, owner, edge.appeared_by - CALL, until);
+    // An absence that ended before counts as well: the follow began again with its end, and crawls may be far apart.
+    let since = edge.appeared_after.unwrap_or(edge.appeared_by).min(edge.appeared_by - CALL) - SLACK;
+    let stays = people.stays(member, owner, since, until);
     let began =
         |from: Millis| edge.appeared_after.is_none_or(|after| from > after - SLACK) && from <= edge.appeared_by + SLACK;
     assert!(stays.iter().any(|(from, _)| began(*from)), "no follow began then: {edge:?} of {stays:?}");
