@@ -1,5 +1,5 @@
-//! A list of 24,548 followers and the same one half a year later, as they were recorded (`ropensci+rtweet`), read by the real
-//! process. What is expected comes from a plain reading of the recordings.
+//! Recorded lists, read by the real process: one of 24,548 followers and the same one half a year later (`ropensci+rtweet`), a
+//! chain of X, pages of Mastodon and Bluesky. What is expected comes from a plain reading of the recordings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,20 +8,21 @@ use std::time::Duration;
 use twitter_updater::store::{CrawlRecord, Edge};
 
 use crate::providers::recorded::Exchange;
-use crate::providers::relations::recorded::{exchanges, serve};
+use crate::providers::relations::recorded::{exchanges, page_of_bluesky, serve};
+use crate::support::http::CannedServer;
 use crate::support::lists::{self, LISTS};
-use crate::support::process::{Process, run, text, variables};
+use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::wait::until;
 use crate::support::world::{Backends, World};
 
 const OWNER: &str = "9";
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// The pages of a recorded list. Its windows are over.
-fn pages(file: &str) -> Vec<Exchange> {
-    let mut pages = exchanges(file, "followers/ids");
+/// The pages of a recorded list, at addresses with that in them. Their windows are over.
+fn pages(file: &str, address: &str) -> Vec<Exchange> {
+    let mut pages = exchanges(file, address);
     for page in &mut pages {
-        page.headers.retain(|(name, _)| !name.to_lowercase().starts_with("x-rate-limit"));
+        page.headers.retain(|(name, _)| !name.to_lowercase().replace('-', "").starts_with("xratelimit"));
     }
     pages
 }
@@ -31,31 +32,60 @@ fn ids(pages: &[Exchange]) -> Vec<&str> {
     pages.iter().flat_map(|page| page.body["ids"].as_array().unwrap()).map(|id| id.as_str().unwrap()).collect()
 }
 
-/// Lets a process visit the list, as recorded, until a crawl has ended in that way.
-async fn read(world: &World, folder: &Path, pages: &[Exchange], settings: &[(&str, &str)], end: &str) -> CrawlRecord {
-    let server = serve(pages, "cursor", "-1").await;
-    let mut of_process = world.settings.clone();
-    of_process.extend(variables(&[("twitter.api", &server.base_url())]));
-    of_process.extend(variables(settings));
-    let before = world.edges.crawls(LISTS, OWNER, 1).await.unwrap().first().map_or(0, |crawl| crawl.number);
-    let output = run(&["refresh", "--pipeline", LISTS, OWNER], &of_process);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let log = folder.join("updater.log");
-    let updater = Process::start(&["updater"], &of_process, &log);
-    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
-    let ended = until(&format!("a crawl ends with {end}"), WITHIN, async || {
-        let crawls = world.edges.crawls(LISTS, OWNER, 9).await.unwrap();
-        crawls.into_iter().rfind(|crawl| crawl.number > before && crawl.ended_at.is_some())
-    })
-    .await;
-    assert_eq!(ended.ended.as_deref(), Some(end), "{ended:?}\n{}", logged());
-    let status = updater.terminate();
-    assert!(status.success(), "{status}\n{}", logged());
-    ended
+/// A list that processes read as it was recorded.
+struct Replay<'a> {
+    world: &'a World,
+    folder: &'a Path,
+    pipeline: &'a str,
+    owner: &'a str,
+    /// The setting of the network's address.
+    api: &'a str,
+}
+
+impl Replay<'_> {
+    /// Lets a process visit the list, with these settings, until a crawl has ended in that way. `None`: until it has its first
+    /// page, and waits for one that was not recorded.
+    async fn read(&self, server: &CannedServer, settings: &[(&str, &str)], end: Option<&str>) -> CrawlRecord {
+        let mut of_process = self.world.settings.clone();
+        of_process.extend(variables(&[(self.api, &server.base_url())]));
+        of_process.extend(variables(settings));
+        let crawls = async || self.world.edges.crawls(self.pipeline, self.owner, 9).await.unwrap();
+        let before = crawls().await.first().map_or(0, |crawl| crawl.number);
+        let output = run(&["refresh", "--pipeline", self.pipeline, self.owner], &of_process);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let log = self.folder.join("updater.log");
+        let updater = Process::start(&["updater"], &of_process, &log);
+        let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+        let is_read = |crawl: &CrawlRecord| match end {
+            Some(_) => crawl.ended_at.is_some(),
+            None => crawl.pages > 0,
+        };
+        let read = until(&format!("a crawl ends with {end:?}"), WITHIN, async || {
+            crawls().await.into_iter().rfind(|crawl| crawl.number > before && is_read(crawl))
+        })
+        .await;
+        assert_eq!(read.ended.as_deref(), end, "{read:?}\n{}", logged());
+        let status = updater.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+        read
+    }
+}
+
+/// Lists are read once, however long that takes.
+fn patient() -> Variables {
+    let mut settings = lists::settings();
+    settings.extend(variables(&[
+        ("relations.revisit", "1h"),
+        ("lookup.timeout", "10s"),
+        ("updater.save_timeout", "10s"),
+        ("updater.lease", "30s"),
+    ]));
+    settings
 }
 
 async fn replays(backends: Backends) {
-    let [first, second] = ["get_followers2.2022-04-30.yml", "get_followers2.json"].map(pages);
+    let [first, second] =
+        ["get_followers2.2022-04-30.yml", "get_followers2.json"].map(|file| pages(file, "followers/ids"));
     if first.is_empty() || second.is_empty() {
         return;
     }
@@ -64,28 +94,24 @@ async fn replays(backends: Backends) {
     let newest: BTreeSet<&str> = ids(&second[..1]).into_iter().collect();
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(backends, folder.path(), "http://127.0.0.1:9").await;
-    world.settings.extend(lists::settings());
-    world.settings.extend(variables(&[
-        ("relations.revisit", "1h"),
-        ("relations.shrink", "0.3"),
-        ("lookup.timeout", "10s"),
-        ("updater.save_timeout", "10s"),
-        ("updater.lease", "30s"),
-    ]));
-    lists::enqueue(&world, &[OWNER.to_owned()]);
+    world.settings.extend(patient());
+    world.settings.extend(variables(&[("relations.shrink", "0.3")]));
+    lists::enqueue(&world, LISTS, &[OWNER.to_owned()]);
+    let list = Replay { world: &world, folder: folder.path(), pipeline: LISTS, owner: OWNER, api: "twitter.api" };
+    let [server, later] = [serve(&first, "cursor", "-1").await, serve(&second, "cursor", "-1").await];
 
-    let whole = read(&world, folder.path(), &first, &[], "complete").await;
+    let whole = list.read(&server, &[], Some("complete")).await;
     assert_eq!((whole.found, whole.appeared, whole.vanished, whole.pages), (24_548, 24_548, 0, 5));
-    let prefix = read(&world, folder.path(), &second, &[("relations.complete_every", "30d")], "known_tail").await;
+    let prefix = list.read(&later, &[("relations.complete_every", "30d")], Some("known_tail")).await;
     assert_eq!((prefix.found, prefix.appeared, prefix.vanished, prefix.pages), (5_000, 2_497, 0, 1));
-    let last = read(&world, folder.path(), &second, &[], "complete").await;
+    let last = list.read(&later, &[], Some("complete")).await;
     // Two seams of its pages repeat an id.
     assert_eq!(ids(&second).len(), 26_380);
     assert_eq!((last.found, last.appeared, last.vanished, last.pages), (26_378, 2_512 - 2_497, 682, 6));
     assert_eq!(world.edges.crawls(LISTS, OWNER, 9).await.unwrap().len(), 3);
 
     let mut all: Vec<Edge> = Vec::new();
-    lists::edges(&world, |edge| all.push(edge)).await;
+    lists::edges(&world, LISTS, |edge| all.push(edge)).await;
     assert_eq!(all.len(), 24_548 + 2_512);
     let members =
         |is: &dyn Fn(&&Edge) -> bool| all.iter().filter(is).map(|edge| &*edge.member).collect::<BTreeSet<_>>();
@@ -113,4 +139,98 @@ async fn the_recorded_pair_embedded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_recorded_pair_on_redis_and_postgres() {
     replays(Backends { redis: true, postgres: true }).await;
+}
+
+/// A recorded list of another network than Twitter's v1.1.
+struct Other {
+    provider: &'static str,
+    pipeline: &'static str,
+    owner: &'static str,
+    api: &'static str,
+    pages: Vec<Exchange>,
+    /// The parameter of the cursor.
+    cursor: &'static str,
+    /// Where a page has its members, and these their ids.
+    members: (&'static str, &'static str),
+    /// The end of the crawl; `None`: the recording ends before the list does.
+    end: Option<&'static str>,
+}
+
+impl Other {
+    async fn replays(&self) {
+        let Self { provider, pipeline, owner, api, pages, cursor, members: (place, id), end } = self;
+        let plain = |page: &Exchange| page.body.pointer(place).unwrap().as_array().unwrap().clone();
+        let told: Vec<String> =
+            pages.iter().flat_map(plain).map(|member| member[id].as_str().unwrap().to_owned()).collect();
+        let expected: BTreeSet<&str> = told.iter().map(String::as_str).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(pages, cursor, "").await;
+        let backends = Backends { redis: false, postgres: false };
+        let mut world = World::new(backends, folder.path(), "http://127.0.0.1:9").await;
+        let collect = pipeline.split(':').next().unwrap();
+        world.settings.extend(patient());
+        let of_network = [("providers", *provider), (*api, &*server.base_url()), ("relations.collect", collect)];
+        world.settings.extend(variables(&of_network));
+        lists::enqueue(&world, pipeline, &[(*owner).to_owned()]);
+        let list = Replay { world: &world, folder: folder.path(), pipeline, owner, api };
+        let crawl = list.read(&server, &[], *end).await;
+        println!("{pipeline} of {owner}: {} members, {crawl:?}", expected.len());
+        assert!(!expected.is_empty() && crawl.found == expected.len() as i64, "{crawl:?}");
+        assert_eq!((crawl.appeared, crawl.vanished), (crawl.found, 0));
+        let mut stored = Vec::new();
+        lists::edges(&world, pipeline, |edge| stored.push(edge)).await;
+        let is_of_it =
+            |edge: &Edge| edge.owner == *owner && edge.vanished_by.is_none() && edge.appeared_after.is_none();
+        assert!(stored.len() == expected.len() && stored.iter().all(is_of_it));
+        assert!(stored.iter().map(|edge| &*edge.member).collect::<BTreeSet<_>>() == expected);
+        // Where the recording ends, the next page is what the last recorded answer names.
+        let waits_for = world.edges.crawl(pipeline, owner).await.unwrap().and_then(|crawl| crawl.cursor);
+        let link = pages.iter().flat_map(|page| &page.headers).find(|(name, _)| name == "link");
+        let told = link.map(|(_, link)| link.split_once("max_id=").unwrap().1.split('>').next().unwrap());
+        assert_eq!(waits_for.as_deref(), told);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_lists_of_other_networks() {
+    let x = |pipeline, owner, file, address| Other {
+        provider: "x",
+        pipeline,
+        owner,
+        api: "x.api",
+        pages: pages(file, address),
+        cursor: "pagination_token",
+        members: ("/data", "id"),
+        end: Some("complete"),
+    };
+    let mastodon = |pipeline, file| Other {
+        provider: "mastodon:social",
+        pipeline,
+        owner: "109302436954721982",
+        api: "mastodon.instances.social.api",
+        pages: pages(file, "/api/v1/accounts/"),
+        cursor: "max_id",
+        members: ("", "id"),
+        end: None,
+    };
+    let bluesky = Other {
+        provider: "bluesky",
+        pipeline: "friends:bluesky",
+        owner: "did:plc:kvwvcn5iqfooopmyzvb4qzba",
+        api: "bluesky.api",
+        pages: page_of_bluesky().into_iter().collect(),
+        cursor: "cursor",
+        members: ("/follows", "did"),
+        end: Some("complete"),
+    };
+    let all = [
+        x("followers:x", "34739420", "followers-34739420-", "/followers?"),
+        x("friends:x", "1085578910853746688", "following-1085578910853746688", "/following?"),
+        mastodon("followers:mastodon:social", "get_account_followers_default"),
+        mastodon("friends:mastodon:social", "get_account_following_default"),
+        bluesky,
+    ];
+    for list in all.iter().filter(|list| !list.pages.is_empty()) {
+        list.replays().await;
+    }
 }

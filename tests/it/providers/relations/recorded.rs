@@ -32,15 +32,31 @@ fn parameter<'a>(address: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A server that gives each recorded answer for the cursor that it was recorded for.
+/// The page of Bluesky, which was recorded without its call.
+pub fn page_of_bluesky() -> Option<Exchange> {
+    let file = files(&recordings()?).into_iter().find(|file| file.ends_with("get_follows.json"))?;
+    let address = "https://public.api.bsky.app/xrpc/app.bsky.graph.getFollows".to_owned();
+    Some(Exchange { address, status: 200, headers: Vec::new(), body: json_of(&file)? })
+}
+
+/// The last part of an address's path.
+fn endpoint(address: &str) -> &str {
+    address.split('?').next().unwrap().rsplit('/').next().unwrap()
+}
+
+/// A server that gives each recorded answer for the cursor that it was recorded for, and has no other endpoint.
 pub async fn serve(exchanges: &[Exchange], cursor: &'static str, first: &'static str) -> CannedServer {
     let mut answers: HashMap<String, Canned> = HashMap::new();
+    let endpoints: HashSet<String> = exchanges.iter().map(|it| endpoint(&it.address).to_owned()).collect();
     for exchange in exchanges {
         let at = parameter(&exchange.address, cursor).unwrap_or(first).to_owned();
         let answer = canned(&exchange.headers, &exchange.body.to_string());
         assert!(answers.insert(at, answer).is_none(), "one answer for a cursor");
     }
     CannedServer::start_with(move |asked: &Asked| {
+        if !endpoints.contains(endpoint(&asked.target)) {
+            return Canned::new(501, r#"{"error":"MethodNotImplemented","message":"Method Not Implemented"}"#);
+        }
         let at = parameter(&asked.target, cursor).unwrap_or(first);
         answers.get(at).cloned().unwrap_or_else(|| Canned::new(500, "nothing is recorded for this cursor"))
     })
@@ -231,9 +247,7 @@ async fn recorded_pages_of_mastodon_replay_with_their_links() {
 
 #[tokio::test]
 async fn a_recorded_page_of_bluesky_replays() {
-    let Some(dir) = recordings() else { return };
-    let Some(file) = files(&dir).into_iter().find(|file| file.ends_with("get_follows.json")) else { return };
-    let body = json_of(&file).unwrap();
+    let Some(Exchange { body, .. }) = page_of_bluesky() else { return };
     let owner = text(&body["subject"]["did"]);
     let server = CannedServer::start(Canned::new(200, body.to_string())).await;
     let lists = Provider::Bluesky.relations_at(&server.base_url(), bounds());

@@ -1,0 +1,168 @@
+//! An owner that is gone: what `store.on_deleted` asks for is done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::base::shutdown::Stop;
+use twitter_updater::config::VisitOrder;
+use twitter_updater::engine::metrics::Metrics;
+use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
+use twitter_updater::engine::worker::Handler;
+use twitter_updater::model::account::Absence;
+use twitter_updater::model::post::TweetState;
+use twitter_updater::model::relation::Side;
+use twitter_updater::pipelines::refresh::UnavailableSettings;
+use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::members::Recruits;
+use twitter_updater::pipelines::relations::removal::Removal;
+use twitter_updater::pipelines::relations::schedule::Visits;
+use twitter_updater::providers::lookup::{Charge, LookupError};
+use twitter_updater::providers::relations::{
+    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations,
+};
+use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
+use twitter_updater::store::{EdgeChange, Edges, Lifecycle, NewTweet, Posts, SqliteStore, Way};
+
+const LISTS: &str = "followers:twitter";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A list of two pages, until its owner is gone.
+#[derive(Debug, Default)]
+struct Network {
+    is_gone: AtomicBool,
+}
+
+#[async_trait]
+impl Relations for Network {
+    fn capabilities(&self, _: Side) -> ListCapabilities {
+        ListCapabilities { page_limit: 3, charge: Charge::PerCall, endpoint: "followers/ids" }
+    }
+
+    async fn page(&self, request: PageRequest<'_>, _: &Credential) -> Result<RelationPage, LookupError> {
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Ok(RelationPage { listing: Listing::OwnerAbsent(Some(Absence::NotFound)), quota: None });
+        }
+        let (ids, next) = match request.cursor {
+            None => (["11", "12", "13"], Some("2".to_owned())),
+            Some(_) => (["13", "14", "15"], None),
+        };
+        let members = ids.map(|id| Member::of(id.to_owned())).to_vec();
+        Ok(RelationPage::of(Members { members, next, ..Members::default() }, None))
+    }
+}
+
+struct World {
+    network: Arc<Network>,
+    queue: Arc<EmbeddedQueue>,
+    store: Arc<SqliteStore>,
+    credentials: Arc<Credentials>,
+    reader: ListReader,
+    claims: AtomicU32,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let queue = Arc::new(EmbeddedQueue::open(&path("jobs.db"), LISTS, PATIENCE).await.unwrap());
+        let store = Arc::new(SqliteStore::open(&path("lists.db"), PATIENCE).await.unwrap());
+        store.migrate().await.unwrap();
+        let ledger = EmbeddedLedger::open(&path("quota.db"), "twitter", PATIENCE).await.unwrap();
+        let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
+        let credentials = Arc::new(Credentials::new(vec![nobody], Arc::new(ledger), Pacing::Greedy, PATIENCE));
+        let network = Arc::<Network>::default();
+        let visits = Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
+        let reader = ListReader {
+            namespace: LISTS.to_owned(),
+            accounts: "profiles:twitter".to_owned(),
+            side: Side::Followers,
+            relations: network.clone(),
+            store: store.clone(),
+            edges: store.clone(),
+            credentials: credentials.clone(),
+            visits,
+            bounds: Bounds { known_tail: 0, complete_every: 1, longest: 0, shrink: 1.0, page: 0 },
+            unavailable: UnavailableSettings {
+                lane: Lane::new("unavailable", Duration::from_secs(86_400)),
+                believed_after: 0,
+                limit: 2,
+                after: 0,
+                confirm: None,
+                forget: true,
+            },
+            call_timeout: PATIENCE,
+            save_timeout: PATIENCE,
+            max_deliveries: 3,
+            counters: Arc::default(),
+            recruits: Recruits {
+                accounts: "profiles:twitter".to_owned(),
+                targets: Vec::new(),
+                store: store.clone(),
+                most: 4,
+                within: PATIENCE,
+                metrics: Arc::new(Metrics::new()),
+            },
+        };
+        Self { network, queue, store, credentials, reader, claims: AtomicU32::new(0), _folder: folder }
+    }
+
+    /// The list is due, and read once.
+    async fn read(&self, owner: &str) -> Verdict {
+        let due = NewJob { id: owner.to_owned(), lane: Visits::repeat(), due: 0.into() };
+        self.queue.forget(&[owner.to_owned()]).await.unwrap();
+        self.queue.schedule(&[due]).await.unwrap();
+        let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
+        let request = ClaimRequest {
+            token: &token,
+            limit: 1,
+            linger: Duration::ZERO,
+            lookahead: 0.0,
+            early: 0.0,
+            lease: PATIENCE,
+        };
+        let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
+        let Acquired::Granted(permit) = self.credentials.acquire(self.reader.endpoint(), 1).await.unwrap() else {
+            panic!("the quota has no limit")
+        };
+        let handled = self.reader.handle(&batch, permit).await;
+        self.queue.settle(&batch.fence, &handled.verdicts, &[]).await.unwrap();
+        handled.verdicts.into_iter().next().unwrap_or_else(|| panic!("released")).1
+    }
+
+    async fn edges(&self) -> usize {
+        self.store.edge_changes(LISTS, EdgeChange::Appeared, (0, Millis::MAX), None, 99).await.unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
+    let world = World::new().await;
+    let row = NewTweet { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None };
+    world.store.record(LISTS, 1, &Way::of("enqueue"), &[row]).await.unwrap();
+    for _ in 0..2 {
+        assert!(matches!(world.read("9").await, Verdict::Reschedule { .. }));
+    }
+    assert_eq!((world.edges().await, world.store.crawls(LISTS, "9", 9).await.unwrap().len()), (5, 1));
+    let removal = Removal { network: "twitter".to_owned(), edges: world.store.clone() };
+    assert_eq!(removal.look(&Stop::new()).await.unwrap(), 0);
+
+    // It is believed at once here, and its content goes with the answer; the edges at the next look.
+    world.network.is_gone.store(true, Ordering::Relaxed);
+    assert!(matches!(world.read("9").await, Verdict::Reschedule { lane, .. } if *lane.name == *"unavailable"));
+    let stored = world.store.tweet(LISTS, "9").await.unwrap().unwrap();
+    assert_eq!((stored.state, stored.raw), (TweetState::Unavailable, None));
+    assert_eq!((world.edges().await, removal.look(&Stop::new()).await.unwrap()), (5, 5));
+    assert_eq!((world.edges().await, world.store.crawls(LISTS, "9", 9).await.unwrap().len()), (0, 0));
+    // A second miss, a moment later, ends its life.
+    let before = stored.checked_at;
+    let mut verdict = world.read("9").await;
+    while world.store.tweet(LISTS, "9").await.unwrap().unwrap().checked_at == before {
+        verdict = world.read("9").await;
+    }
+    assert_eq!(verdict, Verdict::Finish);
+    assert_eq!(world.store.tweet(LISTS, "9").await.unwrap().unwrap().state, TweetState::Ended);
+}
