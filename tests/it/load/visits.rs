@@ -2,7 +2,7 @@
 //! kills, a wiped queue and accounts that change their parts. Accounts post by rates and hours of their own; their day takes half a
 //! minute.
 //!
-//! `VISITS_ACCOUNTS` and `VISITS_WINDOWS` make it larger than it is by default.
+//! `VISITS_ACCOUNTS`, `VISITS_WINDOWS` and `VISITS_CALLS` (of a credential and window) make it larger than it is by default.
 
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     let (count, windows) = (size("VISITS_ACCOUNTS", 600), size("VISITS_WINDOWS", 5));
     let folder = tempfile::tempdir().unwrap();
     // A round of all accounts takes some windows.
-    let api = api(u32::try_from(count / 10).unwrap().clamp(40, 450)).await;
+    let api = api(u32::try_from(size("VISITS_CALLS", (count / 10).clamp(40, 450))).unwrap()).await;
     let world = world(folder.path(), &api).await;
     // Those with the first numbers write posts.
     let accounts: Vec<String> = (0..count).map(|n| api.people().id(&Provider::Twitter, n)).collect();
