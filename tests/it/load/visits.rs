@@ -1,8 +1,8 @@
 //! Many followed accounts, visited by eight processes with too few calls: all of the quota is used, and no post is lost, through
-//! kills, a wiped queue and accounts that change their parts. Accounts post by rates and hours of their own; their day takes half a
-//! minute.
+//! kills, a wiped queue and accounts that change their parts. Accounts post by rates and hours of their own.
 //!
-//! `VISITS_ACCOUNTS`, `VISITS_WINDOWS` and `VISITS_CALLS` (of a credential and window) make it larger than it is by default.
+//! `VISITS_ACCOUNTS`, `VISITS_WINDOWS`, `VISITS_CALLS` (of a credential and window) and `VISITS_DAY` (the accounts' day, s) make it
+//! larger than it is by default.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
-use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use super::memory::used_memory;
+use crate::support::process::{Process, Variables, run, text, variables};
+use crate::support::visits::{VISITS, change};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
-const VISITS: &str = "visits:twitter";
 const PARTS: [&str; 2] = [VISITS, "visits:twitter:p1"];
 const PROCESSES: usize = 8;
 const NAMES: [&str; 2] = ["alice", "bob"];
 const WINDOW: Duration = Duration::from_secs(3);
-const DAY: Duration = Duration::from_secs(30);
 
 fn size(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -47,7 +47,7 @@ async fn api(calls_per_window: u32) -> Running {
         body_padding: 0,
         missing_share: 0.0,
         posts_per_second: 8.0,
-        posting_day: DAY,
+        posting_day: Duration::from_secs(size("VISITS_DAY", 30)),
         posts_late: Duration::from_millis(300),
         accounts_since: wall_ms(),
         accounts: 200_000,
@@ -125,6 +125,13 @@ async fn census(api: &Running, world: &World, accounts: &[String], from: Millis,
     (all, lost)
 }
 
+/// Memory of a process that is no file's, kB.
+fn resident(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
 fn told(arguments: &[&str], settings: &Variables) -> String {
     let output = run(arguments, settings);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -141,11 +148,12 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     let world = world(folder.path(), &api).await;
     // Those with the first numbers write posts.
     let accounts: Vec<String> = (0..count).map(|n| api.people().id(&Provider::Twitter, n)).collect();
+    let redis = world.redis.as_ref().unwrap();
+    let before = used_memory(redis).await;
     let began = std::time::Instant::now();
-    let output =
-        run_with_input(&["accounts", "follow", "--json", "-"], &world.settings, accounts.join("\n").as_bytes());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    println!("{count} accounts are followed after {:.1} s", began.elapsed().as_secs_f64());
+    change("follow", &world.settings, &accounts);
+    let (took, each) = (began.elapsed().as_secs_f64(), (used_memory(redis).await - before) as f64 / count as f64);
+    println!("{count} accounts are followed after {took:.1} s, {each:.0} bytes of Redis each");
 
     let log = folder.path().join("updaters.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -170,11 +178,12 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     }
     world.followed.move_to(VISITS, 0, &accounts[..accounts.len() / 4]).await.unwrap();
     println!("{}", told(&["accounts", "divide"], &world.settings));
-    let redis = world.redis.as_ref().unwrap();
     let mut raw = redis.connection().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();
     told(&["rebuild"], &world.settings);
     let to = wall_ms();
+    let memory = |of: &Process| resident(of.id()).unwrap_or(0) / 1024;
+    println!("MB of the processes: {:?}", updaters.iter().map(memory).collect::<Vec<_>>());
     until_true("all accounts were visited again", patience, async || {
         visited(&world, &accounts, to + 500).await == accounts.len()
     })
