@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions};
@@ -94,6 +94,15 @@ fn closed(api: &Running, since: Millis, until: Millis) -> Vec<ClosedWindow> {
     NAMES.iter().flat_map(|name| of(name)).collect()
 }
 
+/// Waits until all were visited after a moment. So many accounts are asked for now and then only: the machine is the updaters'.
+async fn all_visited(what: &str, within: Duration, world: &World, accounts: &[String], since: Millis) {
+    let watch = Stopwatch::start();
+    while visited(world, accounts, since).await < accounts.len() {
+        assert!(watch.elapsed() < within, "not within {within:?}: {what}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Accounts that were visited after a moment, in any part.
 async fn visited(world: &World, accounts: &[String], since: Millis) -> usize {
     let mut sum = 0;
@@ -162,8 +171,8 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     };
     let mut updaters: Vec<Process> = (0..PROCESSES).map(updater).collect();
     let patience = Duration::from_secs(120 + count / 50);
-    until_true("all accounts were visited", patience, async || visited(&world, &accounts, 0).await == accounts.len())
-        .await;
+    all_visited("all accounts were visited", patience, &world, &accounts, 0).await;
+    println!("all were visited after {:.0} s", began.elapsed().as_secs_f64());
     let from = wall_ms();
     until_true("windows are closed", WINDOW * (4 * windows as u32 + 20), async || {
         closed(&api, from, wall_ms()).len() as u64 >= windows * NAMES.len() as u64
@@ -184,10 +193,7 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     let to = wall_ms();
     let memory = |of: &Process| resident(of.id()).unwrap_or(0) / 1024;
     println!("MB of the processes: {:?}", updaters.iter().map(memory).collect::<Vec<_>>());
-    until_true("all accounts were visited again", patience, async || {
-        visited(&world, &accounts, to + 500).await == accounts.len()
-    })
-    .await;
+    all_visited("all accounts were visited again", patience, &world, &accounts, to + 500).await;
     for updater in &mut updaters {
         assert!(updater.runs(), "{}", logged());
     }
