@@ -248,7 +248,10 @@ async fn a_part_that_moves_while_it_is_visited_costs_an_account_a_visit_more_at_
         ("visits.policy", "round-robin"),
         ("visits.every", "1h"),
         ("visits.longest", "1h"),
-        ("updater.concurrency", "4"),
+        // A service that is slow for a second is no reason for a visit more.
+        ("updater.lease", "60s"),
+        ("updater.save_timeout", "10s"),
+        ("lookup.timeout", "10s"),
     ]));
     let accounts = accounts(&api, 0..MANY);
     change("follow", &world.settings, &accounts);
