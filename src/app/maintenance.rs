@@ -1,6 +1,6 @@
 //! Maintenance by every updater. Every few seconds it checks for a wave of misses, corrects due times out of bounds, and after
 //! a wave has the posts looked up again that it made unavailable. Each minute it adds the last one to its hour, and once a day
-//! it removes expired posts.
+//! it removes expired posts, and puts back what the queue has lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
-use crate::ingest::{Living, Moment, Refresh, Which};
+use crate::ingest::{Living, Moment, Rebuild, Refresh, Which};
 use crate::ops::prune::{Pruned, expired, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 use crate::store::Store;
@@ -152,6 +152,44 @@ impl Retention {
             Err(error) => {
                 tracing::warn!(error = %error, "expired posts cannot be removed yet");
                 false
+            }
+        }
+    }
+}
+
+/// Puts back what the queue has lost, as `rebuild` does, now and then: ids that a process had recorded and not yet scheduled
+/// when it died, or all of them, after a queue was wiped. The worker that leads does it for all.
+#[derive(Debug)]
+pub struct Audit {
+    /// Walks the store.
+    pub rebuild: Rebuild,
+    /// The worker's name.
+    pub name: String,
+    /// How often.
+    pub every: Duration,
+}
+
+impl Audit {
+    /// Works until the process is to stop. The first time is an hour after the start at the latest: processes that are
+    /// replaced each day do it, too.
+    pub async fn run(self, stop: Stop) {
+        let mut pause = self.every.min(HOUR);
+        loop {
+            stop.sleep(pause).await;
+            if stop.is_draining() {
+                return;
+            }
+            pause = self.every;
+            if !leads(&*self.rebuild.queue, &self.name).await {
+                continue;
+            }
+            let namespace = self.rebuild.queue.namespace();
+            match self.rebuild.run(&stop, |_| {}).await {
+                Ok(done) if done.put_back > 0 => {
+                    tracing::warn!(namespace, ids = done.put_back, "in the store and not in the queue: put back");
+                }
+                Ok(done) => tracing::debug!(namespace, rows = done.rows, "the queue has all that the store has"),
+                Err(error) => tracing::warn!(namespace, %error, "queue and store could not be compared to the end"),
             }
         }
     }

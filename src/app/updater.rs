@@ -11,7 +11,7 @@ use super::call_budget::{CallBudget, Paid};
 use super::credentials::no_credentials;
 use super::handles::WaitingHandles;
 use super::heartbeat::{Counted, Heartbeat};
-use super::maintenance::{Maintenance, Retention};
+use super::maintenance::{Audit, Maintenance, Retention};
 use super::starters::targets;
 use super::tuning::Tuning;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
@@ -157,7 +157,13 @@ pub async fn open_updater(
         let (queue, store, name) = (queue.clone(), store.clone(), name.clone());
         Retention { queue, store, name, kept_for, deleted }.run(stop.clone()).boxed()
     });
-    let refresh = Refresh { rebuild: rebuild_of(settings, &items, queue.clone(), store.clone(), schedule) };
+    let rebuild = rebuild_of(settings, &items, queue.clone(), store.clone(), schedule);
+    let every = settings.rebuild.every;
+    let audit = (!every.is_zero()).then(|| {
+        let (rebuild, name) = (rebuild.clone(), name.clone());
+        Audit { rebuild, name, every }.run(stop.clone()).boxed()
+    });
+    let refresh = Refresh { rebuild };
     let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
@@ -171,7 +177,7 @@ pub async fn open_updater(
         budget.run(stop.clone()).boxed(),
     ];
     let waiting = waiting.map(|waiting| waiting.run(stop.clone()).boxed());
-    beside.extend(retention.into_iter().chain(own).chain(waiting));
+    beside.extend(retention.into_iter().chain(audit).chain(own).chain(waiting));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 

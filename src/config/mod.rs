@@ -298,6 +298,8 @@ pub struct OpsSettings {
 #[allow(missing_docs)]
 pub struct RebuildSettings {
     pub rate: u32,
+    #[serde(with = "humantime_serde")]
+    pub every: Duration,
 }
 
 /// A configuration that cannot be: one line that names the place, the reason and what to do.

@@ -30,6 +30,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use super::{IdDate, StarterError};
@@ -183,7 +185,7 @@ impl Rebuild {
         let mut sum = Rebuilt::default();
         let mut last: Option<String> = None;
         while !stop.is_draining() {
-            let page = self.patiently(stop, async || Ok(self.page(last.as_deref(), PAGE.min(rate)).await?)).await;
+            let page = self.patiently(stop, || self.page(last.as_deref(), PAGE.min(rate)).boxed()).await;
             let page = match page {
                 Ok(Some(page)) => page,
                 Ok(None) => break,
@@ -191,7 +193,7 @@ impl Rebuild {
             };
             // One token for all tries of a page: a reply that was lost is given again.
             let token = format!("rebuild-{:016x}", random::number());
-            match self.patiently(stop, async || self.put_back(&token, &page).await).await {
+            match self.patiently(stop, || self.put_back(&token, &page).boxed()).await {
                 Ok(Some(done)) => sum.add(&done),
                 Ok(None) => break,
                 Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
@@ -215,10 +217,10 @@ impl Rebuild {
     }
 
     /// Tries while a service is away; `None` when it is stopped meanwhile.
-    async fn patiently<T>(
+    async fn patiently<'a, T>(
         &self,
         stop: &Stop,
-        mut run: impl AsyncFnMut() -> Result<T, StarterError>,
+        run: impl Fn() -> BoxFuture<'a, Result<T, StarterError>> + Send,
     ) -> Result<Option<T>, StarterError> {
         let mut delays = self.retry.start();
         loop {

@@ -189,6 +189,7 @@ macro_rules! on_both {
     };
 }
 
+mod audit;
 mod refresh;
 
 on_both!(

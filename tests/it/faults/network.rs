@@ -18,13 +18,14 @@ use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
 use twitter_updater::store::{NewTweet, Way};
 
-use crate::support::accounts_of_posts::{PROFILES, accounts, assert_accounts_of};
+use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
 use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
 use crate::support::proxy::{Line, Upstream};
 use crate::support::redis::pool_of;
+use crate::support::visits::{self, VISITS, posts_are_stored};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
@@ -58,6 +59,8 @@ enum Pipelines {
     PostsAndAccounts,
     /// And some lists of followers.
     PostsAndLists,
+    /// And some timelines of followed accounts.
+    PostsAndVisits,
 }
 
 /// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
@@ -67,6 +70,17 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     println!("{services:?}: again with NETWORK_SEED={seed}");
     let mut lots = StdRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
+    let defaults = match pipelines {
+        // Followed accounts post by hours of their own, in days of half a minute.
+        Pipelines::PostsAndVisits => SimulatorOptions {
+            accounts: 1_000,
+            posts_per_second: 15.0,
+            posting_day: Duration::from_secs(30),
+            posts_late: Duration::from_millis(300),
+            ..SimulatorOptions::default()
+        },
+        _ => SimulatorOptions::default(),
+    };
     let options = SimulatorOptions {
         latency: Duration::from_millis(40),
         jitter: Duration::from_millis(30),
@@ -77,7 +91,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         accounts_since: wall_ms() - 3_600_000,
         follow_changes: Duration::from_secs(1),
         most_followers: LONGEST,
-        ..SimulatorOptions::default()
+        ..defaults
     };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
@@ -102,6 +116,15 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         world.settings.extend(lists::settings());
         world.settings.extend(variables(&[("relations.page", "100"), ("relations.from_posts", "false")]));
     }
+    let has_visits = pipelines == Pipelines::PostsAndVisits;
+    if has_visits {
+        world.settings.extend(variables(&[
+            ("visits.collect", "true"),
+            ("visits.every", "2s"),
+            ("visits.shortest", "1s"),
+            ("visits.longest", "6s"),
+        ]));
+    }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -109,6 +132,10 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
     if has_lists {
         lists::enqueue(&world, LISTS, &owners);
+    }
+    let began = wall_ms();
+    if has_visits {
+        visits::change("follow", &world.settings, &owners);
     }
 
     let mut lines = Vec::new();
@@ -152,6 +179,9 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     if has_lists {
         lists::all_read("in the quiet after it", WITHIN, &world, &owners, quiet).await;
     }
+    if has_visits {
+        visits::all_visited(WITHIN, "in the quiet after it", &world, &[VISITS], &owners, quiet).await;
+    }
     println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
     for process in processes {
         let status = process.terminate();
@@ -164,7 +194,19 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
         assert!(standing.unwrap().checked_at.is_some(), "settled and not saved");
     }
     assert_answers_are_in_order(&*world.store, &ids).await;
-    let ids = [ids, old].concat();
+    let mut ids = [ids, old].concat();
+    if has_visits {
+        println!(
+            "{} posts of followed accounts, none lost",
+            posts_are_stored(&api, &world, &owners, began, quiet).await
+        );
+        let queue = world.queue_of(folder.path(), VISITS).await;
+        let found = census(&*queue, &*world.store, &owners).await;
+        assert_eq!(found.delayed + found.leased, owners.len(), "{found:?}");
+        let stored = accounts_in(NAMESPACE, &world).await;
+        assert!(stored.len() > ids.len() && ids.iter().all(|id| stored.contains(id)), "{}", stored.len());
+        ids = stored;
+    }
     if has_accounts {
         assert_accounts_of(PROFILES, &ids, &world, folder.path(), ids.len(), "the network").await;
     }
@@ -280,6 +322,11 @@ async fn between_them_and_everything() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_everything_with_the_accounts_of_the_posts() {
     survives(&[Redis, Postgres, Api], 200, Pipelines::PostsAndAccounts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything_with_visits() {
+    survives(&[Redis, Postgres, Api], 120, Pipelines::PostsAndVisits).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

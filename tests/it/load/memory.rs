@@ -67,7 +67,8 @@ async fn a_million_scheduled_ids_take_135_bytes_each() {
     assert!(each(enqueued) <= 135.0 && each(rescheduled) <= 135.0);
 }
 
-async fn used_memory(redis: &TestRedis) -> u64 {
+/// Bytes.
+pub(super) async fn used_memory(redis: &TestRedis) -> u64 {
     let info: redis::InfoDict =
         redis::cmd("INFO").arg("memory").query_async(&mut redis.connection().await).await.unwrap();
     info.get("used_memory").unwrap()

@@ -1,27 +1,27 @@
 //! Many followed accounts, visited by eight processes with too few calls: all of the quota is used, and no post is lost, through
-//! kills, a wiped queue and accounts that change their parts. Accounts post by rates and hours of their own; their day takes half a
-//! minute.
+//! kills, a wiped queue and accounts that change their parts. Accounts post by rates and hours of their own.
 //!
-//! `VISITS_ACCOUNTS` and `VISITS_WINDOWS` make it larger than it is by default.
+//! `VISITS_ACCOUNTS`, `VISITS_WINDOWS`, `VISITS_CALLS` (of a credential and window) and `VISITS_DAY` (the accounts' day, s) make it
+//! larger than it is by default.
 
 use std::time::Duration;
 
 use secrecy::SecretString;
-use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, ClosedWindow, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions};
 
-use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use super::memory::used_memory;
+use crate::support::process::{Process, Variables, run, text, variables};
+use crate::support::visits::{VISITS, change};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
-const VISITS: &str = "visits:twitter";
 const PARTS: [&str; 2] = [VISITS, "visits:twitter:p1"];
 const PROCESSES: usize = 8;
 const NAMES: [&str; 2] = ["alice", "bob"];
 const WINDOW: Duration = Duration::from_secs(3);
-const DAY: Duration = Duration::from_secs(30);
 
 fn size(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -47,7 +47,7 @@ async fn api(calls_per_window: u32) -> Running {
         body_padding: 0,
         missing_share: 0.0,
         posts_per_second: 8.0,
-        posting_day: DAY,
+        posting_day: Duration::from_secs(size("VISITS_DAY", 30)),
         posts_late: Duration::from_millis(300),
         accounts_since: wall_ms(),
         accounts: 200_000,
@@ -94,6 +94,15 @@ fn closed(api: &Running, since: Millis, until: Millis) -> Vec<ClosedWindow> {
     NAMES.iter().flat_map(|name| of(name)).collect()
 }
 
+/// Waits until all were visited after a moment. So many accounts are asked for now and then only: the machine is the updaters'.
+async fn all_visited(what: &str, within: Duration, world: &World, accounts: &[String], since: Millis) {
+    let watch = Stopwatch::start();
+    while visited(world, accounts, since).await < accounts.len() {
+        assert!(watch.elapsed() < within, "not within {within:?}: {what}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Accounts that were visited after a moment, in any part.
 async fn visited(world: &World, accounts: &[String], since: Millis) -> usize {
     let mut sum = 0;
@@ -125,6 +134,13 @@ async fn census(api: &Running, world: &World, accounts: &[String], from: Millis,
     (all, lost)
 }
 
+/// Memory of a process that is no file's, kB.
+fn resident(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
 fn told(arguments: &[&str], settings: &Variables) -> String {
     let output = run(arguments, settings);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -137,15 +153,16 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     let (count, windows) = (size("VISITS_ACCOUNTS", 600), size("VISITS_WINDOWS", 5));
     let folder = tempfile::tempdir().unwrap();
     // A round of all accounts takes some windows.
-    let api = api(u32::try_from(count / 10).unwrap().clamp(40, 450)).await;
+    let api = api(u32::try_from(size("VISITS_CALLS", (count / 10).clamp(40, 450))).unwrap()).await;
     let world = world(folder.path(), &api).await;
     // Those with the first numbers write posts.
     let accounts: Vec<String> = (0..count).map(|n| api.people().id(&Provider::Twitter, n)).collect();
+    let redis = world.redis.as_ref().unwrap();
+    let before = used_memory(redis).await;
     let began = std::time::Instant::now();
-    let output =
-        run_with_input(&["accounts", "follow", "--json", "-"], &world.settings, accounts.join("\n").as_bytes());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    println!("{count} accounts are followed after {:.1} s", began.elapsed().as_secs_f64());
+    change("follow", &world.settings, &accounts);
+    let (took, each) = (began.elapsed().as_secs_f64(), (used_memory(redis).await - before) as f64 / count as f64);
+    println!("{count} accounts are followed after {took:.1} s, {each:.0} bytes of Redis each");
 
     let log = folder.path().join("updaters.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -154,8 +171,8 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     };
     let mut updaters: Vec<Process> = (0..PROCESSES).map(updater).collect();
     let patience = Duration::from_secs(120 + count / 50);
-    until_true("all accounts were visited", patience, async || visited(&world, &accounts, 0).await == accounts.len())
-        .await;
+    all_visited("all accounts were visited", patience, &world, &accounts, 0).await;
+    println!("all were visited after {:.0} s", began.elapsed().as_secs_f64());
     let from = wall_ms();
     until_true("windows are closed", WINDOW * (4 * windows as u32 + 20), async || {
         closed(&api, from, wall_ms()).len() as u64 >= windows * NAMES.len() as u64
@@ -170,15 +187,13 @@ async fn all_of_the_quota_is_used_and_no_post_is_lost() {
     }
     world.followed.move_to(VISITS, 0, &accounts[..accounts.len() / 4]).await.unwrap();
     println!("{}", told(&["accounts", "divide"], &world.settings));
-    let redis = world.redis.as_ref().unwrap();
     let mut raw = redis.connection().await;
     redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();
     told(&["rebuild"], &world.settings);
     let to = wall_ms();
-    until_true("all accounts were visited again", patience, async || {
-        visited(&world, &accounts, to + 500).await == accounts.len()
-    })
-    .await;
+    let memory = |of: &Process| resident(of.id()).unwrap_or(0) / 1024;
+    println!("MB of the processes: {:?}", updaters.iter().map(memory).collect::<Vec<_>>());
+    all_visited("all accounts were visited again", patience, &world, &accounts, to + 500).await;
     for updater in &mut updaters {
         assert!(updater.runs(), "{}", logged());
     }

@@ -135,7 +135,7 @@ impl Edges for LinkedEdges {
         let page = page.clone();
         self.call(async move {
             let saved = store.inner.save_edges(&namespace, &owner, &page).await?;
-            store.note_list(&owner, format_args!("{saved:?}"));
+            store.note_page(&owner, format_args!("{saved:?}"));
             Ok(saved)
         })
         .await
@@ -153,7 +153,7 @@ impl Edges for LinkedEdges {
         let cursor = cursor.map(str::to_owned);
         self.call(async move {
             let ended = store.inner.end_crawl(&namespace, &owner, (number, cursor.as_deref()), at, end).await?;
-            store.note_list(&owner, format_args!("{ended:?}"));
+            store.note_page(&owner, format_args!("{ended:?}"));
             Ok(ended)
         })
         .await

@@ -11,5 +11,6 @@ mod outage;
 mod process;
 mod provider;
 mod seeds;
+mod visits;
 mod watch;
 mod world;

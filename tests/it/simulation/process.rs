@@ -13,6 +13,7 @@ use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
 use twitter_updater::engine::queue::{MEND_SLACK, Workers};
+use twitter_updater::engine::schedule::visits::classes;
 use twitter_updater::engine::worker::{Handler, Handling, Worker};
 use twitter_updater::model::post::Weights;
 use twitter_updater::model::relation::Side;
@@ -22,6 +23,8 @@ use twitter_updater::pipelines::refresh::wave::Wave;
 use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
 use twitter_updater::pipelines::relations::members::Recruits;
+use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
+use twitter_updater::pipelines::visits::handler::Visitor;
 use twitter_updater::providers::lookup::Lookup;
 use twitter_updater::providers::relations::Relations;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
@@ -31,6 +34,8 @@ use super::files;
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
 use super::lists::{LinkedEdges, LinkedRelations};
 use super::network::Way;
+use super::provider::ENDPOINT;
+use super::visits;
 use super::world::{Items, NAMESPACE, Setup, World};
 
 /// How often a process says that it is alive.
@@ -169,6 +174,38 @@ impl Parts<'_> {
     }
 }
 
+impl Parts<'_> {
+    fn visitor(self, lookup: LinkedLookup, linked: &visits::Linked) -> Arc<dyn Handler> {
+        let reader = Reader {
+            namespace: NAMESPACE.to_owned(),
+            endpoint: ENDPOINT,
+            pages: 3,
+            starter: linked.starter(),
+            way: "visit",
+            positions: Arc::new(linked.clone()),
+            credentials: self.credentials,
+            call_timeout: self.setup.lookup_timeout,
+            save_timeout: self.setup.save_timeout,
+            longest: visits::LONGEST,
+            polls: Arc::default(),
+            in_common: InCommon::new([NAMESPACE.to_owned()]),
+        };
+        Arc::new(Visitor {
+            namespace: NAMESPACE.to_owned(),
+            part: 0,
+            reader,
+            accounts: visits::Linked::timelines(lookup),
+            store: self.store,
+            followed: Arc::new(linked.clone()),
+            schedule: self.setup.schedule(),
+            rules: classes::Rules::default(),
+            unavailable: self.setup.unavailable(),
+            shortest: visits::SHORTEST,
+            max_deliveries: self.setup.max_deliveries,
+        })
+    }
+}
+
 fn worker(
     world: &Arc<World>,
     way: &Arc<Way>,
@@ -208,6 +245,7 @@ fn worker(
             let edges = Arc::new(LinkedEdges { way: way.clone(), store: world.store.clone() });
             metered(parts.list_reader(Arc::new(LinkedRelations(lookup)), edges))
         }
+        Items::Visits => metered(parts.visitor(lookup, &visits::Linked::new(way, world))),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {

@@ -135,10 +135,10 @@ impl WatchedStore {
         by_id
     }
 
-    /// A list's page, or the end of its crawl, was saved.
-    pub fn note_list(&self, owner: &str, what: std::fmt::Arguments<'_>) {
+    /// A page of a list or a timeline, or the end of its crawl, was saved.
+    pub fn note_page(&self, owner: &str, what: std::fmt::Arguments<'_>) {
         self.told.lock().unwrap().insert(owner.to_owned(), self.log.clock.now());
-        self.log.note(format_args!("list {}: {what}", names([&owner.to_owned()].into_iter())));
+        self.log.note(format_args!("page of {}: {what}", names([&owner.to_owned()].into_iter())));
     }
 
     async fn state(&self, namespace: &str, id: &str) -> Option<TweetState> {

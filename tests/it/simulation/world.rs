@@ -32,6 +32,7 @@ use super::files::{self, Files};
 use super::link::{LinkedQueue, LinkedStore};
 use super::network::{Dice, Network, Way};
 use super::provider::{Nature, Provider};
+use super::visits::{self, Found};
 use super::watch::{Log, WatchedQueue, WatchedStore};
 
 pub const NAMESPACE: &str = "tweet:update";
@@ -48,6 +49,8 @@ pub enum Items {
     Media,
     /// Lists of followers.
     Lists,
+    /// Timelines of followed accounts.
+    Visits,
 }
 
 /// How the processes of a world are set up.
@@ -137,6 +140,7 @@ impl Setup {
                 Reloadable::new(Arc::new(FreshFirst { first_delay }) as Arc<dyn Schedule>).into()
             }
             (Items::Lists, _) => Reloadable::new(Arc::new(self.visits()) as Arc<dyn Schedule>).into(),
+            (Items::Visits, _) => Reloadable::new(Arc::new(visits::schedule()) as Arc<dyn Schedule>).into(),
             (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
             (Items::Posts, None) => self.ages.clone().into(),
         }
@@ -153,6 +157,7 @@ impl Setup {
                 confirm: Some(self.confirm()),
                 ..of_posts
             },
+            Items::Visits => UnavailableSettings { lane: of_posts.lane.in_tier(1), limit: u32::MAX, ..of_posts },
             Items::Lists => UnavailableSettings {
                 lane: of_posts.lane.ordered(Order::OldestFirst).in_tier(3),
                 limit: u32::MAX,
@@ -175,6 +180,7 @@ pub struct World {
     pub ledger: Arc<MemoryLedger>,
     pub provider: Arc<Provider>,
     pub files: Files,
+    pub found: Found,
 }
 
 impl World {
@@ -190,6 +196,7 @@ impl World {
             provider: Provider::new(clock, log.clone(), setup.calls_per_window),
             network: Network::new(dice.clone()),
             files: Files::default(),
+            found: Found::new(queue_clock.clone()),
             store,
             log,
             queue_clock,
@@ -261,7 +268,9 @@ impl World {
             let known = Known::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
-                Items::Accounts | Items::Media | Items::Lists => schedule.first(&known, now).map(|(lane, _)| lane),
+                Items::Accounts | Items::Media | Items::Lists | Items::Visits => {
+                    schedule.first(&known, now).map(|(lane, _)| lane)
+                }
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);

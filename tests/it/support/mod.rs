@@ -26,6 +26,7 @@ pub mod rig;
 pub mod role;
 pub mod stepping_clock;
 pub mod users;
+pub mod visits;
 pub mod wait;
 pub mod watched_queue;
 pub mod world;

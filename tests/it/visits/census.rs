@@ -1,22 +1,21 @@
 //! Real updaters visit simulated accounts that post by rates and hours of their own: no post is lost, none is doubled, and an
 //! account that is followed no more is left alone; through kills, a wiped queue, and accounts that change their parts.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
-use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use crate::support::census::{Census, census};
-use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use crate::support::process::{Process, Variables, run, text, variables};
+use crate::support::visits::{VISITS, all_visited, change, posts_are_stored};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
-const VISITS: &str = "visits:twitter";
 const ACCOUNTS: u64 = 60;
 const WITHIN: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
@@ -56,39 +55,6 @@ fn accounts(api: &Running, numbers: std::ops::Range<u64>) -> Vec<String> {
     numbers.map(|number| api.people().id(&Provider::Twitter, number)).collect()
 }
 
-fn change(word: &str, settings: &Variables, accounts: &[String]) -> serde_json::Value {
-    let output = run_with_input(&["accounts", word, "--json", "-"], settings, accounts.join("\n").as_bytes());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Waits until each account was visited since then, in any of the pipelines.
-async fn all_visited(what: &str, world: &World, pipelines: &[&str], accounts: &[String], since: Millis) {
-    until_true(&format!("{what}: each account is visited"), WITHIN, async || {
-        let mut visited = 0;
-        for pipeline in pipelines {
-            let known = world.store.standing(pipeline, accounts).await.unwrap();
-            visited += known.iter().flatten().filter(|known| known.checked_at.is_some_and(|at| at > since)).count();
-        }
-        visited >= accounts.len()
-    })
-    .await;
-}
-
-/// Fails where a post of that time is not stored; returns how many there are.
-async fn posts_are_stored(api: &Running, world: &World, accounts: &[String], from: Millis, to: Millis) -> usize {
-    let mut all = 0;
-    for account in accounts {
-        let posts: BTreeSet<String> = api.timeline(account, from, to).iter().map(|post| post.id.to_string()).collect();
-        let ids: Vec<String> = posts.into_iter().collect();
-        let known = world.store.standing(NAMESPACE, &ids).await.unwrap();
-        let lost: Vec<_> = ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| id).collect();
-        assert!(lost.is_empty(), "{account}: {} of {} posts are not stored: {lost:?}", lost.len(), ids.len());
-        all += ids.len();
-    }
-    all
-}
-
 async fn nothing_is_lost(redis: bool) {
     let folder = tempfile::tempdir().unwrap();
     let (api, began) = (api().await, wall_ms());
@@ -103,12 +69,12 @@ async fn nothing_is_lost(redis: bool) {
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
     let updater = || Process::start(&["updater"], &world.settings, &log);
     let mut processes = vec![updater(), updater()];
-    all_visited("at first", &world, &[VISITS], &accounts, 0).await;
+    all_visited(WITHIN, "at first", &world, &[VISITS], &accounts, 0).await;
     for kill in 0..10 {
         processes.remove(0).kill();
         processes.push(updater());
         if kill % 5 == 2 {
-            all_visited("after kills", &world, &[VISITS], &accounts, wall_ms()).await;
+            all_visited(WITHIN, "after kills", &world, &[VISITS], &accounts, wall_ms()).await;
         }
         if let (5, Some(redis)) = (kill, &world.redis) {
             let mut raw = redis.connection().await;
@@ -121,11 +87,11 @@ async fn nothing_is_lost(redis: bool) {
     let (left, stay) = accounts.split_at(10);
     assert_eq!(change("unfollow", &world.settings, left)["changed"], 10);
     let to = wall_ms();
-    all_visited("at last", &world, &[VISITS], stay, to + 1_000).await;
+    all_visited(WITHIN, "at last", &world, &[VISITS], stay, to + 1_000).await;
     let output = run(&["rebuild"], &world.settings);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let known = world.store.standing(VISITS, left).await.unwrap();
-    all_visited("once more", &world, &[VISITS], stay, wall_ms()).await;
+    all_visited(WITHIN, "once more", &world, &[VISITS], stay, wall_ms()).await;
     assert_eq!(world.store.standing(VISITS, left).await.unwrap(), known, "visited after it was left");
     for process in processes {
         let status = process.terminate();
@@ -173,7 +139,7 @@ async fn a_death_at_any_point_of_a_visit_loses_and_doubles_nothing() {
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
         let heir = Process::start(&["updater"], &world.settings, &log);
         let to = wall_ms();
-        all_visited(point, &world, &[VISITS], &accounts, to + 1_000).await;
+        all_visited(WITHIN, point, &world, &[VISITS], &accounts, to + 1_000).await;
         let status = heir.terminate();
         assert!(status.success(), "{point}: {status}\n{}", logged());
         posts_are_stored(&api, &world, &accounts, began, to).await;
@@ -228,7 +194,7 @@ async fn accounts_change_their_part_while_they_are_visited() {
     assert!(first.min(second) >= 10 && first + second == 60, "{first} {second}: {told}");
     assert!((work(0) / work(1) - 1.0).abs() < 0.1, "{told}");
     assert_eq!(told["accounts"], serde_json::json!([first, second]));
-    all_visited("after the division", &world, &PARTS, &accounts, wall_ms()).await;
+    all_visited(WITHIN, "after the division", &world, &PARTS, &accounts, wall_ms()).await;
     // One dies while all go back.
     processes.remove(1).kill();
     processes.push(updater("1"));
@@ -266,5 +232,67 @@ async fn accounts_change_their_part_while_they_are_visited() {
         waiting += queue.locate(&accounts).await.unwrap().iter().filter(|places| !places.is_empty()).count();
     }
     assert!(waiting >= accounts.len(), "{waiting}");
+    api.stop().await;
+}
+
+/// A part is given up while its process and that of the other part visit: its accounts are moved, also those whose visit is under
+/// way. An account is due once in this time, so every visit more is one that the move has cost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_moves_while_it_is_visited_costs_an_account_a_visit_more_at_most() {
+    const PARTS: [&str; 2] = [VISITS, "visits:twitter:p1"];
+    const MANY: u64 = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let (api, began) = (api().await, wall_ms());
+    let mut world = world(Backends { redis: true, postgres: true }, folder.path(), &api, "2").await;
+    world.settings.extend(variables(&[
+        ("visits.policy", "round-robin"),
+        ("visits.every", "1h"),
+        ("visits.longest", "1h"),
+        // A service that is slow for a second is no reason for a visit more.
+        ("updater.lease", "60s"),
+        ("updater.save_timeout", "10s"),
+        ("lookup.timeout", "10s"),
+    ]));
+    let accounts = accounts(&api, 0..MANY);
+    change("follow", &world.settings, &accounts);
+    let log = folder.path().join("updater.log");
+    let updater = |part: &str| {
+        let here = variables(&[("visits.here", part)]);
+        Process::start(&["updater"], &world.settings.iter().cloned().chain(here).collect(), &log)
+    };
+    let visits_in = async |part: &str| {
+        let known = world.store.standing(part, &accounts).await.unwrap();
+        known.into_iter().map(|known| known.map_or(0, |known| known.lookups)).collect::<Vec<i64>>()
+    };
+    let processes = [updater("0"), updater("1")];
+    until_true("a third of the second part is visited", WITHIN, async || {
+        visits_in(PARTS[1]).await.iter().sum::<i64>() >= MANY as i64 / 6
+    })
+    .await;
+    let one_part = variables(&[("visits.parts", "1")]);
+    let settings: Variables = world.settings.iter().cloned().chain(one_part).collect();
+    let output = run(&["accounts", "divide", "--json"], &settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let moved = told["moved"].as_u64().unwrap();
+    assert!((MANY / 3..MANY * 2 / 3).contains(&moved), "{told}");
+    let [first, second] = PARTS;
+    until_true("each account is visited in the first part", WITHIN, async || {
+        visits_in(first).await.iter().all(|visits| *visits > 0)
+    })
+    .await;
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+    }
+    let visits: Vec<i64> = visits_in(first).await.iter().zip(visits_in(second).await).map(|(a, b)| a + b).collect();
+    let twice = visits.iter().filter(|visits| **visits == 2).count();
+    println!("{MANY} accounts, {moved} of them moved while they were visited: {twice} visited twice");
+    assert!(visits.iter().all(|visits| (1..=2).contains(visits)), "{visits:?}");
+    assert!(twice as u64 <= moved && twice > 0, "{twice} of {moved}");
+    let found = census(&*world.queue_of(folder.path(), first).await, &*world.store, &accounts).await;
+    assert_eq!(found, Census { delayed: accounts.len(), ..Census::default() });
+    // What was there at the first visit's beginning, and what each visit found: no later visit is due.
+    posts_are_stored(&api, &world, &accounts, began - 60_000, began).await;
     api.stop().await;
 }
