@@ -1,5 +1,6 @@
 //! Media: one file from a host that misbehaves, and the pipeline as a process.
 
+mod arrivals;
 #[cfg(feature = "s3")]
 pub mod bucket;
 pub mod fetch;

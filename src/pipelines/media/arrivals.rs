@@ -27,14 +27,10 @@ impl Receiver for Arrivals {
         let named: BTreeSet<&str> = seen.iter().map(|seen| seen.medium.id.as_str()).collect();
         let ids: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
         let known = self.store.media(&self.namespace, &ids).await?;
-        let first: BTreeSet<&str> =
-            mentions.iter().filter(|mention| mention.is_first).map(|mention| mention.id.as_str()).collect();
-        let wanted = named.into_iter().zip(&known).filter(|(id, known)| match known.as_ref().map(|of| of.state) {
-            None | Some(MediaState::Removed) => true,
-            // It was scheduled when it was named first, unless who did so has died.
-            Some(MediaState::Waiting) => first.contains(id),
-            Some(_) => false,
-        });
+        // One that waits is in the queue, unless the queue did not take it: a post that was found before is done with then
+        // all the same, and its next answer makes up for it.
+        let is_wanted = |state| matches!(state, None | Some(MediaState::Removed | MediaState::Waiting));
+        let wanted = named.into_iter().zip(&known).filter(|(_, known)| is_wanted(known.as_ref().map(|of| of.state)));
         let schedule = starter.record_ids(wanted.map(|(id, _)| id).collect()).await?;
         self.store.record_media(&self.namespace, &seen).await?;
         Ok(Received { schedule, ..Received::default() })

@@ -1,0 +1,67 @@
+//! Media that a later answer for a post brings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use twitter_updater::base::reload::Reloadable;
+use twitter_updater::engine::queue::{Inspection, Place};
+use twitter_updater::engine::schedule::{Schedule, Schedules};
+use twitter_updater::ingest::Starter;
+use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::pipelines::media::arrivals::Arrivals;
+use twitter_updater::pipelines::media::schedule::FreshFirst;
+use twitter_updater::pipelines::refresh::{Mention, Receiver};
+use twitter_updater::store::{MediaStore, MediumTried, Way};
+
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::memory_store::MemoryStore;
+use crate::support::queue_model::Rules;
+
+const NS: &str = "media:twitter";
+const NOW: i64 = 1_800_000_000_000;
+
+/// As a found post names it; `is_first`: at the post's first answer.
+fn mention(id: &str, is_first: bool) -> Mention {
+    let medium = Medium { id: id.to_owned(), url: format!("https://h/{id}"), kind: MediaKind::Photo };
+    let object = Some(serde_json::to_string(&medium).unwrap());
+    Mention {
+        kind: "media",
+        id: id.to_owned(),
+        from: "1".to_owned(),
+        is_first,
+        answered_at: NOW,
+        object,
+        ..Mention::default()
+    }
+}
+
+#[tokio::test]
+async fn what_an_edit_brings_and_what_a_post_showed_before_media_were_collected_is_fetched() {
+    let (queue, store) = (
+        Arc::new(MemoryQueue::new(NS, ServiceClock::starting_at(NOW), Rules::default())),
+        Arc::new(MemoryStore::default()),
+    );
+    let schedule = Arc::new(FreshFirst { first_delay: Duration::from_secs(60) }) as Arc<dyn Schedule>;
+    let schedules: Arc<dyn Schedules> = Reloadable::new(schedule).into();
+    let starter = Starter::new(queue.clone(), Some(store.clone()), schedules, Arc::new(|_: &str| Ok(None)), |_| {
+        Err("ids only".to_owned())
+    })
+    .by(Way::of("fan_out"));
+    let arrivals = Arrivals { namespace: NS.to_owned(), store: store.clone() };
+    let named =
+        async |mentions: &[Mention]| arrivals.receive(&starter, &mentions.iter().collect::<Vec<_>>()).await.unwrap();
+    let waits =
+        async |id: &str| matches!(queue.locate(&[id.to_owned()]).await.unwrap()[0][..], [Place::Delayed { .. }]);
+    // The post was found before, whether it showed something then that nobody collected, or was edited since.
+    let received = named(&[mention("5", false)]).await;
+    // The queue is out, and the post is done with all the same: the next answer makes up for it.
+    drop(received);
+    assert!(!waits("5").await);
+    named(&[mention("5", false), mention("6", false)]).await.tell(&starter).await.unwrap();
+    assert!(waits("5").await && waits("6").await);
+    assert_eq!(store.media_uses(NS, "5", 10).await.unwrap().len(), 1);
+    // One that is gone is not asked for again.
+    let gone = MediumTried { id: "6".to_owned(), at: NOW, state: MediaState::Gone, ..MediumTried::default() };
+    store.save_media(NS, &[gone]).await.unwrap();
+    assert!(named(&[mention("6", true)]).await.is_empty());
+}
