@@ -100,7 +100,7 @@ impl Timeline for LinkedTimeline {
             ids.retain(|id| ask.since.is_none_or(|since| *id > since) && ask.below.is_none_or(|below| *id < below));
             ids.into_iter().rev().take(ask.count as usize).collect::<Vec<u64>>()
         };
-        let (answer, ids) = self.lookup.answer_with(&[self.account.clone()], credential, read).await?;
+        let (answer, ids) = self.lookup.answer_with(std::slice::from_ref(&self.account), credential, read).await?;
         if let Outcome::Unavailable | Outcome::Absent(_) = answer.outcomes[0] {
             return Err(LookupError::BadRequest("no such account".to_owned()));
         }
