@@ -70,13 +70,14 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 40] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 41] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
     ("accounts.idle_after", |of| of.accounts.idle_after, SECOND, YEARS),
     ("accounts.freeze_after", |of| of.accounts.freeze_after, Duration::ZERO, YEARS),
     ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
+    ("rebuild.every", |of| of.rebuild.every, Duration::ZERO, YEARS),
     ("relations.revisit", |of| of.relations.revisit, SECOND, YEARS),
     ("relations.complete_every", |of| of.relations.complete_every, Duration::ZERO, YEARS),
     ("visits.every", |of| of.visits.every, SECOND, YEARS),
