@@ -165,7 +165,7 @@ pub struct Audit {
     pub rebuild: Rebuild,
     /// The worker's name.
     pub name: String,
-    /// How often.
+    /// The time between two walks.
     pub every: Duration,
 }
 

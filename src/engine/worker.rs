@@ -48,8 +48,8 @@ pub trait Handler: Send + Sync {
     /// dropped at any await: what it has not said in its answer is done again.
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
 
-    /// What becomes of a batch whose work was dropped: it is given back, uncounted. One whose jobs have to be known as
-    /// delivered, since they may be half done, stays leased.
+    /// Says what to do with a batch whose work was dropped. By default it is given back, uncounted. A handler whose jobs may
+    /// be half done then leaves them leased, so that the next delivery counts.
     fn cut_off(&self, batch: &Batch) -> Handled {
         Handled::released(batch, Outlook::Unchanged)
     }

@@ -155,7 +155,7 @@ impl<J: Judge> Handler for Refresher<J> {
         handled
     }
 
-    /// What names other ids may be stored, and they not be in their queue.
+    /// An answer may be stored whose ids of other kinds are not in their queue yet.
     fn cut_off(&self, batch: &Batch) -> Handled {
         if self.fan_out.is_empty() { Handled::released(batch, Outlook::Unchanged) } else { Handled::default() }
     }

@@ -226,7 +226,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     api.stop().await;
 }
 
-/// What is awaited of processes that no fault befalls any more; fails where one of them has ended.
+/// Waits for what processes do when there are no more faults; fails if one of them ends.
 struct Quiet<'a> {
     processes: &'a mut [Process],
     log: &'a Path,

@@ -83,7 +83,7 @@ async fn their_queue_does_not_answer() {
     arrive(Call::Schedule, Trouble::Hangs, 2).await;
 }
 
-/// What lasts holds up no post: `rebuild` is for those.
+/// A queue may be full for days, and no post waits for that: `rebuild` schedules what it did not take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_is_not_waited_for() {
     let (mut rig, _folder) = rig().await;

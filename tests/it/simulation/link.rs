@@ -235,13 +235,21 @@ pub struct LinkedStore {
     pub store: Arc<dyn Store>,
 }
 
+/// A call of the store at the end of a process's way.
+pub async fn call_of_store<T: Send + 'static>(
+    way: &Way,
+    effect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let lost = |why| StoreError::Unavailable(format!("{why:?}"));
+    way.call(Service::Store, PATIENCE, effect).await.map_err(lost)?
+}
+
 impl LinkedStore {
     async fn call<T: Send + 'static>(
         &self,
         effect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let lost = |why| StoreError::Unavailable(format!("{why:?}"));
-        self.way.call(Service::Store, PATIENCE, effect).await.map_err(lost)?
+        call_of_store(&self.way, effect).await
     }
 }
 

@@ -17,8 +17,8 @@ use twitter_updater::store::{
     NewCrawl, PageSaved, StoreError,
 };
 
-use super::link::{LinkedLookup, PATIENCE};
-use super::network::{Service, Way};
+use super::link::{LinkedLookup, call_of_store};
+use super::network::Way;
 use super::provider::{ENDPOINT, Provider};
 use super::watch::WatchedStore;
 use super::world::{NAMESPACE, ORIGIN, World};
@@ -103,16 +103,6 @@ pub struct LinkedEdges {
     pub store: Arc<WatchedStore>,
 }
 
-impl LinkedEdges {
-    async fn call<T: Send + 'static>(
-        &self,
-        effect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let lost = |why| StoreError::Unavailable(format!("{why:?}"));
-        self.way.call(Service::Store, PATIENCE, effect).await.map_err(lost)?
-    }
-}
-
 #[async_trait]
 impl Edges for LinkedEdges {
     async fn begin_crawl(
@@ -122,18 +112,18 @@ impl Edges for LinkedEdges {
         new: &NewCrawl,
     ) -> Result<Option<CrawlUnderWay>, StoreError> {
         let (store, namespace, owner, new) = (self.store.clone(), namespace.to_owned(), owner.to_owned(), *new);
-        self.call(async move { store.inner.begin_crawl(&namespace, &owner, &new).await }).await
+        call_of_store(&self.way, async move { store.inner.begin_crawl(&namespace, &owner, &new).await }).await
     }
 
     async fn crawl(&self, namespace: &str, owner: &str) -> Result<Option<CrawlUnderWay>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
-        self.call(async move { store.inner.crawl(&namespace, &owner).await }).await
+        call_of_store(&self.way, async move { store.inner.crawl(&namespace, &owner).await }).await
     }
 
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
         let page = page.clone();
-        self.call(async move {
+        call_of_store(&self.way, async move {
             let saved = store.inner.save_edges(&namespace, &owner, &page).await?;
             store.note_page(&owner, format_args!("{saved:?}"));
             Ok(saved)
@@ -151,7 +141,7 @@ impl Edges for LinkedEdges {
     ) -> Result<Option<Ended>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
         let cursor = cursor.map(str::to_owned);
-        self.call(async move {
+        call_of_store(&self.way, async move {
             let ended = store.inner.end_crawl(&namespace, &owner, (number, cursor.as_deref()), at, end).await?;
             store.note_page(&owner, format_args!("{ended:?}"));
             Ok(ended)
@@ -161,7 +151,7 @@ impl Edges for LinkedEdges {
 
     async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>, StoreError> {
         let (store, namespace, owner) = (self.store.clone(), namespace.to_owned(), owner.to_owned());
-        self.call(async move { store.inner.crawls(&namespace, &owner, limit).await }).await
+        call_of_store(&self.way, async move { store.inner.crawls(&namespace, &owner, limit).await }).await
     }
 
     async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>, StoreError> {

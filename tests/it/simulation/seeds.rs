@@ -85,12 +85,8 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Kind::PostsByWhatTheyShow => Setup { adaptive: Some(adaptive(seed)), ..of_posts },
             Kind::Accounts => Setup { items: Items::Accounts, ..of_posts },
             Kind::Media => Setup { items: Items::Media, ..of_posts },
-            // One to a claim, and each page is one.
-            Kind::Lists | Kind::Visits => {
-                let items = if matches!(kind, Kind::Lists) { Items::Lists } else { Items::Visits };
-                let claims = ClaimSettings { limit: 1, ..of_posts.claims };
-                Setup { items, claims, calls_per_window: 900, ..of_posts }
-            }
+            Kind::Lists => page_by_page(Items::Lists, of_posts),
+            Kind::Visits => page_by_page(Items::Visits, of_posts),
         };
         let world = World::new(dice, setup, print);
         let since = world.now();
@@ -113,6 +109,12 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             simulated: world.now() - since,
         }
     })
+}
+
+/// One to a claim, and each page is a call.
+fn page_by_page(items: Items, of_posts: Setup) -> Setup {
+    let claims = ClaimSettings { limit: 1, ..of_posts.claims };
+    Setup { items, claims, calls_per_window: 900, ..of_posts }
 }
 
 fn setup(dice: &Dice, rules: Rules, clock_steps: bool) -> Setup {

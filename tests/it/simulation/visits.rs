@@ -28,8 +28,8 @@ use twitter_updater::store::{
     SourceTrouble, StoreError,
 };
 
-use super::link::{LinkedLookup, LinkedQueue, LinkedStore, PATIENCE};
-use super::network::{Service, Way};
+use super::link::{LinkedLookup, LinkedQueue, LinkedStore, call_of_store};
+use super::network::Way;
 use super::provider::{ENDPOINT, Nature, Provider};
 use super::world::{NAMESPACE, ORIGIN, World};
 use crate::support::memory_positions::MemoryPositions;
@@ -145,28 +145,20 @@ impl Linked {
         let ids_only = |_: &str| Err("ids alone are put in".to_owned());
         Starter::new(Arc::new(queue), Some(Arc::new(store)), ages, Arc::new(Provider::created_at), ids_only)
     }
-
-    async fn call<T: Send + 'static>(
-        &self,
-        effect: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let lost = |why| StoreError::Unavailable(format!("{why:?}"));
-        self.way.call(Service::Store, PATIENCE, effect).await.map_err(lost)?
-    }
 }
 
 #[async_trait]
 impl Positions for Linked {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
-        self.call(async move { world.found.positions.saved(&namespace, &source).await }).await
+        call_of_store(&self.way, async move { world.found.positions.saved(&namespace, &source).await }).await
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
         let (at, brought, gaps) = (page.at, page.brought, page.gaps.to_vec());
         let (position, notes) = (page.position.to_owned(), page.notes.map(str::to_owned));
-        self.call(async move {
+        call_of_store(&self.way, async move {
             let page = SavedPage { at, position: &position, gaps: &gaps, brought, notes: notes.as_deref() };
             world.found.positions.save_page(&namespace, &source, &page).await?;
             world.store.note_page(&source, format_args!("{position}"));
@@ -178,7 +170,8 @@ impl Positions for Linked {
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
         let trouble = trouble.clone();
-        self.call(async move { world.found.positions.save_trouble(&namespace, &source, &trouble).await }).await
+        call_of_store(&self.way, async move { world.found.positions.save_trouble(&namespace, &source, &trouble).await })
+            .await
     }
 
     async fn is_another_read(
@@ -189,8 +182,10 @@ impl Positions for Linked {
     ) -> Result<bool, StoreError> {
         let (world, namespaces) = (self.world.clone(), namespaces.to_vec());
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
-        self.call(async move { world.found.positions.is_another_read(&namespaces, (&namespace, &source), since).await })
-            .await
+        call_of_store(&self.way, async move {
+            world.found.positions.is_another_read(&namespaces, (&namespace, &source), since).await
+        })
+        .await
     }
 
     // What people look at is not asked for here.
@@ -216,7 +211,7 @@ impl FollowList for Linked {
 
     async fn followed(&self, _: &str, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {
         let count = accounts.len();
-        self.call(async move { Ok(vec![Some(0); count]) }).await
+        call_of_store(&self.way, async move { Ok(vec![Some(0); count]) }).await
     }
 
     async fn move_to(&self, _: &str, _: Part, _: &[String]) -> Result<(), StoreError> {
