@@ -37,7 +37,7 @@ use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
-use crate::store::{Part, Store};
+use crate::store::{Database, Part, Store};
 
 /// The word for the kind.
 pub const VISITS: &str = "visits";
@@ -125,8 +125,8 @@ impl PipelineKind for Timelines {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, positions, followed, credentials, metrics, unavailable, fan_out, .. } =
-            opening;
+        let Opening { id, settings, database, credentials, metrics, unavailable, fan_out, .. } = opening;
+        let Database { store, positions, followed, .. } = database;
         let capabilities = self.capabilities(&id);
         let accounts = Accounts::open(&settings, &id.provider)?;
         let Some(posts) = fan_out.first() else {
