@@ -23,8 +23,9 @@ const LINKS: f64 = 0.15;
 const TAGS: f64 = 0.12;
 const EMOJI: f64 = 0.25;
 
-/// The share of sentences that say nothing of the author's side of the Atlantic, and of those of the other side's.
-const COMMON: f64 = 0.5;
+/// The share of an account's sentences that say nothing of its side of the Atlantic, from the least to the most, and of those of
+/// the other side's.
+const COMMON: [f64; 2] = [0.35, 0.85];
 const OTHER_SIDE: f64 = 0.02;
 
 /// The share of accounts that mostly write in another language, and of their posts that are;
@@ -51,6 +52,7 @@ const ENDS: [&str; 6] = ["", "", ".", "!", "...", "!!"];
 /// What an account does in all of its posts.
 struct Habits {
     other: f64,
+    common: f64,
     is_plain: bool,
     is_small: bool,
 }
@@ -59,7 +61,8 @@ impl Communities {
     fn habits(&self, author: u64) -> Habits {
         let mut die = Die(draw(self.seed, HABITS, author, 0));
         let other = if die.falls(STRANGE) { STRANGE_POSTS } else { OTHER_POSTS * unit(die.next()) };
-        Habits { other, is_plain: die.falls(PLAIN), is_small: die.falls(SMALL) }
+        let common = COMMON[0] + (COMMON[1] - COMMON[0]) * unit(die.next());
+        Habits { other, common, is_plain: die.falls(PLAIN), is_small: die.falls(SMALL) }
     }
 
     /// An id of a post by an author that was made then, ms since the epoch. All networks' ids can hold it.
@@ -111,7 +114,7 @@ impl Communities {
         let sentences = [1, 1, 1, 1, 1, 1, 2, 2, 2, 3][(die.next() % 10) as usize];
         for _ in 0..sentences {
             let voice = words(if die.falls(OTHER_SIDE) { other_side } else { spoken });
-            let list = if die.falls(COMMON) { "common" } else { "sentences" };
+            let list = if die.falls(habits.common) { "common" } else { "sentences" };
             let said = spelled(&voice.sentence(list, die), habits);
             text.word(&format!("{said}{}", die.pick(&ENDS)));
             if text.length > LONG / 2 {
