@@ -56,6 +56,8 @@ use crate::simulator::SimulatorOptions;
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 /// The demo's settings, which go over the defaults.
 pub const DEMO: &str = include_str!("../../config/demo.toml");
+/// The settings of the demo's community, which go over those of the demo.
+pub const COMMUNITY_DEMO: &str = include_str!("../../config/demo-community.toml");
 /// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 

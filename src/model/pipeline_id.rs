@@ -11,6 +11,8 @@ pub const LEDGER: &str = "twitter";
 
 /// The word for the posts of a provider, where kinds are named.
 pub const POSTS: &str = "posts";
+/// The same for the profiles of its accounts.
+pub const PROFILES: &str = "profiles";
 
 /// The namespaces of polled sources begin with this,
 const TIMELINES: &str = "source:poll";

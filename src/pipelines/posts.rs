@@ -272,7 +272,7 @@ impl Judge for PostJudge {
 
 /// A post with the accounts in it, for communities.
 fn shown_by(author: &str, people: Vec<Person>) -> Mention {
-    let mut shown = ShownAccounts { posted: true, ..ShownAccounts::default() };
+    let mut shown = ShownAccounts { posted: true, counts: true, ..ShownAccounts::default() };
     for Person { id, role, .. } in people {
         match role {
             Role::Author => {}

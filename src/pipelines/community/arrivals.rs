@@ -58,7 +58,7 @@ impl Receiver for Arrivals {
                 continue;
             };
             let by_post = shown.posted.then(|| mention.from.clone());
-            if shown.posted {
+            if shown.counts {
                 found.push(FoundPost { post: mention.from.clone(), author: mention.id.clone() });
             }
             let mut take = |accounts: Vec<String>, reason: Reason| {

@@ -17,9 +17,12 @@ pub fn are_wanted(settings: &Settings) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shown {
-    /// The account is the author of the post that names it.
+    /// The account wrote the post that names it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub posted: bool,
+    /// The post counts: it was found by its first lookup. One that a visit brought is looked up, too, or is old.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
     /// Named in the post, or replied to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentioned: Vec<String>,
@@ -32,4 +35,12 @@ pub struct Shown {
     /// Accounts that it follows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub friends: Vec<String>,
+}
+
+impl Shown {
+    /// Returns true if it shows no account.
+    #[must_use]
+    pub fn names_nobody(&self) -> bool {
+        [&self.mentioned, &self.reposted, &self.followers, &self.friends].into_iter().all(Vec::is_empty)
+    }
 }

@@ -30,6 +30,7 @@ use crate::engine::queue::Job;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
 use crate::model::activity::Activity;
+pub use crate::model::pipeline_id::PROFILES;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Mention, Named, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
@@ -39,8 +40,6 @@ use crate::providers::registry;
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// The word for the kind.
-pub const PROFILES: &str = "profiles";
 /// The lane of accounts that were found before and are missing now.
 const CONFIRM_LANE: &str = "confirm";
 /// The newest posts of an account by which its quietest hours are told.

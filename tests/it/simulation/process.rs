@@ -204,6 +204,7 @@ impl Parts<'_> {
             unavailable: self.setup.unavailable(),
             shortest: visits::SHORTEST,
             max_deliveries: self.setup.max_deliveries,
+            telling: None,
         })
     }
 }
