@@ -57,14 +57,17 @@ impl Rule {
         let CommunitySettings { country, language, variant, posts, threshold, .. } = settings;
         let CommunitySettings { place_weight, language_weight, friends_weight, .. } = settings;
         digested.extend(
-            format!("{country} {language} {variant} {posts} {threshold} {place_weight} {language_weight} {friends_weight}")
-                .into_bytes(),
+            format!(
+                "{country} {language} {variant} {posts} {threshold} {place_weight} {language_weight} {friends_weight}"
+            )
+            .into_bytes(),
         );
         if let Some(variants) = &variants {
             digested.extend(variants.to_text().into_bytes());
         }
         digested.extend(env!("CARGO_PKG_VERSION").bytes());
-        let version = digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
+        let version =
+            digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
         Ok(Self { settings: settings.clone(), variants, version })
     }
 
@@ -132,7 +135,9 @@ impl Rule {
     fn is_silent(&self, facts: &Facts) -> bool {
         facts.profile.as_ref().is_some_and(|of| {
             let is_gone = of.state.as_deref().is_some_and(|state| GONE.contains(&state));
-            is_gone || of.protected == Some(true) || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
+            is_gone
+                || of.protected == Some(true)
+                || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
         })
     }
 
@@ -178,10 +183,10 @@ impl Rule {
         let texts = facts.texts.iter().filter(|text| spoken.contains_key(text.id.as_str()));
         let weights: Vec<Weight> = texts.map(|text| variants.weigh(&text.text)).collect();
         let verdict = variants.judge(weights.iter().copied());
-        let towards_first = variants.labels()[0] == self.settings.variant;
+        let towards_first = variants.labels()[0].eq_ignore_ascii_case(&self.settings.variant);
         let says = if towards_first { verdict.score } else { -verdict.score };
-        let is = verdict.label.map_or("neither variant for sure".to_owned(), |label| format!("the variant {label}"));
-        Some(finding(says, format!("{counted}; they are {is} ({:+.2} for {})", says, self.settings.variant)))
+        let is = verdict.label.map_or("not sure", |label| variants.labels()[label]);
+        Some(finding(says, format!("{counted}; their variant is {is} ({:+.2} for {})", says, self.settings.variant)))
     }
 
     fn friends(&self, facts: &Facts) -> Option<Finding> {
@@ -218,7 +223,9 @@ fn variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, Strin
         Variants::parse(&text).map_err(|why| format!("{}: {why}", file.display()))?
     };
     let labels = variants.labels();
-    if variants.language() != settings.language || !labels.contains(&settings.variant.as_str()) {
+    if variants.language() != settings.language
+        || !labels.iter().any(|label| label.eq_ignore_ascii_case(&settings.variant))
+    {
         return Err(format!(
             "the model tells {} from {} in {}, and not {:?} in {:?}: name another variants_file (docs/communities.md)",
             labels[0],
