@@ -1,0 +1,3 @@
+//! Communities: language and place.
+
+mod language;
