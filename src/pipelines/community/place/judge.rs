@@ -61,6 +61,11 @@ impl Mention {
 /// Short names must be in capitals, or stand alone: `mit`, `us` and `la` are words. These are no words.
 const SAFE: &[&str] = &["usa", "uk", "nyc", "uae", "ldn"];
 const SHORT: usize = 3;
+/// Codes that are words in one language or another.
+const WORDS: &[&str] = &[
+    "al", "am", "an", "as", "ca", "co", "de", "do", "es", "hi", "id", "in", "is", "it", "la", "ma", "me", "mi", "mo",
+    "my", "no", "oh", "ok", "or", "pa", "pe", "se", "so", "to", "us", "va",
+];
 /// So many words in capitals, and capitals say nothing.
 const LOUD: usize = 3;
 
@@ -83,7 +88,7 @@ fn mentions(names: &Names, words: &[Word]) -> Vec<Mention> {
             Some(code) => {
                 names.country(code).map(|country| (at + 1, vec![Candidate { country, level: Level::Country }]))
             }
-            None => named(names, words, at, &mut key).or_else(|| coded(names, words, at, is_loud)),
+            None => named(names, words, at, &mut key).or_else(|| coded(names, words, at, is_loud, mentions.last())),
         };
         match found {
             Some((to, candidates)) => {
@@ -124,15 +129,27 @@ fn is_alone(words: &[Word], from: usize, to: usize) -> bool {
 }
 
 /// A code of a region or a country, after a name or alone.
-fn coded(names: &Names, words: &[Word], at: usize, is_loud: bool) -> Option<(usize, Vec<Candidate>)> {
+fn coded(
+    names: &Names,
+    words: &[Word],
+    at: usize,
+    is_loud: bool,
+    before: Option<&Mention>,
+) -> Option<(usize, Vec<Candidate>)> {
     let word = &words[at];
     let candidates = names.code(&word.plain)?;
+    let is_in = |candidate: &Candidate| candidates.iter().any(|code| code.country == candidate.country);
+    let follows_a_name = before.is_some_and(|before| before.to == at && before.candidates.iter().any(is_in));
     let is_last = words.get(at + 1).is_none_or(|next| next.gap > Gap::Close || names.of(&next.plain).is_some());
-    let after_comma = at > 0 && word.gap == Gap::Comma;
-    let is_code = if word.is_capital { !is_loud || after_comma } else { after_comma };
-    let regions = || candidates.iter().any(|candidate| candidate.country != word.plain.to_uppercase());
+    let is_written_so = match (word.is_capital && !is_loud, at > 0 && word.gap == Gap::Comma) {
+        (true, _) => true,
+        // `harrisburg, pa`, but not `ok, hi`.
+        (false, true) => follows_a_name || !WORDS.contains(&word.plain.as_str()) && !is_loud,
+        (false, false) => false,
+    };
     // Alone, two capitals may be anything, but for a region's code.
-    let fits = is_last && is_code && (at > 0 || words.len() == 1 || regions());
+    let is_region = candidates.iter().any(|candidate| !candidate.country.eq_ignore_ascii_case(&word.plain));
+    let fits = is_last && is_written_so && (at > 0 || words.len() == 1 || is_region);
     fits.then(|| {
         // Brazilians write `Natal/RN` and `Natal-RN`, others `Natal, RN`.
         let mut candidates = candidates.to_vec();
@@ -149,22 +166,38 @@ fn narrow(words: &[Word], mentions: &mut [Mention]) {
     for at in (1..mentions.len()).rev() {
         let (before, rest) = mentions.split_at_mut(at);
         let (Some(before), Some(after)) = (before.last_mut(), rest.first_mut()) else { continue };
-        if before.to != after.from {
+        // `Porto Feliz - SP`: a longer name, which is not known, begins like a known one.
+        let runs_on = before.to < after.from && words[before.to..after.from].iter().all(|word| word.gap == Gap::Close);
+        if before.to != after.from && !runs_on {
             continue;
         }
-        let shared =
-            |candidate: &Candidate, of: &[Candidate]| of.iter().any(|other| other.country == candidate.country);
-        if before.candidates.iter().any(|candidate| shared(candidate, &after.candidates)) {
-            let of_after = after.candidates.clone();
-            before.candidates.retain(|candidate| shared(candidate, &of_after));
-            let of_before = before.candidates.clone();
-            after.candidates.retain(|candidate| shared(candidate, &of_before));
+        if share(before, after) {
             before.is_supported = true;
             after.is_supported = true;
-        } else if before.level() < after.level() && words[after.from].gap < Gap::Wide && after.level() >= Level::Code {
+        } else if before.level() < after.level()
+            && after.level() >= Level::Code
+            && (runs_on && before.level() <= Level::City || words[after.from].gap < Gap::Wide)
+        {
             before.is_inside = true;
         }
     }
+}
+
+/// Leaves both the countries that they share, if any: the cities of the first rather than its towns (`Berlin, DE` is in Germany,
+/// not in a Berlin of Delaware).
+fn share(before: &mut Mention, after: &mut Mention) -> bool {
+    let is_in = |candidate: &Candidate, of: &[Candidate]| of.iter().any(|other| other.country == candidate.country);
+    let mut shared = before.candidates.clone();
+    shared.retain(|candidate| is_in(candidate, &after.candidates));
+    if shared.iter().any(|candidate| candidate.level > Level::Town) {
+        shared.retain(|candidate| candidate.level > Level::Town);
+    }
+    if shared.is_empty() {
+        return false;
+    }
+    after.candidates.retain(|candidate| is_in(candidate, &shared));
+    before.candidates = shared;
+    true
 }
 
 /// A name that is shared is where another one of the text is.
@@ -175,9 +208,8 @@ fn support(mentions: &mut [Mention]) {
         .flat_map(|mention| mention.candidates.iter().map(|candidate| candidate.country))
         .collect();
     for mention in mentions.iter_mut().filter(|mention| !mention.is_supported) {
-        if mention.candidates.iter().any(|candidate| sure.contains(&candidate.country))
-            && mention.level() <= Level::Code
-        {
+        let is_open = matches!(mention.level(), Level::Town | Level::Code);
+        if is_open && mention.candidates.iter().any(|candidate| sure.contains(&candidate.country)) {
             mention.candidates.retain(|candidate| sure.contains(&candidate.country));
             mention.is_supported = true;
         }
