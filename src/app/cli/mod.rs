@@ -14,6 +14,7 @@ mod enqueue;
 mod export;
 mod follow;
 mod health;
+mod language;
 mod migrate;
 mod ops;
 mod pause;
@@ -110,6 +111,8 @@ enum Command {
     Plan(plan::Arguments),
     #[command(subcommand)]
     Schedule(schedule::Command),
+    #[command(subcommand)]
+    Language(language::Command),
     Check(check::Arguments),
     Migrate(migrate::Arguments),
     Simulator(simulator::Arguments),
@@ -138,6 +141,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Credentials(credentials) => credentials.run(options).await,
         Command::Plan(plan) => plan.run(options),
         Command::Schedule(schedule) => schedule.run(options).await,
+        Command::Language(language) => language.run(),
         Command::Check(check) => check.run(options),
         Command::Migrate(migrate) => migrate.run(options).await,
         Command::Simulator(simulator) => simulator.run(options).await,

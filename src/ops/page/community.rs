@@ -61,7 +61,7 @@ impl CommunityRead {
         database: &Result<Database, String>,
         namespace: &str,
         threshold: f64,
-        address: &dyn Fn(&str) -> String,
+        address: &(dyn Fn(&str) -> String + Sync),
     ) -> Markup {
         let mut last = self.0.lock().await;
         let known = match last.take() {
@@ -91,7 +91,7 @@ pub(super) fn evidence(account: &CommunityAccount) -> Vec<Finding> {
     evidence.and_then(|evidence| serde_json::from_str(evidence).ok()).unwrap_or_default()
 }
 
-fn section(read: &Result<Read, String>, address: &dyn Fn(&str) -> String) -> Markup {
+fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
     let count = |number: i64| grouped(number.unsigned_abs());
     html! {
         section.panel #community aria-labelledby="community-name" {

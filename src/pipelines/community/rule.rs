@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 
 use super::language::{Variants, Weight, detect};
-use super::place::Gazetteer;
+use super::place::{Gazetteer, Place};
 use crate::config::CommunitySettings;
 use crate::model::community::{Belonging, Finding};
 use crate::store::{Decision, Facts, PostLanguage};
@@ -148,14 +148,17 @@ impl Rule {
             return None;
         }
         let place = Gazetteer::shipped().judge(location);
-        let names = |which: &str| place.countries.iter().any(|of| of.country == which);
-        let said: Vec<String> = place.countries.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
-        let strength = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
-        let (says, weight, about) = match place.countries.len() {
-            0 => return None,
-            1 if names(country) => (strength, weight, format!("{location:?} names {}", said.join(", "))),
-            1 => (-strength, weight, format!("{location:?} names {}", said.join(", "))),
-            _ => (0.0, 0.0, format!("{location:?} names several countries: {}", said.join(", "))),
+        let strongest = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
+        // Hints beside an answer say nothing.
+        let least = strongest.min(Place::ENOUGH);
+        let named: Vec<_> = place.countries.iter().filter(|of| of.strength >= least).collect();
+        let said: Vec<String> = named.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
+        let said = said.join(", ");
+        let (says, weight, about) = match &named[..] {
+            [] => return None,
+            [only] if only.country == country => (only.strength, weight, format!("{location:?} names {said}")),
+            [only] => (-only.strength, weight, format!("{location:?} names {said}")),
+            _ => (0.0, 0.0, format!("{location:?} names several countries: {said}")),
         };
         Some(Finding { test: "place".to_owned(), says, weight, about })
     }
