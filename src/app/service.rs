@@ -168,7 +168,7 @@ impl Shared {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
         // The queue first: where it is missing, no file of an embedded store is made.
-        let Database { store, positions, edges, followed } = open_store(settings).await?;
+        let Database { store, positions, edges, followed, .. } = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
         Ok((Self { in_force, service, store, positions, edges, followed }, queues))
     }

@@ -4,6 +4,7 @@ mod accounts;
 mod contract;
 mod edges;
 mod followed;
+mod forget;
 mod media;
 mod migration;
 mod model;

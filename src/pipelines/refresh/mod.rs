@@ -443,7 +443,11 @@ impl<J: Judge> Refresher<J> {
         let standings = self.store.standing(&self.namespace, &ids).await?;
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
-            let Some(known) = standing else { continue };
+            let Some(known) = standing else {
+                // A save makes each row that is missing, but those of people who are kept away.
+                *verdict = Verdict::Finish;
+                continue;
+            };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
             let item = Known::new(&seen.id, self.created_at(&seen.id, Some(&known)));
             let regular = terms.schedule.next(&item, seen.answered_at);
