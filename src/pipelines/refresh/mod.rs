@@ -37,6 +37,7 @@ use self::wave::Wave;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::reload::Reloadable;
+use crate::base::task;
 use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
@@ -419,6 +420,7 @@ impl<J: Judge> Refresher<J> {
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
     async fn save(&self, observations: &[Observation<J::Item>]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
+        task::step("saves");
         let saved = self.judge.save(&*self.store, &self.namespace, observations).await;
         self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
         let saved = saved?;
