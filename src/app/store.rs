@@ -11,13 +11,13 @@ use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
 use crate::store::{
-    Communities, Database, Edges, FollowList, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError,
+    Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError,
 };
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Edges + FollowList + Communities + Tables + Graphs {}
+trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs {}
 
-impl<T: Store + Positions + Edges + FollowList + Communities + Tables + Graphs> Whole for T {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs> Whole for T {}
 
 /// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
 /// `twitter-updater migrate`.
@@ -49,7 +49,8 @@ pub async fn connect_store(settings: &Settings) -> Result<Database> {
         positions: whole.clone(),
         edges: whole.clone(),
         followed: whole.clone(),
-        communities: whole,
+        communities: whole.clone(),
+        forgetting: whole,
     })
 }
 

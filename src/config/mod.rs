@@ -93,6 +93,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub ops: OpsSettings,
     pub rebuild: RebuildSettings,
+    pub supervision: SupervisionSettings,
     pub poll: PollSettings,
     pub simulator: SimulatorOptions,
     /// As they were given, by name: the settings that are shown masked.
@@ -307,6 +308,15 @@ pub struct RebuildSettings {
     pub rate: u32,
     #[serde(with = "humantime_serde")]
     pub every: Duration,
+}
+
+/// `[supervision]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SupervisionSettings {
+    #[serde(with = "humantime_serde")]
+    pub silent_after: Duration,
 }
 
 /// A configuration that cannot be: one line that names the place, the reason and what to do.

@@ -16,6 +16,7 @@ mod archive;
 pub mod dead;
 pub mod export;
 mod exposition;
+pub mod forget;
 mod freshness;
 mod lately;
 mod page;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 
 use crate::base::clock;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::base::supervise::Beside;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
@@ -241,7 +241,7 @@ pub struct Opened {
     /// What a call takes.
     pub capabilities: Capabilities,
     /// A task that runs beside it until it is stopped.
-    pub beside: Option<BoxFuture<'static, ()>>,
+    pub beside: Option<Beside>,
 }
 
 impl Opening {

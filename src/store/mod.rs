@@ -23,6 +23,7 @@ mod edges;
 mod error;
 pub mod export;
 mod followed;
+mod forget;
 mod graph;
 mod media;
 mod packed;
@@ -46,6 +47,7 @@ pub use self::edges::{
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
+pub use self::forget::{Forgetting, ItemsOf, PersonOf, RemovedRows, network, providers};
 pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
 pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
@@ -433,7 +435,8 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// Says whether the store answers and its tables are of this version.
     async fn check(&self) -> Result<()>;
 
-    /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
+    /// Records tweets before they are scheduled. Of people who are [kept away](Forgetting) nothing is written here or by any
+    /// other call; they count as known, and have no [standing](Lifecycle::standing) after it. A row that is not there is made (*live*, or *ended*
     /// when `next_due` is `None`); one that is *ended* lives again when `next_due` is given (an unknown
     /// `created_at` is filled in; its misses stay, until an answer finds it); all others stay as they are. An id
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
@@ -520,6 +523,8 @@ pub struct Database {
     pub followed: Arc<dyn FollowList>,
     /// Who belongs to which community.
     pub communities: Arc<dyn Communities>,
+    /// People who are forgotten.
+    pub forgetting: Arc<dyn Forgetting>,
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.

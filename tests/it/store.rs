@@ -5,6 +5,7 @@ mod communities;
 mod contract;
 mod edges;
 mod followed;
+mod forget;
 mod media;
 mod migration;
 mod model;

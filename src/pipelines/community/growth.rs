@@ -45,7 +45,7 @@ pub struct Growing {
 
 impl Growing {
     /// Works until it is stopped. What fails is tried again with the next step.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut is_out = false;
         let mut logged: Option<(Stopwatch, CommunitySize)> = None;
         while !stop.is_draining() {

@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use futures::FutureExt;
 
 use self::arrivals::Arrivals;
 use self::by_hand::ByHand;
@@ -41,6 +40,7 @@ use super::profiles::PROFILES;
 use super::visits::VISITS;
 use super::visits::follow::{Follower, PartQueue};
 use crate::base::clock::Millis;
+use crate::base::supervise::Beside;
 use crate::config::{BadConfig, Settings};
 use crate::engine::schedule::Schedule;
 use crate::model::pipeline_id::PipelineId;
@@ -195,7 +195,7 @@ impl PipelineKind for Communities {
             max_deliveries: settings.updater.max_deliveries,
             counters,
         };
-        let beside = Some(growing.run(stop).boxed());
+        let beside = Some(Beside::of("growth", growing, Growing::run, &stop));
         Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }

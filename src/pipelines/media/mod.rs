@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use futures::FutureExt;
 
 use self::addresses::PrivateHosts;
 use self::arrivals::Arrivals;
@@ -43,6 +42,7 @@ use self::removal::Removal;
 use self::schedule::FreshFirst;
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use crate::base::clock::Millis;
+use crate::base::supervise::Beside;
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
@@ -132,7 +132,7 @@ impl PipelineKind for Media {
             max_deliveries: settings.updater.max_deliveries,
             counters,
         };
-        let beside = Some(removal.run(stop).boxed());
+        let beside = Some(Beside::of("removal", removal, Removal::run, &stop));
         Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }

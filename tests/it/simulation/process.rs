@@ -103,7 +103,7 @@ fn life(
     let worker = worker(world, way, stop, killed, wave);
     let stop = stop.clone();
     async move {
-        let _maintaining = AbortOnDropHandle::new(tokio::spawn(maintenance.run(stop.clone())));
+        let _maintaining = AbortOnDropHandle::new(tokio::spawn(Arc::new(maintenance).run(stop.clone())));
         let _beating = AbortOnDropHandle::new(tokio::spawn(async move {
             while !stop.is_draining() {
                 let _ = queue.heartbeat(&name, &[], &[], &Lateness::default()).await; // the next one comes soon
