@@ -21,7 +21,7 @@ use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 
 /// Pipelines whose items are accounts, by the words for them: an item's id is the account's.
-const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits"];
+const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits", "community"];
 
 /// Tables with rows of an item, by its namespace and id. In SQLite these are views of `<name>_row`, by the key of the row in
 /// `tweet`.
@@ -33,14 +33,22 @@ pub(super) const OF_ITEM: &[&str] = &[
     "account_change",
     "account_count",
     "account_post",
+    "post_language",
     "media",
     "media_use",
 ];
 
 /// Tables with rows of an account beside its items: by their `namespace` and the column with the account's id. A new table
 /// with such rows belongs here.
-pub(super) const OF_ACCOUNT: &[(&str, &str)] =
-    &[("visit", "account"), ("source_position", "source"), ("source_gap", "source")];
+pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
+    ("visit", "account"),
+    ("source_position", "source"),
+    ("source_gap", "source"),
+    ("community_account", "account"),
+    ("community_change", "account"),
+    ("community_appearance", "account"),
+    ("community_appearance", "source"),
+];
 
 /// The person behind the rows of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +185,7 @@ mod tests {
             ("profiles:x", person("twitter", true)),
             ("visits:twitter:p3", person("twitter", true)),
             ("followers:bluesky", person("bluesky", true)),
+            ("community:twitter:pt-pt", person("twitter", true)),
             ("media:twitter", None),
             ("source:poll:search/tweets", None),
             ("thing:update", None),
