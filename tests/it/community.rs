@@ -1,4 +1,6 @@
-//! Communities: language and place.
+//! Communities: language and place, the rule, and the whole.
 
 mod language;
 mod place;
+mod rule;
+mod whole;
