@@ -1,4 +1,5 @@
 //! Communities: language and place.
 
+mod commands;
 mod language;
 mod place;
