@@ -104,7 +104,7 @@ fn normal(word: &str) -> String {
         return "rsrs".to_owned();
     }
     // `agoraaaa` is `agora`; `carro` keeps both.
-    letters.chunk_by(|one, next| one == next).flat_map(|row| if row.len() > 2 { &row[..1] } else { &row[..] }).collect()
+    letters.chunk_by(|one, next| one == next).flat_map(|row| if row.len() > 2 { &row[..1] } else { row }).collect()
 }
 
 fn class(word: &str) -> Option<&'static str> {

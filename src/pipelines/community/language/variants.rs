@@ -324,7 +324,7 @@ impl Grams {
     fn new(all: Vec<(String, f32)>) -> Self {
         let mut table = vec![(0, 0.0); (all.len() * 2).next_power_of_two().max(2)];
         for (gram, weight) in &all {
-            let hash = gram.chars().fold(START, |hash, letter| step(hash, letter));
+            let hash = gram.chars().fold(START, step);
             let mut at = place(hash, table.len());
             while table[at].0 != 0 && table[at].0 != finish(hash) {
                 at = (at + 1) & (table.len() - 1);
