@@ -1,5 +1,6 @@
 //! Communities: language and place, the rule, and the whole.
 
+mod commands;
 mod language;
 mod place;
 mod rule;
