@@ -89,7 +89,8 @@ pub async fn open_updater(
     pipeline: &Monitored,
     all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, store, positions, edges, followed } = shared;
+    let Shared { in_force, service, database } = shared;
+    let store = &database.store;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.is_metered() {
@@ -105,10 +106,8 @@ pub async fn open_updater(
     let opening = Opening {
         id: items.id.clone(),
         settings: settings.clone(),
-        store: store.clone(),
-        positions: positions.clone(),
-        edges: edges.clone(),
-        followed: followed.clone(),
+        in_force: shared.live(),
+        database: database.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),

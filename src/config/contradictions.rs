@@ -189,6 +189,7 @@ impl Settings {
         self.spend(found);
         self.poll.contradictions(found);
         self.sources_have_providers(found);
+        self.communities_make_sense(found);
         found.take("http.listen", self.listen());
         self.addresses(found);
     }

@@ -335,6 +335,11 @@ impl Starter {
         Ok(Some(created_at))
     }
 
+    /// Its queue.
+    pub(crate) fn queue(&self) -> &Arc<dyn Queue> {
+        &self.queue
+    }
+
     /// Records ids; answers those that [`Starter::hand_over`] has to schedule. Left out are the dead, those that are too
     /// old, and what is no id of this pipeline.
     pub(crate) async fn record_ids(&self, ids: BTreeSet<&str>) -> Result<Admitted, StoreError> {

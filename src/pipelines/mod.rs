@@ -2,8 +2,10 @@
 //!
 //! Items that are looked up repeatedly have a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
 //! [`posts`] was the first, and [`profiles`] of accounts and [`media`] follow from them. [`timelines`] are polled, [`streams`] are listened to.
+//! A [`community`] judges who belongs to it, by what the others collect.
 
 pub mod apis;
+pub mod community;
 pub mod handles;
 pub mod kind;
 pub mod media;

@@ -21,7 +21,7 @@ use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 
 /// Pipelines whose items are accounts, by the words for them: an item's id is the account's.
-const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits"];
+const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits", "community"];
 
 /// Tables with rows of an item, by its namespace and id. In SQLite these are views of `<name>_row`, by the key of the row in
 /// `tweet`.
@@ -40,7 +40,18 @@ pub(super) const OF_ITEM: &[&str] = &[
 /// Tables with rows of an account beside its items: by their `namespace` and the column with the account's id. A new table
 /// with such rows belongs here.
 pub(super) const OF_ACCOUNT: &[(&str, &str)] =
-    &[("visit", "account"), ("source_position", "source"), ("source_gap", "source")];
+    &[
+    ("visit", "account"),
+    ("source_position", "source"),
+    ("source_gap", "source"),
+    ("community_account", "account"),
+    ("community_appearance", "account"),
+    ("community_appearance", "source"),
+    ("community_change", "account"),
+];
+
+/// Tables with rows of a post by its namespace and id, in SQLite, too.
+pub(super) const OF_POST: &[&str] = &["post_language"];
 
 /// The person behind the rows of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +188,7 @@ mod tests {
             ("profiles:x", person("twitter", true)),
             ("visits:twitter:p3", person("twitter", true)),
             ("followers:bluesky", person("bluesky", true)),
+            ("community:x:pt-pt", person("twitter", true)),
             ("media:twitter", None),
             ("source:poll:search/tweets", None),
             ("thing:update", None),

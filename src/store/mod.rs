@@ -1,5 +1,6 @@
 //! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
-//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), and who follows whom ([`Edges`]).
+//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), who follows whom ([`Edges`]), and who
+//! belongs to which community ([`Communities`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -16,6 +17,7 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod crawling;
 mod edges;
 mod error;
@@ -36,6 +38,10 @@ use async_trait::async_trait;
 
 pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
+pub use self::communities::{
+    Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
+    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, ProfileFacts, Reason, StoredAppearance,
+};
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
@@ -515,6 +521,8 @@ pub struct Database {
     pub edges: Arc<dyn Edges>,
     /// The accounts that are visited.
     pub followed: Arc<dyn FollowList>,
+    /// Who belongs to which community.
+    pub communities: Arc<dyn Communities>,
     /// People who are forgotten.
     pub forgetting: Arc<dyn Forgetting>,
 }

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod edges;
 mod followed;
 mod forget;

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod edges;
 mod followed;
 mod forget;
@@ -245,7 +246,7 @@ impl Lifecycle for SqliteStore {
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
         sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, account_post, \
-             source_position, source_gap, schedule_budget, edge, crawl, visit LIMIT 0")
+             source_position, source_gap, schedule_budget, edge, crawl, visit, community_account LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)

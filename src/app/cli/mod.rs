@@ -5,6 +5,7 @@
 
 mod accounts;
 mod check;
+mod community;
 mod completions;
 mod credentials;
 mod dead;
@@ -83,6 +84,8 @@ enum Command {
     Accounts(follow::Command),
     #[command(subcommand)]
     Forget(forget::Command),
+    #[command(subcommand)]
+    Community(community::Command),
     Export(export::Arguments),
     /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
@@ -121,6 +124,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
         Command::Accounts(accounts) => accounts.run(options).await,
+        Command::Community(community) => community.run(options).await,
         Command::Forget(forget) => forget.run(options).await,
         Command::Export(export) => export.run(options).await,
         Command::Updater(listen) => updater::run(listen, options).await,

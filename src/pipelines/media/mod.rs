@@ -48,7 +48,7 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::Receiver;
 use crate::providers::lookup::{Capabilities, Charge};
-use crate::store::Store;
+use crate::store::{Database, Store};
 use crate::store::export::{self, Table};
 
 /// The word for the kind.
@@ -103,7 +103,7 @@ impl PipelineKind for Media {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, metrics, stop, .. } = opening;
+        let Opening { id, settings, database: Database { store, .. }, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
         let parts = Parts::open(&media.folder, media.max_disk_bytes, used);

@@ -166,7 +166,9 @@ impl Parts<'_> {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),
                 store: self.store,
-                most: 0,
+                side: Side::Followers,
+                profiles: 0,
+                communities: 0,
                 within: self.setup.save_timeout,
                 metrics: self.metrics,
             },
@@ -202,6 +204,7 @@ impl Parts<'_> {
             unavailable: self.setup.unavailable(),
             shortest: visits::SHORTEST,
             max_deliveries: self.setup.max_deliveries,
+            telling: None,
         })
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Account, AccountCounts};
+use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet,
-    Next, Observation, Positions, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+    Appearance, Communities, CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, HandDecision, ItemsOf, Lifecycle,
+    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting,
+    SourceGap, SourceTrouble, Store, WaveGuard,
 };
 
 use super::on_sqlite::plain;
@@ -19,10 +21,12 @@ use crate::support::postgres;
 const PROFILES: &str = "profiles:twitter";
 const MEDIA: &str = "media:twitter";
 const VISITS: &str = "visits:twitter";
+const COMMUNITY: &str = "community:twitter:readers";
 const LISTS: [&str; 2] = ["followers:twitter", "friends:x"];
 
 /// Tables without rows of people.
 const OF_NOBODY: &[&str] = &[
+    "community_growth",
     "forgotten_person",
     "forgotten_salt",
     "list_network",
@@ -34,8 +38,8 @@ const OF_NOBODY: &[&str] = &[
     "tweet_fill",
 ];
 
-trait Whole: Store + Positions + Edges + FollowList + Forgetting {}
-impl<T: Store + Positions + Edges + FollowList + Forgetting> Whole for T {}
+trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting> Whole for T {}
 
 /// What is written of a person: ids that contain its number, and handles.
 struct Who {
@@ -108,6 +112,9 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.save_page(VISITS, who.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, who.id, &trouble).await.unwrap();
+    belong(store, who, other).await;
+    let language = |post: &&str| PostLanguage { id: (*post).into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &who.posts.iter().map(language).collect::<Vec<_>>()).await.unwrap();
     for list in LISTS {
         store.record(list, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
         let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
@@ -117,6 +124,19 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
         store.save_edges(list, who.id, &page).await.unwrap();
     }
+}
+
+/// It is a member by hand, and leads to another one.
+async fn belong(store: &dyn Whole, who: &Who, other: &Who) {
+    let member = HandDecision { account: who.id.into(), state: Belonging::Member };
+    store.decide_by_hand(COMMUNITY, T, "ann", "known", &[member]).await.unwrap();
+    let appeared = |account: &str| Appearance {
+        account: account.into(),
+        source: who.id.into(),
+        reason: Reason::Mentioned,
+        post: Some(who.posts[0].into()),
+    };
+    store.arrive(COMMUNITY, T, &[], &[appeared(other.id)], (NS, &[])).await.unwrap();
 }
 
 /// All that a person may have written again by whoever had asked before, or asks now.
@@ -146,6 +166,10 @@ async fn write_again(store: &dyn Whole) {
     ];
     let saved = store.save(NS, &late).await.unwrap();
     assert_eq!((saved.saved, saved.older), (1, 1));
+    belong(store, &ANN, &BOB).await;
+    belong(store, &BOB, &ANN).await;
+    let language = PostLanguage { id: ANN.posts[0].into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &[language]).await.unwrap();
     let sighting = Sighting { account: ANN.id.into(), post: ANN.posts[0].into(), at: T };
     store.record_sightings(PROFILES, &[sighting]).await.unwrap();
     let page = SavedPage { at: T, position: "{}", gaps: &[], brought: true, notes: None };
