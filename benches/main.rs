@@ -12,6 +12,7 @@ mod export;
 mod fill;
 mod freshness;
 mod hydrate;
+mod language;
 mod memory;
 mod pipeline;
 mod queue_cycle;
@@ -60,11 +61,12 @@ async fn run(name: &str, size: Size, cascades: &freshness::Given, timelines: &vi
         "memory" => memory::run(size).await,
         "edges" => edges::run(size).await,
         "visits" => visits::run(size, timelines.clone()).await,
+        "language" => language::run(size, cascades.folders.clone()).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "queue_cycle",
     "elsewhere",
     "enqueue",
@@ -76,6 +78,7 @@ const ALL: [&str; 11] = [
     "memory",
     "edges",
     "visits",
+    "language",
 ];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

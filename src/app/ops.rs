@@ -99,7 +99,7 @@ impl OneStore {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
             self.positions.set(opened.as_ref().map(|opened| opened.positions.clone()).map_err(Clone::clone));
-            self.database.set(opened.as_ref().map(Clone::clone).map_err(Clone::clone));
+            self.database.set(opened.clone());
             opened.map(|opened| opened.store)
         };
         self.opened.get_or_try_init(open).await.cloned()

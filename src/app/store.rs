@@ -10,7 +10,9 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{
+    Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError,
+};
 
 /// All that a database holds for us.
 trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs {}

@@ -114,74 +114,81 @@ impl CommunitySettings {
     }
 
     fn contradictions(&self, place: &str, settings: &Settings, found: &mut Findings) {
-        let mut wrong = |setting: &str, why: String| found.add(&format!("{place}.{setting}"), format!("{place}.{setting}: {why}"));
+        let mut wrong = |setting: &str, why: String| {
+            let setting = format!("{place}.{setting}");
+            let why = format!("{setting}: {why}");
+            found.add(setting, why);
+        };
+        self.out_of_bounds(&mut wrong);
         if let Err(why) = self.roles() {
             wrong("from_posts", why);
         }
-        let is_code = |text: &str, upper: bool| {
-            let is_letter = |byte: u8| if upper { byte.is_ascii_uppercase() } else { byte.is_ascii_lowercase() };
-            text.is_empty() || (text.len() == 2 && text.bytes().all(is_letter))
+        let is_code = |text: &str, is_letter: fn(&u8) -> bool| {
+            text.is_empty() || (text.len() == 2 && text.as_bytes().iter().all(is_letter))
         };
-        if !is_code(&self.country, true) {
-            wrong("country", format!("{:?} is no country; write its two letters of ISO 3166 in capitals: PT", self.country));
+        let Self { country, language, variant, .. } = self;
+        if !is_code(country, u8::is_ascii_uppercase) {
+            wrong("country", format!("{country:?} is no country; write its two letters of ISO 3166 in capitals: PT"));
         }
-        if !is_code(&self.language, false) {
-            wrong("language", format!("{:?} is no language; write its two letters of ISO 639: pt", self.language));
+        if !is_code(language, u8::is_ascii_lowercase) {
+            wrong("language", format!("{language:?} is no language; write its two letters of ISO 639: pt"));
         }
-        for (setting, value, (least, most)) in [
-            ("threshold", self.threshold, (0.05, 1.0)),
-            ("near", self.near, (0.0, 1.0)),
-            ("share_a_day", self.share_a_day, (0.0, 1_000.0)),
-            ("place_weight", self.place_weight, (0.0, 100.0)),
-            ("language_weight", self.language_weight, (0.0, 100.0)),
-            ("friends_weight", self.friends_weight, (0.0, 100.0)),
-        ] {
+        for seed in words(&self.seeds).filter(|seed| seed.starts_with('@')) {
+            let why = format!("{seed} is a handle, and handles move: write its id, or use `community seed`");
+            wrong("seeds", why);
+        }
+        if !variant.is_empty() && language.is_empty() {
+            wrong("variant", format!("{variant:?} is a variant of a language: set {place}.language, too"));
+        }
+        if self.on {
+            self.lacks(settings, &mut wrong);
+        }
+    }
+
+    /// Each setting by itself.
+    fn out_of_bounds(&self, wrong: &mut impl FnMut(&str, String)) {
+        let mut check = |setting: &str, value: f64, least: f64, most: f64| {
             if !(least..=most).contains(&value) {
                 wrong(setting, format!("{value} is out of bounds; write {least} to {most}"));
             }
-        }
-        for (setting, value, (least, most)) in [
-            ("posts", u64::from(self.posts), (1, 200)),
-            ("appearances", self.appearances.into(), (1, 1_000_000)),
-            ("from_lists", self.from_lists.into(), (0, 5_000)),
-        ] {
-            if !(least..=most).contains(&value) {
-                wrong(setting, format!("{value} is out of bounds; write {least} to {most}"));
-            }
-        }
+        };
+        check("threshold", self.threshold, 0.05, 1.0);
+        check("near", self.near, 0.0, 1.0);
+        check("share_a_day", self.share_a_day, 0.0, 1_000.0);
+        check("place_weight", self.place_weight, 0.0, 100.0);
+        check("language_weight", self.language_weight, 0.0, 100.0);
+        check("friends_weight", self.friends_weight, 0.0, 100.0);
+        check("posts", self.posts.into(), 1.0, 200.0);
+        check("appearances", self.appearances.into(), 1.0, 1e6);
+        check("from_lists", self.from_lists.into(), 0.0, 5_000.0);
         for (setting, value) in [("grow_every", self.grow_every), ("judge_again", self.judge_again)] {
             let (least, most) = (Duration::from_millis(100), Duration::from_secs(100 * 365 * 86_400));
             if !(least..=most).contains(&value) {
                 wrong(setting, "is out of bounds; write 100ms to 100 years".to_owned());
             }
         }
-        for seed in words(&self.seeds).filter(|seed| seed.starts_with('@')) {
-            let why = format!("{seed} is a handle, and handles move: write its id, or use `community seed`");
-            wrong("seeds", why);
-        }
-        if !self.variant.is_empty() && self.language.is_empty() {
-            wrong("variant", format!("{:?} is a variant of a language: set {place}.language, too", self.variant));
-        }
+    }
+
+    /// What it needs of other settings.
+    fn lacks(&self, settings: &Settings, wrong: &mut impl FnMut(&str, String)) {
         let sources = &settings.poll.sources;
         for source in words(&self.from_searches).filter(|source| !sources.contains_key(*source)) {
             wrong("from_searches", format!("there is no [poll.sources.{source}]"));
         }
-        if self.on && !settings.accounts.collect {
+        if !settings.accounts.collect {
             wrong("on", "a community needs profiles: set accounts.collect = true".to_owned());
-        }
-        let is_author_taken = words(&settings.accounts.from_posts).any(|word| word == Role::Author.as_str());
-        if self.on && settings.accounts.collect && !is_author_taken {
+        } else if !words(&settings.accounts.from_posts).any(|word| word == Role::Author.as_str()) {
             wrong("on", "a community needs the authors of posts: add author to accounts.from_posts".to_owned());
         }
-        if self.on && (self.timelines || !self.language.is_empty()) && !settings.visits.collect {
+        if (self.timelines || !self.language.is_empty()) && !settings.visits.collect {
             let why = "the posts of its accounts are collected by visits: set visits.collect = true, or timelines = false \
                        and no language";
             wrong("timelines", why.to_owned());
         }
         let lists: Vec<&str> = words(&settings.relations.collect).collect();
-        for (setting, is_on, side) in [("followers", self.followers, "followers"), ("friends", self.friends, "friends")] {
-            if self.on && is_on && !lists.contains(&side) {
-                wrong(setting, format!("add {side} to relations.collect"));
+        for (side, is_on) in [("followers", self.followers), ("friends", self.friends)] {
+            if is_on && !lists.contains(&side) {
+                wrong(side, format!("add {side} to relations.collect"));
             }
         }
     }
@@ -195,7 +202,11 @@ impl Settings {
     pub fn community(&self, name: &str) -> Result<&CommunitySettings, BadConfig> {
         self.communities.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.communities.keys().map(String::as_str).collect();
-            let known = if names.is_empty() { "the settings have none".to_owned() } else { format!("there are {}", names.join(", ")) };
+            let known = if names.is_empty() {
+                "the settings have none".to_owned()
+            } else {
+                format!("there are {}", names.join(", "))
+            };
             BadConfig(format!("there is no community {name:?}; {known}"))
         })
     }

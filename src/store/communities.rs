@@ -286,20 +286,20 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
     async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()>;
 
     /// What is stored of accounts that are judged, in the order asked; `texts` posts of each at the most.
-    async fn facts(
-        &self,
-        namespace: &str,
-        of: Neighbours<'_>,
-        accounts: &[String],
-        texts: u32,
-    ) -> Result<Vec<Facts>>;
+    async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>>;
 
     /// Stores decisions by that version of the rule. Where a person has decided, the state stays, and the rest is stored.
     async fn decide(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()>;
 
     /// Stores decisions of a person: who, and why. An account that is not known is from then on.
-    async fn decide_by_hand(&self, namespace: &str, at: Millis, who: &str, why: &str, decisions: &[HandDecision])
-    -> Result<()>;
+    async fn decide_by_hand(
+        &self,
+        namespace: &str,
+        at: Millis,
+        who: &str,
+        why: &str,
+        decisions: &[HandDecision],
+    ) -> Result<()>;
 
     /// Marks accounts as followed for this community's sake, or not.
     async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()>;
@@ -332,7 +332,13 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
     async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>>;
 
     /// Accounts in a state above that id, by their ids, `limit` of them.
-    async fn page_community(&self, namespace: &str, state: Belonging, above: &str, limit: u32) -> Result<Vec<CommunityAccount>>;
+    async fn page_community(
+        &self,
+        namespace: &str,
+        state: Belonging,
+        above: &str,
+        limit: u32,
+    ) -> Result<Vec<CommunityAccount>>;
 
     /// Undecided accounts whose scores are nearest to the threshold or to its opposite, nearest first, `limit` of them.
     async fn near_misses(&self, namespace: &str, threshold: f64, limit: u32) -> Result<Vec<CommunityAccount>>;
@@ -423,11 +429,8 @@ macro_rules! account_columns {
     };
 }
 
-pub(super) const ACCOUNT: &str = concat!(
-    "SELECT ",
-    account_columns!(),
-    " FROM community_account WHERE namespace = $1 AND account = $2"
-);
+pub(super) const ACCOUNT: &str =
+    concat!("SELECT ", account_columns!(), " FROM community_account WHERE namespace = $1 AND account = $2");
 
 pub(super) const CHANGES: &str = "SELECT at, old_state, new_state, rule, by_hand FROM community_change \
      WHERE namespace = $1 AND account = $2 ORDER BY at, new_state";

@@ -5,6 +5,7 @@ mod addresses;
 mod agree;
 mod budget;
 mod cli;
+mod community;
 mod credentials;
 mod faults;
 mod fuzz;

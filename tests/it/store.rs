@@ -1,6 +1,7 @@
 //! The store: one contract, every backend.
 
 mod accounts;
+mod communities;
 mod contract;
 mod edges;
 mod followed;

@@ -31,7 +31,9 @@ const APPEARANCES: u32 = 20;
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Show the sizes of all communities.
-    #[command(after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq .")]
+    #[command(
+        after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq ."
+    )]
     List {
         /// One JSON object.
         #[arg(long)]
@@ -50,7 +52,7 @@ pub(super) enum Command {
     },
     /// Decide about an account by hand. The rule changes nothing of it any more; candidate leaves it to the rule again.
     #[command(
-        after_help = "Examples:\n  twitter-updater community decide pt-pt 12 member --why \"I know her\"\n  twitter-updater community decide pt-pt 12 candidate"
+        after_help = "Examples:\n  twitter-updater community decide pt-pt 12 member --why friend\n  twitter-updater community decide pt-pt 12 candidate"
     )]
     Decide {
         /// The community.
@@ -65,9 +67,14 @@ pub(super) enum Command {
         /// Who decides, which is kept. The default is the user's name.
         #[arg(long)]
         who: Option<String>,
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Show why an account belongs, or does not.
-    #[command(after_help = "Examples:\n  twitter-updater community why pt-pt 12\n  twitter-updater community why pt-pt 12 --json | jq .evidence")]
+    #[command(
+        after_help = "Examples:\n  twitter-updater community why pt-pt 12\n  twitter-updater community why pt-pt 12 --json | jq .evidence"
+    )]
     Why {
         /// The community.
         name: String,
@@ -99,6 +106,16 @@ struct Known {
     evidence: Vec<Finding>,
     changes: Vec<BelongingChange>,
     appearances: Vec<StoredAppearance>,
+}
+
+/// A decision.
+#[derive(Debug, Serialize)]
+struct Decided {
+    account: String,
+    community: String,
+    state: Belonging,
+    who: String,
+    why: String,
 }
 
 /// A community with its size.
@@ -162,7 +179,7 @@ impl Command {
                 write_answer(json, &lines, &text)?;
                 Ok(if lines.refused == 0 { 0 } else { exit::INPUT })
             }
-            Self::Decide { name, account, state, why, who } => {
+            Self::Decide { name, account, state, why, who, json } => {
                 if !matches!(state, Belonging::Member | Belonging::Outside | Belonging::Candidate) {
                     bail!("{state} is no decision: write member, outside or candidate");
                 }
@@ -170,7 +187,8 @@ impl Command {
                 let service = Service::new(settings)?;
                 let by_hand = by_hand(settings, &service, &name).await?;
                 by_hand.decide(std::slice::from_ref(&account), state, &who, &why, clock::wall_ms()).await?;
-                write_answer(false, &(), &format!("{account} is {state} of {name} from now on, by {who}"))?;
+                let text = format!("{account} is {state} of {name} from now on, by {who}");
+                write_answer(json, &Decided { account, community: name, state, who, why }, &text)?;
                 Ok(0)
             }
             Self::Why { name, account, json } => why(settings, &name, &account, json).await,
@@ -180,7 +198,8 @@ impl Command {
                 let near = opened.communities().near_misses(&opened.namespace(), *threshold, limit).await?;
                 let mut text = String::from("account                 score  evidence\n");
                 for CommunityAccount { account, score, evidence, .. } in &near {
-                    let about = findings(evidence.as_deref()).into_iter().map(|of| of.about).collect::<Vec<_>>().join("; ");
+                    let about =
+                        findings(evidence.as_deref()).into_iter().map(|of| of.about).collect::<Vec<_>>().join("; ");
                     let _ = writeln!(text, "{account:<22} {:>6.2}  {about}", score.unwrap_or(0.0));
                 }
                 write_answer(json, &near, &text)?;
@@ -203,7 +222,8 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
         let [members, open, candidates, outside, seen] =
             [size.members, size.open, size.candidates, size.outside, size.seen].map(|n| grouped(n.unsigned_abs()));
         let off = if *on { "" } else { "  (off)" };
-        let _ = writeln!(text, "{community:<18} {members:>10} {open:>8} {candidates:>11} {outside:>12} {seen:>11}{off}");
+        let _ =
+            writeln!(text, "{community:<18} {members:>10} {open:>8} {candidates:>11} {outside:>12} {seen:>11}{off}");
     }
     if all.is_empty() {
         text = "the settings have no community: docs/communities.md".to_owned();
@@ -242,7 +262,8 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
         let _ = write!(text, "\n  {test:<10} {says:+.2}, weight {weight:.2}: {about}");
     }
     for StoredAppearance { source, reason, post, first_at } in &appearances {
-        let post = post.as_deref().filter(|post| *post != source).map_or(String::new(), |post| format!(", post {post}"));
+        let post =
+            post.as_deref().filter(|post| *post != source).map_or(String::new(), |post| format!(", post {post}"));
         let _ = write!(text, "\n  appeared   {reason} by {source}{post}, {}", when(*first_at));
     }
     for BelongingChange { at, old_state, new_state, by_hand, .. } in &changes {

@@ -67,8 +67,7 @@ impl Arguments {
         };
         let options = DemoOptions { run_for, tweets, dir, ops, accounts };
         if community {
-            let summary =
-                demo::run_community(start.settings, options, &start.registry, announce, start.stop).await?;
+            let summary = demo::run_community(start.settings, options, &start.registry, announce, start.stop).await?;
             write_answer(json, &summary, &summary.to_string())?;
             return Ok(0);
         }

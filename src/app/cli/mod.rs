@@ -15,6 +15,7 @@ mod export;
 mod follow;
 mod forget;
 mod health;
+mod language;
 mod migrate;
 mod ops;
 mod pause;
@@ -83,9 +84,9 @@ enum Command {
     #[command(subcommand)]
     Accounts(follow::Command),
     #[command(subcommand)]
-    Forget(forget::Command),
-    #[command(subcommand)]
     Community(community::Command),
+    #[command(subcommand)]
+    Forget(forget::Command),
     Export(export::Arguments),
     /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
@@ -113,6 +114,8 @@ enum Command {
     Plan(plan::Arguments),
     #[command(subcommand)]
     Schedule(schedule::Command),
+    #[command(subcommand)]
+    Language(language::Command),
     Check(check::Arguments),
     Migrate(migrate::Arguments),
     Simulator(simulator::Arguments),
@@ -142,6 +145,7 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Credentials(credentials) => credentials.run(options).await,
         Command::Plan(plan) => plan.run(options),
         Command::Schedule(schedule) => schedule.run(options).await,
+        Command::Language(language) => language.run(),
         Command::Check(check) => check.run(options),
         Command::Migrate(migrate) => migrate.run(options).await,
         Command::Simulator(simulator) => simulator.run(options).await,

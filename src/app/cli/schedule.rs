@@ -77,12 +77,13 @@ impl Train {
 }
 
 /// A file in the folder of that one, to be renamed when it is whole.
-fn beside(to: &Path) -> Result<NamedTempFile> {
+pub(super) fn beside(to: &Path) -> Result<NamedTempFile> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     NamedTempFile::new_in(folder).with_context(|| format!("{} cannot be written", to.display()))
 }
 
-fn write(mut file: NamedTempFile, to: &Path, text: &str) -> Result<()> {
+/// Writes it whole, under that name.
+pub(super) fn write(mut file: NamedTempFile, to: &Path, text: &str) -> Result<()> {
     let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
     let kept = written.and_then(|()| file.persist(to).map(drop).map_err(|error| error.error));
     kept.with_context(|| format!("{} cannot be written", to.display()))

@@ -34,8 +34,8 @@ const COMMUNITY: &str = "pt-pt";
 const SEEDS: usize = 20;
 /// A simulated day.
 const DAY: Duration = Duration::from_secs(240);
-/// Posts a second of the busiest account in its busiest hours: 144 a day.
-const POSTS_PER_SECOND: f64 = 0.6;
+/// Posts a second of the busiest account in its busiest hours: 72 a day.
+const POSTS_PER_SECOND: f64 = 0.3;
 /// The interval between redraws of the view.
 const FRAME: Duration = Duration::from_millis(500);
 /// Accounts read at once.
@@ -95,7 +95,11 @@ impl fmt::Display for CommunitySummary {
         for (endpoint, calls) in &self.calls {
             writeln!(f, "calls            {:>9}  {endpoint}", grouped(calls.unsigned_abs()))?;
         }
-        write!(f, "\ngrowth   {:>9} {:>11} {:>10} {:>9} {:>9}", "members", "candidates", "undecided", "outside", "seen")?;
+        write!(
+            f,
+            "\ngrowth   {:>9} {:>11} {:>10} {:>9} {:>9}",
+            "members", "candidates", "undecided", "outside", "seen"
+        )?;
         let first = self.growth.first().map_or(0, |size| size.at);
         for size in thinned(&self.growth) {
             let CommunitySize { members, candidates, open, outside, seen, .. } = size;
@@ -185,8 +189,7 @@ pub async fn run(
     for updating in updating {
         updating.await.context("an updater failed")??;
     }
-    let mut summary =
-        compared(&*shared.database.communities, &namespace, api.people(), &provider, &seeds).await?;
+    let mut summary = compared(&*shared.database.communities, &namespace, api.people(), &provider, &seeds).await?;
     (summary.growth, summary.ran_ms) = (growth, watch.elapsed_ms());
     for one in &pipelines {
         let calls = one.metrics.counters.requests.get();

@@ -10,9 +10,9 @@ use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 
 use super::accounts;
+use super::community::is_community;
 use super::crawls;
 use super::layout::{Document, problem};
-use super::community::is_community;
 use super::media::is_media;
 use super::pages::{Front, Page, Part, now};
 use super::past::{Past, Range, unknown_range};

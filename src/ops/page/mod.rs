@@ -24,6 +24,7 @@
 mod account;
 mod accounts;
 mod assets;
+mod belongs;
 mod chart;
 mod community;
 mod crawls;

@@ -53,7 +53,8 @@ impl Receiver for Arrivals {
         let (mut found, mut appeared) = (Vec::new(), Vec::new());
         let mut looked_up = BTreeSet::new();
         for mention in mentions {
-            let Some(shown) = mention.object.as_deref().and_then(|object| serde_json::from_str::<Shown>(object).ok()) else {
+            let Some(shown) = mention.object.as_deref().and_then(|object| serde_json::from_str::<Shown>(object).ok())
+            else {
                 looked_up.insert(mention.id.clone());
                 continue;
             };
@@ -62,8 +63,11 @@ impl Receiver for Arrivals {
                 found.push(FoundPost { post: mention.from.clone(), author: mention.id.clone() });
             }
             let mut take = |accounts: Vec<String>, reason: Reason| {
-                appeared.extend(accounts.into_iter().map(|account| {
-                    Appearance { account, source: mention.id.clone(), reason, post: by_post.clone() }
+                appeared.extend(accounts.into_iter().map(|account| Appearance {
+                    account,
+                    source: mention.id.clone(),
+                    reason,
+                    post: by_post.clone(),
                 }));
             };
             if roles.contains(&Role::Mentioned) {
@@ -77,8 +81,7 @@ impl Receiver for Arrivals {
             take(shown.friends.into_iter().take(newest).collect(), Reason::Friend);
         }
         let searches = community.searches();
-        let known =
-            self.communities.arrive(&self.namespace, now, &found, &appeared, (&self.posts, &searches)).await?;
+        let known = self.communities.arrive(&self.namespace, now, &found, &appeared, (&self.posts, &searches)).await?;
         let is_due = |new_posts: i64| new_posts >= i64::from(community.posts);
         let mut due: BTreeSet<String> = known
             .into_iter()

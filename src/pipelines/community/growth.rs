@@ -106,7 +106,8 @@ impl Growing {
         let out = |error: crate::store::StoreError| Outlook::Outage(error.to_string());
         let known = self.communities.belonging(&self.namespace, &seeds).await.map_err(out)?;
         let is_new = |state: Option<Belonging>| matches!(state, None | Some(Belonging::Seen));
-        let new: Vec<String> = seeds.into_iter().zip(known).filter(|(_, state)| is_new(*state)).map(|(id, _)| id).collect();
+        let new: Vec<String> =
+            seeds.into_iter().zip(known).filter(|(_, state)| is_new(*state)).map(|(id, _)| id).collect();
         if new.is_empty() {
             return Ok(());
         }

@@ -74,7 +74,8 @@ impl Rules {
     pub fn now(&self) -> Arc<Rule> {
         let settings = (self.in_force)();
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(community) = settings.communities.get(&self.name).filter(|community| *community != made.settings()) {
+        if let Some(community) = settings.communities.get(&self.name).filter(|community| *community != made.settings())
+        {
             match Rule::new(community) {
                 Ok(rule) => *made = Arc::new(rule),
                 Err(why) => tracing::error!(community = self.name, why, "the rule stays as it was"),

@@ -219,7 +219,8 @@ fn follower(
         let why = "communities follow accounts of all parts: leave visits.here empty where they run";
         return Err(BadConfig(why.to_owned()));
     }
-    let part = |target: &Target| PartQueue { queue: target.starter().queue().clone(), starter: target.starter().clone() };
+    let part =
+        |target: &Target| PartQueue { queue: target.starter().queue().clone(), starter: target.starter().clone() };
     let mut by_part: Vec<&Target> = visits.iter().collect();
     by_part.sort_by_key(|target| super::visits::part_of(target.id()));
     let parts = by_part.into_iter().map(part).collect();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 
 use super::language::{Variants, Weight, detect};
-use super::place::Gazetteer;
+use super::place::{Gazetteer, Place};
 use crate::config::CommunitySettings;
 use crate::model::community::{Belonging, Finding};
 use crate::store::{Decision, Facts, PostLanguage};
@@ -57,14 +57,17 @@ impl Rule {
         let CommunitySettings { country, language, variant, posts, threshold, .. } = settings;
         let CommunitySettings { place_weight, language_weight, friends_weight, .. } = settings;
         digested.extend(
-            format!("{country} {language} {variant} {posts} {threshold} {place_weight} {language_weight} {friends_weight}")
-                .into_bytes(),
+            format!(
+                "{country} {language} {variant} {posts} {threshold} {place_weight} {language_weight} {friends_weight}"
+            )
+            .into_bytes(),
         );
         if let Some(variants) = &variants {
             digested.extend(variants.to_text().into_bytes());
         }
         digested.extend(env!("CARGO_PKG_VERSION").bytes());
-        let version = digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
+        let version =
+            digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
         Ok(Self { settings: settings.clone(), variants, version })
     }
 
@@ -132,7 +135,9 @@ impl Rule {
     fn is_silent(&self, facts: &Facts) -> bool {
         facts.profile.as_ref().is_some_and(|of| {
             let is_gone = of.state.as_deref().is_some_and(|state| GONE.contains(&state));
-            is_gone || of.protected == Some(true) || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
+            is_gone
+                || of.protected == Some(true)
+                || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
         })
     }
 
@@ -143,14 +148,17 @@ impl Rule {
             return None;
         }
         let place = Gazetteer::shipped().judge(location);
-        let names = |which: &str| place.countries.iter().any(|of| of.country == which);
-        let said: Vec<String> = place.countries.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
-        let strength = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
-        let (says, weight, about) = match place.countries.len() {
-            0 => return None,
-            1 if names(country) => (strength, weight, format!("{location:?} names {}", said.join(", "))),
-            1 => (-strength, weight, format!("{location:?} names {}", said.join(", "))),
-            _ => (0.0, 0.0, format!("{location:?} names several countries: {}", said.join(", "))),
+        let strongest = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
+        // Hints beside an answer say nothing.
+        let least = strongest.min(Place::ENOUGH);
+        let named: Vec<_> = place.countries.iter().filter(|of| of.strength >= least).collect();
+        let said: Vec<String> = named.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
+        let said = said.join(", ");
+        let (says, weight, about) = match &named[..] {
+            [] => return None,
+            [only] if only.country == country => (only.strength, weight, format!("{location:?} names {said}")),
+            [only] => (-only.strength, weight, format!("{location:?} names {said}")),
+            _ => (0.0, 0.0, format!("{location:?} names several countries: {said}")),
         };
         Some(Finding { test: "place".to_owned(), says, weight, about })
     }
@@ -178,10 +186,10 @@ impl Rule {
         let texts = facts.texts.iter().filter(|text| spoken.contains_key(text.id.as_str()));
         let weights: Vec<Weight> = texts.map(|text| variants.weigh(&text.text)).collect();
         let verdict = variants.judge(weights.iter().copied());
-        let towards_first = variants.labels()[0] == self.settings.variant;
+        let towards_first = variants.labels()[0].eq_ignore_ascii_case(&self.settings.variant);
         let says = if towards_first { verdict.score } else { -verdict.score };
-        let is = verdict.label.map_or("neither variant for sure".to_owned(), |label| format!("the variant {label}"));
-        Some(finding(says, format!("{counted}; they are {is} ({:+.2} for {})", says, self.settings.variant)))
+        let is = verdict.label.map_or("not sure", |label| variants.labels()[label]);
+        Some(finding(says, format!("{counted}; their variant is {is} ({:+.2} for {})", says, self.settings.variant)))
     }
 
     fn friends(&self, facts: &Facts) -> Option<Finding> {
@@ -218,7 +226,9 @@ fn variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, Strin
         Variants::parse(&text).map_err(|why| format!("{}: {why}", file.display()))?
     };
     let labels = variants.labels();
-    if variants.language() != settings.language || !labels.contains(&settings.variant.as_str()) {
+    if variants.language() != settings.language
+        || !labels.iter().any(|label| label.eq_ignore_ascii_case(&settings.variant))
+    {
         return Err(format!(
             "the model tells {} from {} in {}, and not {:?} in {:?}: name another variants_file (docs/communities.md)",
             labels[0],

@@ -48,8 +48,8 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::Receiver;
 use crate::providers::lookup::{Capabilities, Charge};
-use crate::store::{Database, Store};
 use crate::store::export::{self, Table};
+use crate::store::{Database, Store};
 
 /// The word for the kind.
 pub const MEDIA: &str = "media";

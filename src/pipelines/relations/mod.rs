@@ -40,8 +40,8 @@ use crate::model::relation::Side;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
-use crate::store::Store;
 use crate::store::Database;
+use crate::store::Store;
 use crate::store::export::{self, Table};
 
 /// The tier of owners that are missing: after all others.

@@ -80,13 +80,7 @@ impl Communities for PostgresStore {
         Ok(())
     }
 
-    async fn facts(
-        &self,
-        namespace: &str,
-        of: Neighbours<'_>,
-        accounts: &[String],
-        texts: u32,
-    ) -> Result<Vec<Facts>> {
+    async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>> {
         let given = communities::given_ids(accounts);
         let with = |statement: &'static str, namespace: &str| {
             sqlx::query(statement).bind(namespace.to_owned()).bind(given.clone())
@@ -127,8 +121,7 @@ impl Communities for PostgresStore {
 
     async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()> {
         let given = communities::given_ids(accounts);
-        let mark =
-            || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(i64::from(follows));
+        let mark = || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(i64::from(follows));
         let _: Vec<()> = self.rows(mark).await?;
         Ok(())
     }
@@ -183,7 +176,8 @@ impl Communities for PostgresStore {
     }
 
     async fn belonging_changes(&self, namespace: &str, account: &str) -> Result<Vec<BelongingChange>> {
-        self.rows(|| sqlx::query(communities::CHANGES).bind(namespace.to_owned()).bind(clean(account).into_owned())).await
+        self.rows(|| sqlx::query(communities::CHANGES).bind(namespace.to_owned()).bind(clean(account).into_owned()))
+            .await
     }
 
     async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>> {

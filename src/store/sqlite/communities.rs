@@ -71,13 +71,7 @@ impl Communities for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
-    async fn facts(
-        &self,
-        namespace: &str,
-        of: Neighbours<'_>,
-        accounts: &[String],
-        texts: u32,
-    ) -> Result<Vec<Facts>> {
+    async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>> {
         let given = communities::given_ids(accounts);
         let states = sqlx::query_as(STATES).bind(namespace).bind(&given).fetch_all(self.readers()).await?;
         let profiles = sqlx::query_as(PROFILES).bind(of.profiles).bind(&given).fetch_all(self.readers()).await?;
@@ -188,7 +182,8 @@ impl Communities for SqliteStore {
         above: &str,
         limit: u32,
     ) -> Result<Vec<CommunityAccount>> {
-        let page = sqlx::query_as(communities::PAGE).bind(namespace).bind(state.as_str()).bind(clean(above)).bind(limit);
+        let page =
+            sqlx::query_as(communities::PAGE).bind(namespace).bind(state.as_str()).bind(clean(above)).bind(limit);
         Ok(page.fetch_all(self.readers()).await?)
     }
 

@@ -1,0 +1,279 @@
+//! `language`: trains and evaluates models of the variants of a language, and says what texts are written in.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::schedule::{beside, write};
+use super::{exit, say, write_answer, write_line};
+use crate::base::humanize::grouped;
+use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
+use crate::pipelines::community::language::labelled::{self, Labelled};
+use crate::pipelines::community::language::train::Training;
+use crate::pipelines::community::language::{Variants, detect};
+
+/// Train, evaluate and try the models that tell the variants of a language apart, such as Portuguese of Portugal and of Brazil.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Count a model of two variants from labelled texts: text and label a line, tab separated.
+    #[command(
+        after_help = "Examples:\n  twitter-updater language train sentences.tsv --out pt.variants --source Bosque --licence CC-BY-SA-4.0\n  twitter-updater language train posts.tsv --out es.variants --language es --labels es-ES,es-MX --source own-posts --licence none\n\nA first line may name the columns (text, label). Lines with other labels are left out. Exits with 65 if lines were refused; the rest is counted. docs/communities.md explains the model."
+    )]
+    Train(Train),
+    /// Measure a model on labelled texts: precision and recall of groups of texts of one label, as one person's posts are.
+    #[command(
+        after_help = "Examples:\n  twitter-updater language evaluate labelled.tsv\n  twitter-updater language evaluate labelled.tsv --group 1 --json | jq '.labels[0].recall'\n  twitter-updater language evaluate labelled.tsv --model my.variants --group 5\n\nIntervals (95 %) are those of other texts of the same kind: the texts are drawn with replacement, 200 times. Exits with 65 if lines were refused."
+    )]
+    Evaluate(Evaluate),
+    /// Say the language of texts from standard input, one a line: language, confidence, log-odds of the first variant over the
+    /// second.
+    #[command(
+        after_help = "Examples:\n  cut -f1 posts.tsv | twitter-updater language detect\n  cut -f1 posts.tsv | twitter-updater language detect --json | jq .language\n\nA dash stands for what cannot be told: too little text, or a language without variants."
+    )]
+    Detect(Detect),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Train {
+    /// The labelled texts; - for standard input.
+    file: PathBuf,
+    /// Write the model to this file. An existing file is replaced.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// The language, ISO 639-1.
+    #[arg(long, value_name = "CODE", default_value = "pt")]
+    language: String,
+    /// The labels of the two variants, the first one first.
+    #[arg(long, value_name = "ONE,OTHER", value_parser = labels, default_value = "PT-PT,PT-BR")]
+    labels: [String; 2],
+    /// Where the texts come from; it stands in the model.
+    #[arg(long, value_name = "TEXT")]
+    source: String,
+    /// The licence of the texts, and so of the model; it stands in the model.
+    #[arg(long, value_name = "TEXT")]
+    licence: String,
+    /// Take the markers (words that one variant has and the other has not) from this model. The default is the compiled-in
+    /// one if its labels are the same, otherwise none.
+    #[arg(long, value_name = "FILE")]
+    markers: Option<PathBuf>,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Evaluate {
+    /// The labelled texts; - for standard input.
+    file: PathBuf,
+    /// The model. The default is the compiled-in one, of Portuguese.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Texts of a group.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    group: u32,
+    /// Groups of each label, drawn with replacement.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    resamples: u32,
+    /// The same seed draws the same groups.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Detect {
+    /// The model of variants. The default is the compiled-in one, of Portuguese.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+fn labels(text: &str) -> Result<[String; 2], String> {
+    match text.split_once(',') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other && !other.contains(',') => {
+            Ok([one.to_owned(), other.to_owned()])
+        }
+        _ => Err("must be two different labels with a comma between".into()),
+    }
+}
+
+impl Command {
+    pub fn run(self) -> Result<u8> {
+        match self {
+            Self::Train(train) => train.run(),
+            Self::Evaluate(evaluate) => evaluate.run(),
+            Self::Detect(detect) => detect.run(),
+        }
+    }
+}
+
+/// The texts of a file, and the exit code: some lines may have been refused.
+fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
+    let mut bytes = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes).map(drop)
+    } else {
+        std::fs::read(file).map(|read| bytes = read)
+    };
+    read.with_context(|| format!("{} cannot be read", file.display()))?;
+    let mut code = 0;
+    let texts = labelled::read(&bytes, |line, why| {
+        code = exit::INPUT;
+        say(&format!("{} line {line} {why}", file.display()));
+    });
+    Ok((texts, code))
+}
+
+fn model(file: Option<&PathBuf>) -> Result<Variants> {
+    let Some(file) = file else { return Ok(Variants::shipped().clone()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    Variants::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))
+}
+
+/// The answer of `train`.
+#[derive(Debug, Serialize)]
+struct Trained {
+    texts: [usize; 2],
+    grams: usize,
+    markers: usize,
+    bytes: usize,
+}
+
+impl Train {
+    fn run(self) -> Result<u8> {
+        // Before the work: a folder that is missing, say.
+        let out = beside(&self.out)?;
+        let (texts, code) = texts(&self.file)?;
+        let shipped = Variants::shipped();
+        let markers = match &self.markers {
+            Some(file) => model(Some(file))?.markers().to_vec(),
+            None if shipped.labels() == [self.labels[0].as_str(), self.labels[1].as_str()] => {
+                shipped.markers().to_vec()
+            }
+            None => Vec::new(),
+        };
+        let counts = self.labels.each_ref().map(|label| texts.iter().filter(|text| text.label == *label).count());
+        let Self { language, labels, source, licence, .. } = self;
+        let training = Training { language, labels, source, licence, markers };
+        let trained = Variants::train(texts.into_iter(), &training)
+            .map_err(|why| anyhow::anyhow!("{} {why}", self.file.display()))?;
+        let text = trained.to_text();
+        write(out, &self.out, &text)?;
+        let answer =
+            Trained { texts: counts, grams: trained.grams(), markers: trained.markers().len(), bytes: text.len() };
+        let told = format!(
+            "{}: {} n-grams of {} {} and {} {} texts, {} markers, {} bytes",
+            self.out.display(),
+            grouped(answer.grams as u64),
+            grouped(counts[0] as u64),
+            trained.labels()[0],
+            grouped(counts[1] as u64),
+            trained.labels()[1],
+            answer.markers,
+            grouped(answer.bytes as u64),
+        );
+        write_answer(self.json, &answer, &told)?;
+        Ok(code)
+    }
+}
+
+/// The answer of `evaluate`.
+#[derive(Debug, Serialize)]
+struct Evaluated {
+    group: u32,
+    resamples: u32,
+    labels: Vec<LabelFigures>,
+}
+
+impl Evaluate {
+    fn run(self) -> Result<u8> {
+        let model = model(self.model.as_ref())?;
+        let (texts, code) = texts(&self.file)?;
+        let how = Evaluation { group: self.group as usize, resamples: self.resamples as usize, seed: self.seed };
+        let labels = evaluate(&model, &texts, how);
+        let text = table(&labels, model.labels(), &self);
+        write_answer(self.json, &Evaluated { group: self.group, resamples: self.resamples, labels }, &text)?;
+        Ok(code)
+    }
+}
+
+fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) -> String {
+    let mut text = format!("{} groups of {} texts of each label\n", grouped(how.resamples.into()), how.group);
+    let percent = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let with = |share: Option<f64>, interval: Option<[f64; 2]>| match interval {
+        Some([from, to]) if share.is_some() => {
+            format!("{} ({:.1}–{:.1})", percent(share), from * 100.0, to * 100.0)
+        }
+        _ => percent(share),
+    };
+    let (one, other) = (format!("as {first}"), format!("as {second}"));
+    let _ = writeln!(
+        text,
+        "{:<12}{:>8}{one:>12}{other:>12}{:>8}{:>24}{:>24}",
+        "label", "texts", "open", "precision", "recall"
+    );
+    for of in labels {
+        let [as_first, as_second, open] = of.called;
+        let (precision, recall) = (with(of.precision, of.precision_interval), with(of.recall, of.recall_interval));
+        let _ = writeln!(
+            text,
+            "{:<12}{:>8}{as_first:>12}{as_second:>12}{open:>8}{precision:>24}{recall:>24}",
+            of.label,
+            grouped(of.texts as u64)
+        );
+    }
+    text
+}
+
+/// The answer of `detect`, for one text.
+#[derive(Debug, Serialize)]
+struct Told {
+    language: Option<&'static str>,
+    confidence: Option<f64>,
+    log_odds: Option<f32>,
+    grams: Option<u32>,
+    markers: Option<[u16; 2]>,
+}
+
+impl Detect {
+    fn run(self) -> Result<u8> {
+        let model = model(self.model.as_ref())?;
+        let mut input = std::io::stdin().lock();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if input.read_until(b'\n', &mut line).context("standard input cannot be read")? == 0 {
+                return Ok(0);
+            }
+            let text = String::from_utf8_lossy(&line);
+            let found = detect(&text);
+            let weight = found.filter(|found| found.language == model.language()).map(|_| model.weigh(&text));
+            let told = Told {
+                language: found.map(|found| found.language),
+                confidence: found.map(|found| found.confidence),
+                log_odds: weight.map(|weight| weight.log_odds),
+                grams: weight.map(|weight| weight.grams),
+                markers: weight.map(|weight| weight.markers),
+            };
+            self.tell(&told)?;
+        }
+    }
+
+    fn tell(&self, told: &Told) -> Result<()> {
+        if self.json {
+            return write_line(&serde_json::to_string(told)?);
+        }
+        let dash = || "-".to_owned();
+        let confidence = told.confidence.map_or_else(dash, |share| format!("{share:.2}"));
+        let log_odds = told.log_odds.map_or_else(dash, |odds| format!("{odds:+.2}"));
+        write_line(&format!("{}\t{confidence}\t{log_odds}", told.language.unwrap_or("-")))
+    }
+}

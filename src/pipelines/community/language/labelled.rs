@@ -1,0 +1,72 @@
+//! Files of labelled texts: `text<TAB>label`, one a line.
+
+/// A text and its label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labelled {
+    /// The text.
+    pub text: String,
+    /// The label, as it stands in the file: `PT-PT`.
+    pub label: String,
+}
+
+/// Reads a file. Each line has `text<TAB>label`; other columns may come before these two, such as an id. A first line
+/// that names its columns, among them `text` and `label` (or `variety`), says where they are. A text in double quotes is read
+/// as CSV has it (`""` is one quote). Empty lines are left out, and lines that begin with `#` and have no tab.
+///
+/// `refuse` gets the number and the reason of each line that cannot be read; the rest is returned.
+pub fn read(file: &[u8], mut refuse: impl FnMut(usize, &str)) -> Vec<Labelled> {
+    let mut columns = None;
+    let mut texts = Vec::new();
+    let mut is_first = true;
+    for (number, line) in (1..).zip(file.split(|byte| *byte == b'\n')) {
+        let Ok(line) = std::str::from_utf8(line) else {
+            refuse(number, "is not UTF-8");
+            continue;
+        };
+        let line = line.trim_end_matches('\r').trim_start_matches('\u{feff}');
+        if line.trim().is_empty() || line.starts_with('#') && !line.contains('\t') {
+            continue;
+        }
+        let cells: Vec<&str> = line.split('\t').collect();
+        if std::mem::take(&mut is_first) {
+            columns = named(&cells);
+            if columns.is_some() {
+                continue;
+            }
+        }
+        match labelled(&cells, columns) {
+            Ok(one) => texts.push(one),
+            Err(why) => refuse(number, why),
+        }
+    }
+    texts
+}
+
+/// The places of text and label in a line that names the columns.
+fn named(cells: &[&str]) -> Option<(usize, usize)> {
+    let of = |names: &[&str]| cells.iter().position(|cell| names.contains(&cell.trim()));
+    Some((of(&["text"])?, of(&["label", "variety"])?))
+}
+
+fn labelled(cells: &[&str], columns: Option<(usize, usize)>) -> Result<Labelled, &'static str> {
+    let Some((text, label)) = columns.or_else(|| Some((cells.len().checked_sub(2)?, cells.len() - 1))) else {
+        return Err("has no tab; a line must be text<TAB>label");
+    };
+    let of = |at: usize| cells.get(at).map(|cell| cell.trim()).unwrap_or_default();
+    let (text, label) = (unquoted(of(text)), of(label));
+    if text.trim().is_empty() {
+        return Err("has no text; a line must be text<TAB>label");
+    }
+    if label.is_empty() {
+        return Err("has no label; a line must be text<TAB>label");
+    }
+    Ok(Labelled { text, label: label.to_owned() })
+}
+
+/// A field without the quotes of CSV.
+fn unquoted(field: &str) -> String {
+    match field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inside) => inside.replace("\"\"", "\""),
+        None => field.to_owned(),
+    }
+}

@@ -1,0 +1,106 @@
+//! Words that one variant has and the other has not: `autocarro`, `ônibus`, laughter, `está fazendo` and `está a fazer`.
+
+use std::collections::HashMap;
+
+use super::cut::cut;
+use super::words::plain;
+
+/// A marker of a label.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marker {
+    /// Of which label, 0 or 1.
+    pub label: usize,
+    /// The log-odds that a post with it gains for its label, > 0.
+    pub weight: f32,
+    /// One to three words, in lower case and without accents. `{estar}` is any form of the verb, `*ndo` any gerund, `*r` any
+    /// infinitive.
+    pub words: String,
+}
+
+/// Forms of *estar*, also the short ones of posts.
+const ESTAR: &[&str] = &[
+    "esta", "estao", "estou", "estas", "estamos", "estava", "estavam", "estavas", "esteve", "tou", "tava", "tavam",
+    "tavas", "ta", "tao", "tamos",
+];
+const ESTAR_NAME: &str = "{estar}";
+const GERUND: &str = "*ndo";
+const INFINITIVE: &str = "*r";
+/// The longest marker, words.
+const LONGEST: usize = 3;
+
+/// Markers, found by their words.
+#[derive(Debug, Clone, Default)]
+pub struct Markers {
+    all: Vec<Marker>,
+    by_words: HashMap<String, usize>,
+}
+
+impl Markers {
+    /// Later ones replace earlier ones with the same words.
+    #[must_use]
+    pub fn new(all: Vec<Marker>) -> Self {
+        let by_words = all.iter().enumerate().map(|(at, marker)| (marker.words.clone(), at)).collect();
+        Self { all, by_words }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Marker] {
+        &self.all
+    }
+
+    /// Calls `hit` for each place of a text where a marker stands.
+    pub fn find<'a>(&'a self, text: &str, mut hit: impl FnMut(&'a Marker)) {
+        if self.all.is_empty() {
+            return;
+        }
+        let cut = cut(text);
+        let words: Vec<String> =
+            cut.split(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).map(normal).collect();
+        let mut key = String::new();
+        for at in 0..words.len() {
+            for length in 1..=LONGEST.min(words.len() - at) {
+                // The words as they are, and with the names of their classes; a marker counts once.
+                let of = |classed: bool, key: &mut String| {
+                    key.clear();
+                    for (nth, word) in words[at..at + length].iter().enumerate() {
+                        if nth > 0 {
+                            key.push(' ');
+                        }
+                        key.push_str(if classed { class(word).unwrap_or(word) } else { word });
+                    }
+                    self.by_words.get(key.as_str()).copied()
+                };
+                let found = of(false, &mut key).or_else(|| of(true, &mut key).filter(|_| length > 1));
+                if let Some(found) = found {
+                    hit(&self.all[found]);
+                }
+            }
+        }
+    }
+}
+
+/// A word without accents and without letters that are drawn out; laughter in one form: `kkk`, `rsrs`, `huehue`.
+fn normal(word: &str) -> String {
+    let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).map(plain).collect();
+    let is_of = |these: [char; 2]| letters.iter().all(|letter| these.contains(letter));
+    if letters.len() >= 3 && letters.iter().all(|letter| *letter == 'k') {
+        return "kkk".to_owned();
+    }
+    if letters.len() >= 3 && is_of(['r', 's']) && letters[0] == 'r' && letters[1] == 's' {
+        return "rsrs".to_owned();
+    }
+    // `agoraaaa` is `agora`; `carro` keeps both.
+    letters.chunk_by(|one, next| one == next).flat_map(|row| if row.len() > 2 { &row[..1] } else { &row[..] }).collect()
+}
+
+fn class(word: &str) -> Option<&'static str> {
+    if ESTAR.contains(&word) {
+        return Some(ESTAR_NAME);
+    }
+    if word.len() > 5 && word.ends_with("ndo") {
+        return Some(GERUND);
+    }
+    (word.len() > 3 && ["ar", "er", "ir"].iter().any(|end| word.ends_with(end)) || word == "ir" || word == "ver")
+        .then_some(INFINITIVE)
+}

@@ -1,0 +1,134 @@
+//! Training of a model of variants from labelled texts, and the scale from texts that were held out.
+
+use std::collections::HashMap;
+
+use super::labelled::Labelled;
+use super::markers::Marker;
+use super::variants::{Head, LONGEST, SHORTEST, Variants, Weight};
+use super::words::letters;
+
+/// What a training is told beside its texts.
+#[derive(Debug, Clone)]
+pub struct Training {
+    /// ISO 639-1: `pt`.
+    pub language: String,
+    /// The labels of the two variants, the first one first; texts with other labels are left out.
+    pub labels: [String; 2],
+    /// Where the texts come from, for the file's head.
+    pub source: String,
+    /// Their licence.
+    pub licence: String,
+    /// Words with a weight that no count gives: those of posts.
+    pub markers: Vec<Marker>,
+}
+
+/// N-grams that a model keeps: those that tell most (G², the likelihood ratio of counts). Fewer move the middle between the
+/// labels away from 0.
+const KEPT: usize = 15_000;
+/// Added to each count.
+const ADDED: f64 = 0.75;
+/// An n-gram that stands in all texts less often tells nothing.
+const RAREST: f64 = 2.0;
+/// Parts of the texts of which each is held out once. They are runs of lines: sentences of one article stay together.
+const PARTS: usize = 10;
+/// Texts of each label, at least.
+const FEWEST_TEXTS: usize = 100;
+/// See `Head::sure`.
+const SURE: f32 = 3.6;
+
+impl Variants {
+    /// Counts a model. The same texts in the same order give the same model.
+    ///
+    /// # Errors
+    /// One line: too few texts of a label.
+    pub fn train(labelled: impl Iterator<Item = Labelled>, training: &Training) -> Result<Self, String> {
+        let of = |label: &str| training.labels.iter().position(|known| known == label);
+        let texts: Vec<(Vec<char>, usize, String)> =
+            labelled.filter_map(|one| of(&one.label).map(|label| (letters(&one.text), label, one.text))).collect();
+        for (at, label) in training.labels.iter().enumerate() {
+            let count = texts.iter().filter(|(_, of, _)| *of == at).count();
+            if count < FEWEST_TEXTS {
+                return Err(format!(
+                    "has {count} texts labelled {label}; a model needs at least {FEWEST_TEXTS} of each label"
+                ));
+            }
+        }
+        let refs: Vec<(&[char], usize)> = texts.iter().map(|(letters, label, _)| (&letters[..], *label)).collect();
+        let mut held_out = Vec::with_capacity(texts.len());
+        for part in 0..PARTS {
+            let (from, to) = (part * texts.len() / PARTS, (part + 1) * texts.len() / PARTS);
+            let rest = refs[..from].iter().chain(&refs[to..]).copied();
+            let model = Self::new(training.head(1.0), weights(rest), Vec::new());
+            held_out.extend(texts[from..to].iter().map(|(_, label, text)| (model.weigh(text), *label)));
+        }
+        let head = training.head(scale(&held_out));
+        Ok(Self::new(head, weights(refs.iter().copied()), training.markers.clone()))
+    }
+}
+
+impl Training {
+    fn head(&self, scale: f32) -> Head {
+        Head {
+            language: self.language.clone(),
+            labels: self.labels.clone(),
+            source: self.source.clone(),
+            licence: self.licence.clone(),
+            scale,
+            sure: SURE,
+        }
+    }
+}
+
+/// The n-grams that tell most, with their log-odds rounded as the file has them.
+fn weights<'a>(texts: impl Iterator<Item = (&'a [char], usize)>) -> Vec<(String, f32)> {
+    let mut counts: HashMap<&[char], [f64; 2]> = HashMap::new();
+    let mut all = [0.0; 2];
+    for (letters, label) in texts {
+        for from in 0..letters.len() {
+            for length in SHORTEST..=LONGEST.min(letters.len() - from) {
+                counts.entry(&letters[from..from + length]).or_default()[label] += 1.0;
+                all[label] += 1.0;
+            }
+        }
+    }
+    let share = |count: f64, label: usize| (count + ADDED) / (all[label] + 2.0 * ADDED);
+    let told = |count: [f64; 2]| -> f64 {
+        let together = count[0] + count[1];
+        let part = |label: usize| {
+            let expected = together * all[label] / (all[0] + all[1]);
+            if count[label] > 0.0 { count[label] * (count[label] / expected).ln() } else { 0.0 }
+        };
+        2.0 * (part(0) + part(1))
+    };
+    let common = counts.into_iter().filter(|(_, count)| count[0] + count[1] >= RAREST);
+    let mut ranked: Vec<(&[char], f64, f64)> =
+        common.map(|(gram, count)| (gram, told(count), (share(count[0], 0) / share(count[1], 1)).ln())).collect();
+    ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(other.0)));
+    ranked.truncate(KEPT);
+    let rounded = |weight: f64| ((weight * 100.0).round() / 100.0) as f32;
+    ranked.into_iter().map(|(gram, _, weight)| (gram.iter().collect(), rounded(weight))).collect()
+}
+
+/// The factor that makes held-out sums the log-odds that they turned out to be: logistic regression through 0, by Newton's
+/// steps.
+fn scale(held_out: &[(Weight, usize)]) -> f32 {
+    let mut scale = 0.0_f64;
+    for _ in 0..50 {
+        let (mut slope, mut bend) = (0.0, 0.0);
+        for (weight, label) in held_out {
+            let x = f64::from(weight.log_odds);
+            let first = 1.0 / (1.0 + (-scale * x).exp());
+            slope += (if *label == 0 { 1.0 } else { 0.0 } - first) * x;
+            bend += first * (1.0 - first) * x * x;
+        }
+        if bend <= f64::EPSILON {
+            break;
+        }
+        let step = slope / bend;
+        scale += step;
+        if step.abs() < 1e-9 {
+            break;
+        }
+    }
+    ((scale.max(0.001) * 1_000.0).round() / 1_000.0) as f32
+}

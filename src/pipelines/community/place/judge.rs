@@ -1,0 +1,264 @@
+//! From names to countries: each name is narrowed by those beside it.
+
+use super::gazetteer::{Candidate, Level, Names};
+use super::words::{Gap, Word, words};
+
+/// The countries that a text names, the strongest first. One with at least [`ENOUGH`](Self::ENOUGH) is an answer; several such contradict each
+/// other, and the person stays open; none may be a joke, or a place that is not known.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Place {
+    /// Each country once.
+    pub countries: Vec<NamedCountry>,
+}
+
+/// A country, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedCountry {
+    /// ISO 3166-1 alpha-2, in capitals: `PT`.
+    pub country: &'static str,
+    /// The part of the text that said so.
+    pub said: String,
+    /// 0 to 1: 1 a country's name, 0.9 a flag or a region, 0.8 a city, 0.7 a region's code beside a name, 0.5 a code that stands for
+    /// several regions, 0.3 a name that several places share. An order, not a probability.
+    pub strength: f64,
+}
+
+impl Place {
+    /// Weaker names are hints beside other evidence.
+    pub const ENOUGH: f64 = 0.5;
+
+    /// The country, if the text names exactly one with enough strength.
+    #[must_use]
+    pub fn only(&self) -> Option<&NamedCountry> {
+        let mut strong = self.countries.iter().filter(|named| named.strength >= Self::ENOUGH);
+        strong.next().filter(|_| strong.next().is_none())
+    }
+
+    pub(super) fn weaker(mut self, factor: f64) -> Self {
+        self.countries.iter_mut().for_each(|named| named.strength *= factor);
+        self
+    }
+}
+
+/// A name in the text.
+struct Mention {
+    /// Its words: from, to (exclusive).
+    from: usize,
+    to: usize,
+    candidates: Vec<Candidate>,
+    /// A neighbour lies in one of its countries, too.
+    is_supported: bool,
+    /// It is inside a larger one that no candidate knows it in: `Holland, Michigan`.
+    is_inside: bool,
+}
+
+impl Mention {
+    fn level(&self) -> Level {
+        self.candidates.iter().map(|candidate| candidate.level).max().unwrap_or(Level::Town)
+    }
+}
+
+/// Short names must be in capitals, or stand alone: `mit`, `us` and `la` are words. These are no words.
+const SAFE: &[&str] = &["usa", "uk", "nyc", "uae", "ldn"];
+const SHORT: usize = 3;
+/// Codes that are words in one language or another.
+const WORDS: &[&str] = &[
+    "al", "am", "an", "as", "ca", "co", "de", "do", "es", "hi", "id", "in", "is", "it", "la", "ma", "me", "mi", "mo",
+    "my", "no", "oh", "ok", "or", "pa", "pe", "se", "so", "to", "us", "va",
+];
+/// So many words in capitals, and capitals say nothing.
+const LOUD: usize = 3;
+
+pub(super) fn judge(names: &Names, text: &str) -> Place {
+    let words = words(text);
+    let mut mentions = mentions(names, &words);
+    narrow(&words, &mut mentions);
+    support(&mut mentions);
+    answer(text, &words, &mentions)
+}
+
+/// Flags, names and codes from left to right, the longest at each place.
+fn mentions(names: &Names, words: &[Word]) -> Vec<Mention> {
+    let is_loud = words.len() >= LOUD && words.iter().all(|word| word.is_capital || word.flag.is_some());
+    let mut mentions = Vec::new();
+    let mut at = 0;
+    let mut key = String::new();
+    while at < words.len() {
+        let found = match &words[at].flag {
+            Some(code) => {
+                names.country(code).map(|country| (at + 1, vec![Candidate { country, level: Level::Country }]))
+            }
+            None => named(names, words, at, &mut key).or_else(|| coded(names, words, at, is_loud, mentions.last())),
+        };
+        match found {
+            Some((to, candidates)) => {
+                mentions.push(Mention { from: at, to, candidates, is_supported: false, is_inside: false });
+                at = to;
+            }
+            None => at += 1,
+        }
+    }
+    mentions
+}
+
+fn named(names: &Names, words: &[Word], at: usize, key: &mut String) -> Option<(usize, Vec<Candidate>)> {
+    // A name ends where a gap is wider than inside names.
+    let runs = |word: &&Word| word.gap == Gap::Close && word.flag.is_none();
+    let longest = 1 + words[at + 1..].iter().take(names.longest() - 1).take_while(runs).count();
+    for length in (1..=longest).rev() {
+        let part = &words[at..at + length];
+        key.clear();
+        for word in part {
+            if !key.is_empty() {
+                key.push(' ');
+            }
+            key.push_str(&word.plain);
+        }
+        let Some(candidates) = names.of(key) else { continue };
+        let is_short = key.len() <= SHORT && key.is_ascii() && !SAFE.contains(&key.as_str());
+        if !is_short || part.iter().all(|word| word.is_capital) || is_alone(words, at, at + length) {
+            return Some((at + length, candidates.to_vec()));
+        }
+    }
+    None
+}
+
+/// Between two wider gaps.
+fn is_alone(words: &[Word], from: usize, to: usize) -> bool {
+    (from == 0 || words[from].gap > Gap::Close) && words.get(to).is_none_or(|next| next.gap > Gap::Close)
+}
+
+/// A code of a region or a country, after a name or alone.
+fn coded(
+    names: &Names,
+    words: &[Word],
+    at: usize,
+    is_loud: bool,
+    before: Option<&Mention>,
+) -> Option<(usize, Vec<Candidate>)> {
+    let word = &words[at];
+    let candidates = names.code(&word.plain)?;
+    let is_in = |candidate: &Candidate| candidates.iter().any(|code| code.country == candidate.country);
+    let follows_a_name = before.is_some_and(|before| before.to == at && before.candidates.iter().any(is_in));
+    let is_last = words.get(at + 1).is_none_or(|next| next.gap > Gap::Close || names.of(&next.plain).is_some());
+    let is_written_so = match (word.is_capital && !is_loud, at > 0 && word.gap == Gap::Comma) {
+        (true, _) => true,
+        // `harrisburg, pa`, but not `ok, hi`.
+        (false, true) => follows_a_name || !WORDS.contains(&word.plain.as_str()) && !is_loud,
+        (false, false) => false,
+    };
+    // Alone, two capitals may be anything, but for a region's code.
+    let is_region = candidates.iter().any(|candidate| !candidate.country.eq_ignore_ascii_case(&word.plain));
+    let fits = is_last && is_written_so && (at > 0 || words.len() == 1 || is_region);
+    fits.then(|| {
+        // Brazilians write `Natal/RN` and `Natal-RN`, others `Natal, RN`.
+        let mut candidates = candidates.to_vec();
+        let is_brazilian = |candidate: &Candidate| candidate.country == "BR" && word.plain != "br";
+        if word.is_joined && candidates.iter().any(is_brazilian) {
+            candidates.sort_by_key(|candidate| !is_brazilian(candidate));
+        }
+        (at + 1, candidates)
+    })
+}
+
+/// Neighbours that share a country are there. Otherwise the larger one holds the smaller one before it.
+fn narrow(words: &[Word], mentions: &mut [Mention]) {
+    for at in (1..mentions.len()).rev() {
+        let (before, rest) = mentions.split_at_mut(at);
+        let (Some(before), Some(after)) = (before.last_mut(), rest.first_mut()) else { continue };
+        // `Porto Feliz - SP`: a longer name, which is not known, begins like a known one.
+        let runs_on = before.to < after.from && words[before.to..after.from].iter().all(|word| word.gap == Gap::Close);
+        if before.to != after.from && !runs_on {
+            continue;
+        }
+        if share(before, after) {
+            before.is_supported = true;
+            after.is_supported = true;
+        } else if before.level() < after.level()
+            && after.level() >= Level::Code
+            && (runs_on && before.level() <= Level::City || words[after.from].gap < Gap::Wide)
+        {
+            before.is_inside = true;
+        }
+    }
+}
+
+/// Leaves both the countries that they share, if any: the cities of the first rather than its towns (`Berlin, DE` is in Germany,
+/// not in a Berlin of Delaware).
+fn share(before: &mut Mention, after: &mut Mention) -> bool {
+    let is_in = |candidate: &Candidate, of: &[Candidate]| of.iter().any(|other| other.country == candidate.country);
+    let mut shared = before.candidates.clone();
+    shared.retain(|candidate| is_in(candidate, &after.candidates));
+    if shared.iter().any(|candidate| candidate.level > Level::Town) {
+        shared.retain(|candidate| candidate.level > Level::Town);
+    }
+    if shared.is_empty() {
+        return false;
+    }
+    after.candidates.retain(|candidate| is_in(candidate, &shared));
+    before.candidates = shared;
+    true
+}
+
+/// A name that is shared is where another one of the text is.
+fn support(mentions: &mut [Mention]) {
+    let sure: Vec<&'static str> = mentions
+        .iter()
+        .filter(|mention| !mention.is_inside && mention.level() > Level::Code && mention.candidates.len() == 1)
+        .flat_map(|mention| mention.candidates.iter().map(|candidate| candidate.country))
+        .collect();
+    for mention in mentions.iter_mut().filter(|mention| !mention.is_supported) {
+        let is_open = matches!(mention.level(), Level::Town | Level::Code);
+        if is_open && mention.candidates.iter().any(|candidate| sure.contains(&candidate.country)) {
+            mention.candidates.retain(|candidate| sure.contains(&candidate.country));
+            mention.is_supported = true;
+        }
+    }
+}
+
+fn answer(text: &str, words: &[Word], mentions: &[Mention]) -> Place {
+    let mut countries: Vec<NamedCountry> = Vec::new();
+    for mention in mentions.iter().filter(|mention| !mention.is_inside) {
+        let said = &text[words[mention.from].from..words[mention.to - 1].to];
+        for (country, strength) in chosen(mention, words) {
+            match countries.iter_mut().find(|named| named.country == country) {
+                Some(named) if named.strength >= strength => {}
+                Some(named) => *named = NamedCountry { country, said: said.to_owned(), strength },
+                None => countries.push(NamedCountry { country, said: said.to_owned(), strength }),
+            }
+        }
+    }
+    countries.sort_by(|one, other| other.strength.total_cmp(&one.strength).then(one.country.cmp(other.country)));
+    if countries.first().is_some_and(|named| named.strength >= Place::ENOUGH) {
+        countries.retain(|named| named.strength >= Place::ENOUGH);
+    }
+    Place { countries }
+}
+
+/// The countries of one name, with their strength.
+fn chosen(mention: &Mention, words: &[Word]) -> Vec<(&'static str, f64)> {
+    let level = mention.level();
+    let all = |strength: f64| mention.candidates.iter().map(move |candidate| (candidate.country, strength)).collect();
+    match level {
+        Level::Town if mention.is_supported => all(0.8),
+        Level::Town => all(0.3),
+        // Of codes, the first: regions come before countries, those of the United States before others.
+        Level::Code if mention.is_supported && mention.candidates.len() == 1 => all(0.7),
+        Level::Code => {
+            let strength = if mention.candidates.len() == 1 && mention.from > 0 { 0.7 } else { 0.5 };
+            let first = |country: &str| mention.candidates.iter().position(|candidate| candidate.country == country);
+            let at = if words[mention.from].is_joined { 0 } else { first("US").unwrap_or(0) };
+            vec![(mention.candidates[at].country, strength)]
+        }
+        _ => {
+            let strength = match level {
+                Level::Country if words[mention.from].flag.is_some() => 0.9,
+                Level::Country => 1.0,
+                Level::Region => 0.9,
+                _ => 0.8,
+            };
+            let highest = mention.candidates.iter().filter(|candidate| candidate.level == level);
+            highest.map(|candidate| (candidate.country, strength)).collect()
+        }
+    }
+}

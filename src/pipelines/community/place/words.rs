@@ -1,0 +1,159 @@
+//! A location text as words, with what stands between them.
+
+/// What stands before a word, the strongest of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gap {
+    /// Nothing, white space, a dot, an apostrophe, a hyphen without spaces: names run on.
+    Close,
+    /// A comma or a parenthesis: what follows may hold what comes before (`Paris, Texas`).
+    Comma,
+    /// A slash, a bar, a dash, `&`, a line break, anything else: another place, perhaps.
+    Wide,
+}
+
+/// A word of a text, or a flag.
+#[derive(Debug, Clone)]
+pub struct Word {
+    /// Lower case, without accents.
+    pub plain: String,
+    /// Its bytes in the text.
+    pub from: usize,
+    pub to: usize,
+    /// What stands before it.
+    pub gap: Gap,
+    /// Between it and the word before is a slash or a hyphen without spaces, as in `Natal/RN`.
+    pub is_joined: bool,
+    /// All its letters are capitals.
+    pub is_capital: bool,
+    /// The country code of a flag.
+    pub flag: Option<String>,
+}
+
+/// Splits a text. Letters of Chinese and Japanese are words of their own, for these write no spaces.
+pub fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut gap = Gap::Close;
+    let mut between = String::new();
+    let mut letters = text.char_indices().peekable();
+    let mut open: Option<usize> = None;
+    while let Some((at, letter)) = letters.next() {
+        let to = at + letter.len_utf8();
+        if let Some(one) = indicator(letter) {
+            open = None;
+            if let Some((next, other)) = letters.peek().and_then(|(at, next)| Some((*at, indicator(*next)?))) {
+                let to = next + 4;
+                letters.next();
+                words.push(flag(String::from_iter([one, other]), at, to));
+            }
+        } else if letter == '\u{1F3F4}' {
+            open = None;
+            if let Some(code) = subdivision(&text[to..]) {
+                words.push(flag(code, at, to));
+            }
+        } else if letter.is_alphanumeric() {
+            let is_own = is_ideograph(letter);
+            match open {
+                Some(word) if !is_own => {
+                    let word = &mut words[word];
+                    word.to = to;
+                    push_plain(&mut word.plain, letter);
+                    word.is_capital &= !letter.is_lowercase();
+                }
+                _ => {
+                    let mut plain = String::new();
+                    push_plain(&mut plain, letter);
+                    let is_joined = matches!(between.as_str(), "/" | "-");
+                    words.push(Word {
+                        plain,
+                        from: at,
+                        to,
+                        gap,
+                        is_joined,
+                        is_capital: !letter.is_lowercase(),
+                        flag: None,
+                    });
+                    open = (!is_own).then_some(words.len() - 1);
+                }
+            }
+            gap = Gap::Close;
+            between.clear();
+        } else if is_mark(letter) {
+            // An accent by itself: the letter before it is plain already.
+        } else {
+            open = None;
+            // Up to three characters tell what stands between.
+            if between.len() < 12 {
+                between.push(letter);
+            }
+            gap = gap.max(gap_of(letter, &between));
+        }
+    }
+    words
+}
+
+fn flag(code: String, from: usize, to: usize) -> Word {
+    Word { plain: String::new(), from, to, gap: Gap::Wide, is_joined: false, is_capital: false, flag: Some(code) }
+}
+
+fn gap_of(letter: char, between: &str) -> Gap {
+    match letter {
+        ',' | '，' | '、' | '(' | ')' | '،' => Gap::Comma,
+        '.' | '\'' | '’' | ':' | '`' | '´' | '_' => Gap::Close,
+        '-' | '–' | '—' if between.len() == letter.len_utf8() => Gap::Close,
+        '\n' | '\r' => Gap::Wide,
+        _ if letter.is_whitespace() => {
+            // " - " is more than "-".
+            if between.contains(['-', '–', '—']) { Gap::Wide } else { Gap::Close }
+        }
+        _ => Gap::Wide,
+    }
+}
+
+/// The letter of a regional indicator, of which two are a flag.
+fn indicator(letter: char) -> Option<char> {
+    let nth = u32::from(letter).checked_sub(0x1F1E6).filter(|nth| *nth < 26)?;
+    char::from_u32(u32::from('A') + nth)
+}
+
+/// The country of a flag of England, Scotland or Wales: the letters after the black flag are tags.
+fn subdivision(rest: &str) -> Option<String> {
+    let tag = |letter: char| u32::from(letter).checked_sub(0xE0000).and_then(char::from_u32);
+    let letters: String = rest.chars().take(2).filter_map(tag).collect();
+    (letters.len() == 2 && letters.is_ascii()).then(|| letters.to_ascii_uppercase())
+}
+
+fn is_ideograph(letter: char) -> bool {
+    matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+}
+
+fn is_mark(letter: char) -> bool {
+    matches!(letter, '\u{300}'..='\u{36f}' | '\u{200d}' | '\u{fe0f}' | '\u{64b}'..='\u{65f}')
+}
+
+/// Appends the letter in lower case without its accent.
+fn push_plain(plain: &mut String, letter: char) {
+    for lower in letter.to_lowercase() {
+        match lower {
+            'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ā' | 'ă' | 'ą' => plain.push('a'),
+            'é' | 'è' | 'ê' | 'ë' | 'ē' | 'ę' | 'ě' => plain.push('e'),
+            'í' | 'ì' | 'î' | 'ï' | 'ī' | 'ı' => plain.push('i'),
+            'ó' | 'ò' | 'ô' | 'õ' | 'ö' | 'ø' | 'ō' | 'ő' => plain.push('o'),
+            'ú' | 'ù' | 'û' | 'ü' | 'ū' | 'ů' | 'ű' => plain.push('u'),
+            'ç' | 'ć' | 'č' => plain.push('c'),
+            'ñ' | 'ń' | 'ň' => plain.push('n'),
+            'š' | 'ś' | 'ş' | 'ș' => plain.push('s'),
+            'ž' | 'ź' | 'ż' => plain.push('z'),
+            'ğ' => plain.push('g'),
+            'ł' => plain.push('l'),
+            'ř' => plain.push('r'),
+            'ť' | 'ț' => plain.push('t'),
+            'đ' | 'ď' | 'ð' => plain.push('d'),
+            'ý' => plain.push('y'),
+            'ß' => plain.push_str("ss"),
+            'æ' => plain.push_str("ae"),
+            'œ' => plain.push_str("oe"),
+            _ if is_mark(lower) => {}
+            _ => plain.push(lower),
+        }
+    }
+}

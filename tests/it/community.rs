@@ -1,0 +1,4 @@
+//! Communities: language and place.
+
+mod language;
+mod place;
