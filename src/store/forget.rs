@@ -39,8 +39,7 @@ pub(super) const OF_ITEM: &[&str] = &[
 
 /// Tables with rows of an account beside its items: by their `namespace` and the column with the account's id. A new table
 /// with such rows belongs here.
-pub(super) const OF_ACCOUNT: &[(&str, &str)] =
-    &[
+pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("visit", "account"),
     ("source_position", "source"),
     ("source_gap", "source"),

@@ -65,7 +65,11 @@ impl PostgresStore {
         let refused: Vec<(String,)> = self.rows(refused).await?;
         if !refused.is_empty() {
             let ids = refused.into_iter().map(|(id,)| id).collect();
-            self.remove_items(&ItemsOf { namespace: namespace.to_owned(), ids }).await?;
+            let posts = ItemsOf { namespace: namespace.to_owned(), ids };
+            // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+            let media = self.media_of_posts(&posts).await?;
+            self.remove_items(&media).await?;
+            self.remove_items(&posts).await?;
         }
         Ok(())
     }
@@ -181,7 +185,8 @@ impl Forgetting for PostgresStore {
     }
 
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
-        const NAMED: &str = "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";
+        const NAMED: &str =
+            "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";
         let mut stay = RemovedRows::default();
         for (namespace, _) in self.namespaces_of(network).await? {
             let named = || sqlx::query(NAMED).bind(namespace.clone()).bind(clean(account).into_owned());

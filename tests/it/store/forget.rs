@@ -10,8 +10,8 @@ use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
     Appearance, Communities, CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, HandDecision, ItemsOf, Lifecycle,
-    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting,
-    SourceGap, SourceTrouble, Store, WaveGuard,
+    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen,
+    Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
 };
 
 use super::on_sqlite::plain;
@@ -79,10 +79,14 @@ fn profile(who: &Who, at: Millis, handle: String) -> Observation<Account> {
 
 /// Writes something of that person into every table that may hold it; `other` is on its lists.
 async fn write(store: &dyn Whole, who: &Who, other: &Who) {
-    let posts: Vec<NewTweet> = who.posts.iter().map(|id| {
-        let content = Some(post_of(who, id, "ingested"));
-        NewTweet { content, ..new_tweet(id, T, Some(T)) }
-    }).collect();
+    let posts: Vec<NewTweet> = who
+        .posts
+        .iter()
+        .map(|id| {
+            let content = Some(post_of(who, id, "ingested"));
+            NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        })
+        .collect();
     store.record(NS, T, &way(), &posts).await.unwrap();
     for (at, text) in [(T + 1, "first"), (T + 2, "another")] {
         let answers: Vec<_> =
@@ -160,6 +164,10 @@ async fn write_again(store: &dyn Whole) {
     store.bury(PROFILES, T, &[(ANN.id.into(), "refused".into())]).await.unwrap();
     // A post of which the id alone was known goes as well, once an answer tells its author; another one in that batch is saved.
     store.record(NS, T, &way(), &[new_tweet("7001003", T, Some(T))]).await.unwrap();
+    // Its media are recorded before it is saved.
+    store.record(MEDIA, T, &way(), &[new_tweet("m7001late", T, Some(T))]).await.unwrap();
+    let medium = Medium { id: "m7001late".into(), url: "https://a/m7001late".into(), kind: MediaKind::Photo };
+    store.record_media(MEDIA, &[MediumSeen { medium, post: "7001003".into(), at: T }]).await.unwrap();
     let late = [
         observation("7001003", T + 9, Seen::Found(post_of(&ANN, "7001003", "late"))),
         observation(BOB.posts[0], T + 2, Seen::Found(post_of(&BOB, BOB.posts[0], "another"))),
@@ -254,7 +262,10 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     for (table, (rows, _)) in &with {
         let is_written = *rows > before[table].0;
         let is_known = OF_NOBODY.contains(&table.as_str());
-        assert!(is_written != is_known, "{table}: {rows} rows; a new table of people belongs into this test and forget.rs");
+        assert!(
+            is_written != is_known,
+            "{table}: {rows} rows; a new table of people belongs into this test and forget.rs"
+        );
     }
     let at = T + 5;
     assert!(store.keep_away("twitter", ANN.id, at).await.unwrap());
@@ -289,7 +300,7 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
 fn nothing_is_left(now: &Tables, before: &Tables) {
     for (table, (rows, told)) in now.iter().filter(|(table, _)| !OF_NOBODY.contains(&table.as_str())) {
         let more = match table.as_str() {
-            "list_account" => LISTS.len() as i64, // BOB, on its lists
+            "list_account" => LISTS.len() as i64,         // BOB, on its lists
             "tweet" | "tweet_way" | "tweet_way_row" => 1, // the list of another one
             _ => 0,
         };
@@ -327,7 +338,8 @@ async fn a_write_under_way_is_waited_for() {
          SELECT $1, $2, 'live', $3, 0, 0, 0 WHERE NOT EXISTS (SELECT FROM forgotten_person)";
     sqlx::query(save).bind(NS).bind("1").bind(ANN.id).execute(&mut *transaction).await.unwrap();
     let (kept, ()) = tokio::join!(store.keep_away("twitter", ANN.id, T), async {
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
+        let waits =
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
         let mut third = PgConnection::connect(&url).await.unwrap();
         while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut third).await.unwrap() {
             tokio::task::yield_now().await;
