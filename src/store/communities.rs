@@ -471,10 +471,10 @@ pub(super) const GROWTH: &str = "SELECT at, seen, candidates, open, members, out
      community_growth WHERE namespace = $1 AND at >= $2 ORDER BY at DESC LIMIT $3) AS newest ORDER BY at";
 
 /// The statements that take rows as JSON, by the words with which a database reads them: `$given` stands for the rows of `$2`
-/// with the column `value`, `$searches` for those of `$5`, `$lists` for the table of lists, and `$kept` is true of a row whose account
-/// is not kept away.
+/// with the column `value`, `$searches` for those of `$5`, `$lists` for the table of lists, `$languages` for the place of
+/// languages, and `$kept` for the condition that an account is not kept away, by where its id and its network stand.
 macro_rules! statements {
-    ($given:literal, $searches:literal, $lists:literal, $kept:literal) => {
+    ($given:literal, $searches:literal, $lists:literal, $languages:literal, $kept:ident) => {
         /// Counts the posts of known accounts.
         const COUNT_POSTS: &str = concat!(
             "UPDATE community_account SET posts = community_account.posts + of.posts FROM (SELECT given.value ->> 0 AS account, \
@@ -492,7 +492,7 @@ macro_rules! statements {
             $given,
             " JOIN community_account AS known ON known.namespace = $1 AND known.account = given.value ->> 1 \
              AND known.state = 'member' WHERE ",
-            $kept,
+            $kept!("given.value ->> 0", "$4"),
             " ON CONFLICT DO NOTHING"
         );
         /// A post that came by a search leads to its author.
@@ -504,7 +504,7 @@ macro_rules! statements {
              AND way.pipeline IN ('poll', 'stream') JOIN ",
             $searches,
             " ON searches.value ->> 0 = way.source WHERE ",
-            $kept,
+            $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT DO NOTHING"
         );
         /// Those that appeared are seen. Of a candidate the number stays as it was when it became one.
@@ -514,7 +514,9 @@ macro_rules! statements {
              WHERE of.namespace = $1 AND of.account IN (SELECT given.value ->> 0 FROM ",
             $given,
             ") AND NOT EXISTS (SELECT 1 FROM community_account AS known WHERE known.namespace = $1 \
-             AND known.account = of.account AND known.state <> 'seen') GROUP BY of.account ORDER BY of.account \
+             AND known.account = of.account AND known.state <> 'seen') AND ",
+            $kept!("of.account", "$4"),
+            " GROUP BY of.account ORDER BY of.account \
              ON CONFLICT (namespace, account) DO UPDATE SET appearances = excluded.appearances \
              WHERE community_account.appearances <> excluded.appearances"
         );
@@ -568,7 +570,7 @@ macro_rules! statements {
              CASE WHEN given.value ->> 1 <> 'candidate' THEN $4 END, CASE WHEN given.value ->> 1 <> 'candidate' THEN $5 END FROM ",
             $given,
             " WHERE ",
-            $kept,
+            $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT (namespace, account) DO UPDATE SET state = excluded.state, \
              decided_at = excluded.decided_at, admitted_at = COALESCE(community_account.admitted_at, excluded.admitted_at), \
              by_hand = excluded.by_hand, why = excluded.why"
@@ -586,11 +588,11 @@ macro_rules! statements {
             ")"
         );
         const LANGUAGES: &str = concat!(
-            "INSERT INTO post_language (namespace, id, language, confidence) SELECT $1, given.value ->> 0, given.value ->> 1, \
-             CAST(given.value ->> 2 AS DOUBLE PRECISION) FROM ",
+            "INSERT INTO ",
+            $languages,
+            " given.value ->> 1, CAST(given.value ->> 2 AS DOUBLE PRECISION) FROM ",
             $given,
-            " WHERE EXISTS (SELECT 1 FROM tweet WHERE tweet.namespace = $1 AND tweet.id = given.value ->> 0) \
-             ON CONFLICT DO NOTHING"
+            " JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING"
         );
     };
 }

@@ -280,11 +280,12 @@ pub const POSTS: &[Table] = &[
         &[
             ID,
             text("language", "the language of its text, ISO 639-1"),
-            number("confidence_thousandths", "from 0 to 1000"),
+            number("confidence_thousandths", "from 0 to 1000")
+                .computed("CAST(ROUND(beside.confidence * 1000) AS BIGINT)"),
             text("stated", "its language, as the network states it").computed("tweet.lang"),
         ],
     )
-    .beside("language", &[]),
+    .beside("post_language", &[]),
 ];
 
 /// Further tables of accounts.

@@ -33,6 +33,7 @@ pub(super) const OF_ITEM: &[&str] = &[
     "account_change",
     "account_count",
     "account_post",
+    "post_language",
     "media",
     "media_use",
 ];
@@ -44,13 +45,10 @@ pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("source_position", "source"),
     ("source_gap", "source"),
     ("community_account", "account"),
+    ("community_change", "account"),
     ("community_appearance", "account"),
     ("community_appearance", "source"),
-    ("community_change", "account"),
 ];
-
-/// Tables with rows of a post by its namespace and id, in SQLite, too.
-pub(super) const OF_POST: &[&str] = &["post_language"];
 
 /// The person behind the rows of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,7 +185,7 @@ mod tests {
             ("profiles:x", person("twitter", true)),
             ("visits:twitter:p3", person("twitter", true)),
             ("followers:bluesky", person("bluesky", true)),
-            ("community:x:pt-pt", person("twitter", true)),
+            ("community:twitter:pt-pt", person("twitter", true)),
             ("media:twitter", None),
             ("source:poll:search/tweets", None),
             ("thing:update", None),

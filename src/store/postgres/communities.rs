@@ -10,14 +10,21 @@ use crate::store::communities::{self, statements};
 use crate::store::rows::clean;
 use crate::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, Result, StoredAppearance,
+    HandDecision, KnownAccount, Neighbours, PersonOf, PostLanguage, PostText, Result, StoredAppearance,
 };
+
+macro_rules! kept {
+    ($account:literal, $network:literal) => {
+        concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
+    };
+}
 
 statements!(
     "json_array_elements(CAST($2 AS json)) AS given (value)",
     "json_array_elements(CAST($5 AS json)) AS searches (value)",
     "list_owner",
-    "(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(community_network($1), given.value ->> 0))"
+    "post_language (namespace, id, language, confidence) SELECT tweet.namespace, tweet.id,",
+    kept
 );
 
 const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
@@ -42,15 +49,19 @@ impl Communities for PostgresStore {
         let with = |statement: &'static str, given: &str| {
             sqlx::query(statement).bind(namespace.to_owned()).bind(given.to_owned()).bind(at)
         };
+        let network = PersonOf::rows(namespace).map(|of| of.network);
         if has_appeared {
-            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared)).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &appeared)).await?;
+            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared).bind(network.clone())).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &appeared).bind(network.clone())).await?;
         }
         if has_found && !searches.is_empty() {
             let searches = communities::given_ids(searches);
-            let find = || with(FIND, &found).bind(posts.to_owned()).bind(searches.clone());
+            let find = || {
+                let statement = with(FIND, &found).bind(posts.to_owned());
+                statement.bind(searches.clone()).bind(network.clone())
+            };
             let _: Vec<()> = self.rows(find).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &found)).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &found).bind(network.clone())).await?;
         }
         failpoint::point("before_commit");
         self.rows(|| sqlx::query(COUNT_POSTS).bind(namespace.to_owned()).bind(found.clone())).await
@@ -113,7 +124,8 @@ impl Communities for PostgresStore {
         let given = communities::given_by_hand(decisions);
         let decide = || {
             let statement = sqlx::query(BY_HAND).bind(namespace.to_owned()).bind(given.clone()).bind(at);
-            statement.bind(clean(who).into_owned()).bind(clean(why).into_owned())
+            let statement = statement.bind(clean(who).into_owned()).bind(clean(why).into_owned());
+            statement.bind(PersonOf::rows(namespace).map(|of| of.network))
         };
         let _: Vec<()> = self.rows(decide).await?;
         Ok(())

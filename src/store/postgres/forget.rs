@@ -9,7 +9,7 @@ use super::{PostgresStore, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_POST, RemovedRows, media_namespace, of_network,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, StoreError};
@@ -33,11 +33,12 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
 /// Removes items by all tables that have rows of them, in one statement, and answers how many each had. In the order of their
 /// ids, as all statements lock them.
 fn remove() -> String {
-    let tables = || OF_ITEM.iter().chain(OF_POST);
-    let parts: Vec<String> = tables()
+    let parts: Vec<String> = OF_ITEM
+        .iter()
         .map(|table| format!("{table} AS (DELETE FROM {table} WHERE namespace = $1 AND id = ANY($2) RETURNING 1)"))
         .collect();
-    let counts: Vec<String> = tables().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
+    let counts: Vec<String> =
+        OF_ITEM.iter().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
     // A use of the same row may not be deleted twice by one statement: those by the post are of other items.
     format!(
         "WITH items AS (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE), {}, \

@@ -14,7 +14,20 @@ use crate::store::{
     HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, Result, StoredAppearance,
 };
 
-statements!("json_each($2) AS given", "json_each($5) AS searches", "tweet", "TRUE");
+/// Who is kept away is taken out before: one transaction has both.
+macro_rules! kept {
+    ($account:literal, $network:literal) => {
+        "TRUE"
+    };
+}
+
+statements!(
+    "json_each($2) AS given",
+    "json_each($5) AS searches",
+    "tweet",
+    "post_language_row (tweet, language, confidence) SELECT tweet.key,",
+    kept
+);
 
 /// The newest posts of one account: SQLite joins nothing laterally.
 const TEXTS: &str = "SELECT $2 AS account, tweet.id, tweet.text FROM (SELECT post FROM account_post WHERE namespace = $3 \
@@ -32,11 +45,10 @@ impl Communities for SqliteStore {
         (posts, searches): (&str, &[String]),
     ) -> Result<Vec<KnownAccount>> {
         let mut transaction = self.begin().await?;
-        let authors = found.iter().map(|found| found.author.as_str());
-        let accounts: Vec<&str> = appeared.iter().map(|of| of.account.as_str()).chain(authors).collect();
-        let away = away_from(&mut transaction, namespace, accounts).await?;
-        let found: Vec<FoundPost> = found.iter().filter(|of| !away.contains(&of.author)).cloned().collect();
+        let people = appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author));
+        let away = away_from(&mut transaction, namespace, people.collect::<Vec<_>>()).await?;
         let appeared: Vec<Appearance> = appeared.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
+        let found: Vec<FoundPost> = found.iter().filter(|of| !away.contains(&of.author)).cloned().collect();
         let (found, appeared) = (communities::given_posts(&found), communities::given_appearances(&appeared));
         let appear = sqlx::query(APPEAR).bind(namespace).bind(&appeared).bind(at);
         appear.execute(&mut *transaction).await?;
@@ -103,9 +115,10 @@ impl Communities for SqliteStore {
         decisions: &[HandDecision],
     ) -> Result<()> {
         let mut transaction = self.begin().await?;
-        let away = away_from(&mut transaction, namespace, decisions.iter().map(|of| of.account.as_str())).await?;
-        let kept: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
-        let given = communities::given_by_hand(&kept);
+        let people: Vec<&str> = decisions.iter().map(|of| &*of.account).collect();
+        let away = away_from(&mut transaction, namespace, people).await?;
+        let decisions: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
+        let given = communities::given_by_hand(&decisions);
         let decide = sqlx::query(BY_HAND).bind(namespace).bind(given).bind(at).bind(clean(who)).bind(clean(why));
         decide.execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)

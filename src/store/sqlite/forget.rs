@@ -10,7 +10,7 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_POST, RemovedRows, media_namespace, of_network,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result};
@@ -98,11 +98,6 @@ async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<Re
              AND tweet IN (SELECT key FROM tweet WHERE namespace = ?1)";
         let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
         removed.add("media_use", uses.rows_affected());
-    }
-    for table in OF_POST {
-        let sql = format!("DELETE FROM {table} WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))");
-        let gone = sqlx::query(AssertSqlSafe(sql)).bind(&items.namespace).bind(&ids).execute(&mut *connection).await?;
-        removed.add(table, gone.rows_affected());
     }
     let keys =
         "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";

@@ -132,6 +132,3 @@ SELECT namespace, account AS id, at, old_state, new_state, rule, by_hand FROM co
 
 CREATE VIEW community_reason AS
 SELECT namespace, account AS id, source, reason, post, first_at FROM community_appearance;
-
-CREATE VIEW language AS
-SELECT namespace, id, language, CAST(ROUND(confidence * 1000) AS BIGINT) AS confidence_thousandths FROM post_language;

@@ -36,12 +36,6 @@ CREATE FUNCTION person_hash(network TEXT, account TEXT) RETURNS TEXT LANGUAGE sq
     FROM forgotten_salt
 $$;
 
--- The network of the people of a community: community:twitter:pt-pt. Twitter's two APIs have the same accounts.
-CREATE FUNCTION community_network(namespace TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE of.provider WHEN 'x' THEN 'twitter' ELSE of.provider END
-    FROM (SELECT regexp_replace(namespace, '^community:(.*):[^:]*$', '\1') AS provider) AS of
-$$;
-
 -- STABLE: it sees what the statement sees that calls it.
 CREATE FUNCTION is_forgotten(network TEXT, account TEXT) RETURNS BOOLEAN LANGUAGE sql STABLE AS $$
     SELECT network IS NOT NULL AND account IS NOT NULL

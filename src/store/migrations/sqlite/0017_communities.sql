@@ -78,13 +78,15 @@ CREATE TABLE community_growth (
 ) STRICT, WITHOUT ROWID;
 
 -- The language of a post, as its text says.
-CREATE TABLE post_language (
-    namespace  TEXT NOT NULL, -- the pipeline of the posts
-    id         TEXT NOT NULL,
-    language   TEXT NOT NULL, -- ISO 639-1
-    confidence REAL NOT NULL, -- 0 to 1
-    PRIMARY KEY (namespace, id)
-) STRICT, WITHOUT ROWID;
+CREATE TABLE post_language_row (
+    tweet      INTEGER PRIMARY KEY, -- the key of its row in tweet
+    language   TEXT NOT NULL,       -- ISO 639-1
+    confidence REAL NOT NULL        -- 0 to 1
+) STRICT;
+
+CREATE VIEW post_language AS
+SELECT tweet.namespace, tweet.id, of.language, of.confidence
+FROM tweet JOIN post_language_row AS of ON of.tweet = tweet.key;
 
 -- What comes out, of those that were candidates at least: their lives have rows in tweet.
 CREATE VIEW community_row AS
@@ -99,7 +101,3 @@ FROM community_change AS of JOIN tweet ON tweet.namespace = of.namespace AND twe
 CREATE VIEW community_reason_row AS
 SELECT tweet.key AS tweet, of.source, of.reason, of.post, of.first_at
 FROM community_appearance AS of JOIN tweet ON tweet.namespace = of.namespace AND tweet.id = of.account;
-
-CREATE VIEW language_row AS
-SELECT tweet.key AS tweet, of.language, CAST(ROUND(of.confidence * 1000) AS INTEGER) AS confidence_thousandths
-FROM post_language AS of JOIN tweet ON tweet.namespace = of.namespace AND tweet.id = of.id;
