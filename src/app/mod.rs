@@ -19,8 +19,8 @@ mod sources;
 mod starters;
 mod status;
 mod store;
-mod tuning;
 mod tasks;
+mod tuning;
 mod updater;
 
 pub use self::call_budget::{CallBudget, Paid};

@@ -11,7 +11,8 @@ use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
 use crate::store::{
-    Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError,
+    Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store,
+    StoreError,
 };
 
 /// All that a database holds for us.

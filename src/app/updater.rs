@@ -168,7 +168,8 @@ pub async fn open_updater(
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);
     };
-    let (tuning, drain, token) = (Arc::new((tuning, in_force.clone(), stop.clone())), Arc::new((drain, counted)), stop.token());
+    let (tuning, drain, token) =
+        (Arc::new((tuning, in_force.clone(), stop.clone())), Arc::new((drain, counted)), stop.token());
     let mut beside = vec![
         Beside::new("tuning", move || {
             let of = tuning.clone();

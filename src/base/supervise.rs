@@ -138,7 +138,13 @@ where
         let delay = retry.next_delay();
         let delay_ms: Millis = millis(delay);
         let (pipeline, name) = (&task.pipeline, &task.name);
-        tracing::error!(pipeline, task = name, error = why, delay_ms, "a task is begun anew, alone: what it held comes back");
+        tracing::error!(
+            pipeline,
+            task = name,
+            error = why,
+            delay_ms,
+            "a task is begun anew, alone: what it held comes back"
+        );
         observer.restarts(name, cause, &why);
         task.say("waits after a failure", Some(None), Some(delay));
         stop.sleep(delay).await;
@@ -257,7 +263,9 @@ mod tests {
         let heard = heard.0.into_inner().unwrap();
         assert_eq!(heard.len(), 1, "{heard:?}");
         assert!(heard[0].contains("thing:update hangs: saves, claim a: 1 and 99 more, for 3600.0 s"), "{heard:?}");
-        assert!(clock.elapsed() >= 11 * silent_after() && clock.elapsed() < 11 * silent_after() + Duration::from_secs(2));
+        assert!(
+            clock.elapsed() >= 11 * silent_after() && clock.elapsed() < 11 * silent_after() + Duration::from_secs(2)
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -66,7 +66,8 @@ impl Task {
     pub(super) async fn silent(&self) -> Duration {
         loop {
             let (Doing { since, allowed, .. }, patience) = (self.now(), silent_after());
-            let (silent, most) = (since.elapsed(), allowed.map_or(Duration::MAX, |allowed| allowed.saturating_add(patience)));
+            let (silent, most) =
+                (since.elapsed(), allowed.map_or(Duration::MAX, |allowed| allowed.saturating_add(patience)));
             if silent >= most {
                 return silent;
             }

@@ -75,7 +75,8 @@ impl Forget {
         let Database { forgetting, edges, .. } = &self.database;
         let network = network(&self.provider);
         let handles: Vec<String> = self.handles().await?.into_iter().collect();
-        let mut done = Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
+        let mut done =
+            Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
         // Before its profile goes, which has its handles.
         done.removed.extend(forgetting.remove_account(&network, &self.account, &handles).await?);
         // Its lists before their items: they are found by them.

@@ -15,13 +15,15 @@ use crate::base::clock;
 use crate::base::humanize::grouped;
 use crate::config::BadConfig;
 use crate::engine::queue::{Queue, QueueError};
+use crate::ingest::FORGOTTEN;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::ops::forget::{Forget, Forgotten, QueuesOf};
+use crate::pipelines::handles::Resolved;
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::named::Named;
 use crate::providers::registry::account_of;
-use crate::store::{Database, RemovedRows, network, providers};
+use crate::store::{Database, Forgetting, RemovedRows, network, providers};
 
 /// Remove what is stored of a person, and store nothing of it again.
 #[derive(Debug, Subcommand)]
@@ -61,7 +63,8 @@ impl Command {
         let account = id_of(&database, &provider, &account).await?;
         if undo {
             let back = database.forgetting.let_back(&network(&provider), &account).await?;
-            let text = if back { "it may be stored again; what was removed stays removed" } else { "it was not kept away" };
+            let text =
+                if back { "it may be stored again; what was removed stays removed" } else { "it was not kept away" };
             write_answer(json, &Undone { back }, text)?;
             return Ok(0);
         }
@@ -69,7 +72,11 @@ impl Command {
         if !yes {
             let mut known = RemovedRows::default();
             forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
-            write_answer(json, &known, &format!("items that would be removed, with all that belongs to them\n{}", table(&known)))?;
+            write_answer(
+                json,
+                &known,
+                &format!("items that would be removed, with all that belongs to them\n{}", table(&known)),
+            )?;
             say("nothing is removed; add --yes to remove this for good");
             return Ok(exit::USAGE);
         }
@@ -82,6 +89,22 @@ impl Command {
 #[derive(Debug, Serialize)]
 struct Undone {
     back: bool,
+}
+
+/// Refuses those of a file's accounts that are kept away, a line each; returns the others, and how many were refused.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn refuse_kept_away(
+    forgetting: &dyn Forgetting,
+    provider: &Provider,
+    resolved: Vec<Resolved>,
+) -> Result<(Vec<Resolved>, u64)> {
+    let ids: Vec<String> = resolved.iter().map(|account| account.id.clone()).collect();
+    let away = forgetting.are_kept_away(&network(provider), &ids).await?;
+    let (refused, kept): (Vec<_>, Vec<_>) = resolved.into_iter().zip(away).partition(|(_, away)| *away);
+    refused.iter().for_each(|(account, _)| say(&format!("line {}: {FORGOTTEN}", account.line)));
+    Ok((kept.into_iter().map(|(account, _)| account).collect(), refused.len() as u64))
 }
 
 /// The id of the account.
@@ -100,7 +123,9 @@ async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<
     match (all.next(), all.next()) {
         (Some(id), None) => Ok(id),
         (None, _) => bail!("no stored account has or had the handle {given}: give its id"),
-        (Some(one), Some(other)) => bail!("several accounts have or had the handle {given} ({one}, {other}): give the id"),
+        (Some(one), Some(other)) => {
+            bail!("several accounts have or had the handle {given} ({one}, {other}): give the id")
+        }
     }
 }
 

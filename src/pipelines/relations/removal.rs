@@ -30,12 +30,7 @@ pub struct Removal {
 impl Removal {
     /// The removal for a network, as a task; `None`: the settings keep what is deleted.
     #[must_use]
-    pub fn task(
-        network: String,
-        edges: Arc<dyn Edges>,
-        settings: &Settings,
-        stop: Stop,
-    ) -> Option<Beside> {
+    pub fn task(network: String, edges: Arc<dyn Edges>, settings: &Settings, stop: Stop) -> Option<Beside> {
         let removal = Self { network, edges };
         (settings.store.on_deleted != OnDeleted::Keep).then(|| Beside::of("removal", removal, Self::run, &stop))
     }

@@ -37,7 +37,8 @@ fn remove() -> String {
         .iter()
         .map(|table| format!("{table} AS (DELETE FROM {table} WHERE namespace = $1 AND id = ANY($2) RETURNING 1)"))
         .collect();
-    let counts: Vec<String> = OF_ITEM.iter().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
+    let counts: Vec<String> =
+        OF_ITEM.iter().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
     // A use of the same row may not be deleted twice by one statement: those by the post are of other items.
     format!(
         "WITH items AS (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE), {}, \
@@ -65,7 +66,11 @@ impl PostgresStore {
         let refused: Vec<(String,)> = self.rows(refused).await?;
         if !refused.is_empty() {
             let ids = refused.into_iter().map(|(id,)| id).collect();
-            self.remove_items(&ItemsOf { namespace: namespace.to_owned(), ids }).await?;
+            let posts = ItemsOf { namespace: namespace.to_owned(), ids };
+            // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+            let media = self.media_of_posts(&posts).await?;
+            self.remove_items(&media).await?;
+            self.remove_items(&posts).await?;
         }
         Ok(())
     }
@@ -181,7 +186,8 @@ impl Forgetting for PostgresStore {
     }
 
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
-        const NAMED: &str = "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";
+        const NAMED: &str =
+            "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";
         let mut stay = RemovedRows::default();
         for (namespace, _) in self.namespaces_of(network).await? {
             let named = || sqlx::query(NAMED).bind(namespace.clone()).bind(clean(account).into_owned());

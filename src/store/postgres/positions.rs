@@ -17,8 +17,7 @@ const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from
      failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
      RETURNING known.saved_at";
 
-const SAVE_TROUBLE: &str =
-    save_trouble!("NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, $2)");
+const SAVE_TROUBLE: &str = save_trouble!("NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, $2)");
 
 const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE namespace = ANY($1) AND saved_at > $4 \
      AND NOT (namespace = $2 AND source = $3))";

@@ -74,9 +74,19 @@ pub(super) async fn kept<'a>(
     }
     let is_away = |row: &Row<'_>| of(row).is_some_and(|person| away.contains(&person));
     let refused = rows.iter().filter(|row| is_away(row)).map(|row| row.id.to_string()).collect();
-    remove(connection, &ItemsOf { namespace: namespace.to_owned(), ids: refused }).await?;
+    let refused = ItemsOf { namespace: namespace.to_owned(), ids: refused };
+    // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+    let media = media_of_posts(connection, &refused).await?;
+    remove(connection, &media).await?;
+    remove(connection, &refused).await?;
     rows.retain(|row| !is_away(row));
     Ok(rows)
+}
+
+async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<ItemsOf> {
+    let Some(namespace) = media_namespace(&posts.namespace) else { return Ok(ItemsOf::default()) };
+    let asked = sqlx::query_scalar(MEDIA).bind(&namespace).bind(json(posts.ids.iter().map(|id| clean(id))));
+    Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
 }
 
 /// Removes items by all tables that have rows of them.
@@ -89,7 +99,8 @@ async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<Re
         let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
         removed.add("media_use", uses.rows_affected());
     }
-    let keys = "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
+    let keys =
+        "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
     let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("{table}_row"), "tweet"));
     for (table, name, column) in of_item.chain([("tweet", "tweet".to_owned(), "key")]) {
@@ -156,9 +167,7 @@ impl Forgetting for SqliteStore {
     }
 
     async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf> {
-        let Some(namespace) = media_namespace(&posts.namespace) else { return Ok(ItemsOf::default()) };
-        let asked = sqlx::query_scalar(MEDIA).bind(&namespace).bind(json(posts.ids.iter().map(|id| clean(id))));
-        Ok(ItemsOf { ids: asked.fetch_all(self.readers()).await?, namespace })
+        media_of_posts(&mut *self.readers().acquire().await?, posts).await
     }
 
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
@@ -171,7 +180,8 @@ impl Forgetting for SqliteStore {
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {
         let mut removed = RemovedRows::default();
-        let (accounts, handles) = (serde_json::json!([clean(account)]).to_string(), serde_json::json!(handles).to_string());
+        let (accounts, handles) =
+            (serde_json::json!([clean(account)]).to_string(), serde_json::json!(handles).to_string());
         let mut transaction = self.begin().await?;
         let tables = OF_ACCOUNT.iter().map(|(table, column)| (*table, *column, &accounts));
         for (table, column, values) in tables.chain([("account_handle", "handle", &handles)]) {

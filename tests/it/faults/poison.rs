@@ -78,7 +78,9 @@ async fn ends_dead_alone(backends: Backends, in_flight: usize, how: &str) {
     match how {
         ABORT => assert!(deaths >= MAX_DELIVERIES, "{deaths}"),
         // Each time its lease runs out: no hot loop.
-        _ => assert!(deaths == 0 && (MAX_DELIVERIES as usize..20).contains(&panics), "{deaths} deaths, {panics} panics"),
+        _ => {
+            assert!(deaths == 0 && (MAX_DELIVERIES as usize..20).contains(&panics), "{deaths} deaths, {panics} panics")
+        }
     }
     let dead = world.queue.locate(std::slice::from_ref(&poison)).await.unwrap();
     let why = format!("{dead:?}");

@@ -92,20 +92,24 @@ async fn goes_on(case: Case) {
     until_true("everything is looked up since", WITHIN, async || {
         assert!(updater.process.runs(), "{}", logged());
         let accounts = accounts(&world).await;
-        world.all_fresh(&ids, failed).await && !accounts.is_empty() && world.all_fresh_in(PROFILES, &accounts, failed).await
+        world.all_fresh(&ids, failed).await
+            && !accounts.is_empty()
+            && world.all_fresh_in(PROFILES, &accounts, failed).await
     })
     .await;
 
     // Everybody can ask what is going on, and nothing ends by that.
     for times in 1..=2 {
         updater.process.signal("QUIT");
-        until_true("it says what each task is doing", WITHIN, async || logged().matches("SIGQUIT: ").count() == times).await;
+        until_true("it says what each task is doing", WITHIN, async || logged().matches("SIGQUIT: ").count() == times)
+            .await;
     }
     let said = logged();
     let asked = said.rsplit("SIGQUIT: ").next().unwrap();
     for task in ["loop 1: ", "loop 2: ", "heartbeat: ", "incoming: ", "maintenance: "] {
         for pipeline in [POSTS, PROFILES] {
-            let told = asked.lines().any(|line| line.starts_with(&format!("{pipeline} {task}")) && line.ends_with(" s"));
+            let told =
+                asked.lines().any(|line| line.starts_with(&format!("{pipeline} {task}")) && line.ends_with(" s"));
             assert!(told, "{pipeline} {task}: {asked}");
         }
     }

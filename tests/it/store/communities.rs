@@ -6,8 +6,8 @@ use twitter_updater::model::account::Account;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    Appearance, Communities, Decision, FoundPost, Growth, HandDecision, Neighbours, NewTweet, Observation, PostLanguage,
-    Reason, Seen, Sighting, Store, Way,
+    Appearance, Communities, Decision, FoundPost, Growth, HandDecision, Neighbours, NewTweet, Observation,
+    PostLanguage, Reason, Seen, Sighting, Store, Way,
 };
 
 use super::{T, open_postgres};
@@ -114,10 +114,10 @@ async fn decisions(of: &Both) {
         all.into_iter().map(|of| (of.old_state, of.new_state, of.by_hand)).collect::<Vec<_>>()
     };
     let text = |word: &str| Some(word.to_owned());
-    assert_eq!(changes("a").await, [
-        (text("seen"), "candidate".to_owned(), None),
-        (text("candidate"), "member".to_owned(), None)
-    ]);
+    assert_eq!(
+        changes("a").await,
+        [(text("seen"), "candidate".to_owned(), None), (text("candidate"), "member".to_owned(), None)]
+    );
     assert_eq!(changes("m1").await, [(None, "member".to_owned(), text("ann"))]);
     // Back to the rule.
     of.communities.decide_by_hand(COMMUNITY, T + 20, "bob", "", &[by_hand("m1", Belonging::Candidate)]).await.unwrap();

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Account, AccountCounts};
+use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet,
-    Next, Observation, Positions, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+    Appearance, Communities, CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, HandDecision, ItemsOf, Lifecycle,
+    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen,
+    Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
 };
 
 use super::on_sqlite::plain;
@@ -19,10 +21,12 @@ use crate::support::postgres;
 const PROFILES: &str = "profiles:twitter";
 const MEDIA: &str = "media:twitter";
 const VISITS: &str = "visits:twitter";
+const COMMUNITY: &str = "community:twitter:readers";
 const LISTS: [&str; 2] = ["followers:twitter", "friends:x"];
 
 /// Tables without rows of people.
 const OF_NOBODY: &[&str] = &[
+    "community_growth",
     "forgotten_person",
     "forgotten_salt",
     "list_network",
@@ -34,8 +38,8 @@ const OF_NOBODY: &[&str] = &[
     "tweet_fill",
 ];
 
-trait Whole: Store + Positions + Edges + FollowList + Forgetting {}
-impl<T: Store + Positions + Edges + FollowList + Forgetting> Whole for T {}
+trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting> Whole for T {}
 
 /// What is written of a person: ids that contain its number, and handles.
 struct Who {
@@ -75,10 +79,14 @@ fn profile(who: &Who, at: Millis, handle: String) -> Observation<Account> {
 
 /// Writes something of that person into every table that may hold it; `other` is on its lists.
 async fn write(store: &dyn Whole, who: &Who, other: &Who) {
-    let posts: Vec<NewTweet> = who.posts.iter().map(|id| {
-        let content = Some(post_of(who, id, "ingested"));
-        NewTweet { content, ..new_tweet(id, T, Some(T)) }
-    }).collect();
+    let posts: Vec<NewTweet> = who
+        .posts
+        .iter()
+        .map(|id| {
+            let content = Some(post_of(who, id, "ingested"));
+            NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        })
+        .collect();
     store.record(NS, T, &way(), &posts).await.unwrap();
     for (at, text) in [(T + 1, "first"), (T + 2, "another")] {
         let answers: Vec<_> =
@@ -108,6 +116,9 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.save_page(VISITS, who.id, &page).await.unwrap();
     let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
     store.save_trouble(VISITS, who.id, &trouble).await.unwrap();
+    belong(store, who, other).await;
+    let language = |post: &&str| PostLanguage { id: (*post).into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &who.posts.iter().map(language).collect::<Vec<_>>()).await.unwrap();
     for list in LISTS {
         store.record(list, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
         let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
@@ -117,6 +128,19 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
         store.save_edges(list, who.id, &page).await.unwrap();
     }
+}
+
+/// It is a member by hand, and leads to another one.
+async fn belong(store: &dyn Whole, who: &Who, other: &Who) {
+    let member = HandDecision { account: who.id.into(), state: Belonging::Member };
+    store.decide_by_hand(COMMUNITY, T, "ann", "known", &[member]).await.unwrap();
+    let appeared = |account: &str| Appearance {
+        account: account.into(),
+        source: who.id.into(),
+        reason: Reason::Mentioned,
+        post: Some(who.posts[0].into()),
+    };
+    store.arrive(COMMUNITY, T, &[], &[appeared(other.id)], (NS, &[])).await.unwrap();
 }
 
 /// All that a person may have written again by whoever had asked before, or asks now.
@@ -140,12 +164,20 @@ async fn write_again(store: &dyn Whole) {
     store.bury(PROFILES, T, &[(ANN.id.into(), "refused".into())]).await.unwrap();
     // A post of which the id alone was known goes as well, once an answer tells its author; another one in that batch is saved.
     store.record(NS, T, &way(), &[new_tweet("7001003", T, Some(T))]).await.unwrap();
+    // Its media are recorded before it is saved.
+    store.record(MEDIA, T, &way(), &[new_tweet("m7001late", T, Some(T))]).await.unwrap();
+    let medium = Medium { id: "m7001late".into(), url: "https://a/m7001late".into(), kind: MediaKind::Photo };
+    store.record_media(MEDIA, &[MediumSeen { medium, post: "7001003".into(), at: T }]).await.unwrap();
     let late = [
         observation("7001003", T + 9, Seen::Found(post_of(&ANN, "7001003", "late"))),
         observation(BOB.posts[0], T + 2, Seen::Found(post_of(&BOB, BOB.posts[0], "another"))),
     ];
     let saved = store.save(NS, &late).await.unwrap();
     assert_eq!((saved.saved, saved.older), (1, 1));
+    belong(store, &ANN, &BOB).await;
+    belong(store, &BOB, &ANN).await;
+    let language = PostLanguage { id: ANN.posts[0].into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &[language]).await.unwrap();
     let sighting = Sighting { account: ANN.id.into(), post: ANN.posts[0].into(), at: T };
     store.record_sightings(PROFILES, &[sighting]).await.unwrap();
     let page = SavedPage { at: T, position: "{}", gaps: &[], brought: true, notes: None };
@@ -230,7 +262,10 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     for (table, (rows, _)) in &with {
         let is_written = *rows > before[table].0;
         let is_known = OF_NOBODY.contains(&table.as_str());
-        assert!(is_written != is_known, "{table}: {rows} rows; a new table of people belongs into this test and forget.rs");
+        assert!(
+            is_written != is_known,
+            "{table}: {rows} rows; a new table of people belongs into this test and forget.rs"
+        );
     }
     let at = T + 5;
     assert!(store.keep_away("twitter", ANN.id, at).await.unwrap());
@@ -265,7 +300,7 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
 fn nothing_is_left(now: &Tables, before: &Tables) {
     for (table, (rows, told)) in now.iter().filter(|(table, _)| !OF_NOBODY.contains(&table.as_str())) {
         let more = match table.as_str() {
-            "list_account" => 1,             // BOB, on its lists
+            "list_account" => LISTS.len() as i64,         // BOB, on its lists
             "tweet" | "tweet_way" | "tweet_way_row" => 1, // the list of another one
             _ => 0,
         };
@@ -303,7 +338,8 @@ async fn a_write_under_way_is_waited_for() {
          SELECT $1, $2, 'live', $3, 0, 0, 0 WHERE NOT EXISTS (SELECT FROM forgotten_person)";
     sqlx::query(save).bind(NS).bind("1").bind(ANN.id).execute(&mut *transaction).await.unwrap();
     let (kept, ()) = tokio::join!(store.keep_away("twitter", ANN.id, T), async {
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
+        let waits =
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
         let mut third = PgConnection::connect(&url).await.unwrap();
         while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut third).await.unwrap() {
             tokio::task::yield_now().await;
