@@ -72,7 +72,7 @@ fn counted(learnt: &Learnt) -> Spending {
 
 impl CallBudget {
     /// Works until the process is to stop. A queue or a store that is out is asked again the next time.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look().await {
                 tracing::debug!(error, "the budget of the schedule cannot be looked at");

@@ -3,6 +3,7 @@
 //! short (`config/demo.toml`).
 
 mod accounts;
+pub mod community;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,6 +17,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use self::accounts::AccountsSummary;
+use self::community::CommunitySummary;
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::cut;
@@ -34,6 +36,7 @@ use crate::ops::{Server, Site};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::profiles::profiles_of;
+use crate::pipelines::registry::Registry;
 use crate::simulator::{self, SimulatorOptions};
 use crate::store::{StateCounts, Store, Way};
 
@@ -71,6 +74,49 @@ pub struct DemoOptions {
     pub ops: Option<SocketAddr>,
     /// True: it also collects the accounts of the posts, which change, vanish and come back.
     pub accounts: bool,
+}
+
+/// A folder for the files of queue and store, and its settings; a temporary one ends with what is returned.
+///
+/// # Errors
+/// It cannot be made.
+fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
+    let temporary = tempfile::tempdir().context("no temporary folder")?;
+    let dir = dir.unwrap_or(temporary.path());
+    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    let file = dir.join("demo.db");
+    settings.queue.backend = QueueBackend::Embedded;
+    settings.store.backend = StoreBackend::Sqlite;
+    settings.queue.embedded.path.clone_from(&file);
+    settings.store.sqlite.path = file;
+    Ok(temporary)
+}
+
+/// Listens for the page, where there is to be one.
+///
+/// # Errors
+/// Its address is taken.
+async fn listen(ops: Option<SocketAddr>) -> Result<Option<Server>> {
+    Ok(match ops {
+        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
+        None => None,
+    })
+}
+
+/// Runs the demo of a community; `announce` is told where the page is before anything else is to be seen.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_community(
+    mut settings: Settings,
+    options: DemoOptions,
+    registry: &Registry,
+    announce: impl FnOnce(&str) -> Result<()>,
+    stop: Stop,
+) -> Result<CommunitySummary> {
+    let server = listen(options.ops).await?;
+    let _temporary = files(&mut settings, options.dir.as_deref())?;
+    community::run(settings, &options, registry, server, announce, &stop).await
 }
 
 /// The result. `lost` counts the ids put in that are not delayed, leased, dead or ended.
@@ -133,19 +179,8 @@ pub async fn run(
     announce: impl FnOnce(&str) -> Result<()>,
     stop: Stop,
 ) -> Result<Summary> {
-    let server = match options.ops {
-        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
-        None => None,
-    };
-    let temporary = tempfile::tempdir().context("no temporary folder")?;
-    let dir = options.dir.as_deref().unwrap_or(temporary.path());
-    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
-    let file = dir.join("demo.db");
-    settings.queue.backend = QueueBackend::Embedded;
-    settings.store.backend = StoreBackend::Sqlite;
-    settings.queue.embedded.path.clone_from(&file);
-    settings.store.sqlite.path = file;
-
+    let server = listen(options.ops).await?;
+    let _temporary = files(&mut settings, options.dir.as_deref())?;
     if options.accounts {
         settings.accounts.collect = true;
         settings.simulator = SimulatorOptions {
@@ -186,9 +221,9 @@ pub async fn run(
         None => None,
     };
     let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
-    let starter = app::starter(&posts, queue.clone(), Some(shared.store.clone()), pipeline.schedule);
+    let starter = app::starter(&posts, queue.clone(), Some(shared.database.store.clone()), pipeline.schedule);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
-    let mut view = View::new(&tweets, queue, shared.store, pipeline.metrics);
+    let mut view = View::new(&tweets, queue, shared.database.store, pipeline.metrics);
     view.accounts = accounts;
     let starter = starter.by(Way::of("demo"));
     let (ids, scheduled) = show(&mut view, &starter, &provider, &tweets, options.run_for, &stop).await?;

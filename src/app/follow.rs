@@ -15,6 +15,7 @@ use super::logging::{self, LogLevel};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::config::{BadConfig, Change, Files, Settings};
 use crate::engine::metrics::Metrics;
 use crate::engine::schedule::Schedule;
@@ -105,14 +106,15 @@ impl Follower {
     }
 
     /// Follows for a process that reports the configuration to no queue: the level of the log, and what `take_over` does.
-    pub fn spawn(self, settings: &Settings, take_over: impl Fn(&Settings) + Send + 'static, stop: Stop) {
-        tokio::spawn(self.run(Reloadable::new(InForce::new(settings.clone())), take_over, Vec::new(), stop));
+    pub fn spawn(mut self, settings: &Settings, take_over: impl Fn(&Settings) + Send + 'static, stop: Stop) {
+        let in_force = Reloadable::new(InForce::new(settings.clone()));
+        tokio::spawn(async move { self.run(in_force, take_over, Vec::new(), stop).await });
     }
 
     /// Follows the files until it is stopped: gives changed live settings to `take_over`, puts what is in force and what
     /// was refused into `in_force`, and counts both in each of `metrics`.
     pub async fn run(
-        mut self,
+        &mut self,
         in_force: Reloadable<InForce>,
         take_over: impl Fn(&Settings) + Send,
         metrics: Vec<Arc<Metrics>>,
@@ -123,6 +125,7 @@ impl Follower {
                 () = stop.sleep(READ_EVERY) => false,
                 _ = self.hangups.recv() => true,
             };
+            task::step("reads the configuration");
             if asked {
                 let path = self.path.as_ref().map(|path| path.display().to_string());
                 tracing::info!(path, "SIGHUP: reading the configuration");

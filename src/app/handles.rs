@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::task::spawn_blocking;
 use crate::base::clock::{self, Millis, millis};
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::engine::queue::Queue;
 use crate::ingest::{NamedLines, Queued, Starter};
 use crate::model::account::Account;
@@ -105,15 +107,17 @@ pub(super) struct WaitingHandles {
 impl WaitingHandles {
     /// Works until the process is to stop, on a thread of its own: the closures of a resolver may borrow, so its future is not
     /// known to be `Send`.
-    pub async fn run(self, stop: Stop) {
-        let runtime = Handle::current();
-        let work = spawn_blocking(move || runtime.block_on(self.work(stop)));
-        if let Err(error) = work.await {
-            tracing::error!(%error, "handles are not resolved any more: restart the updater");
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let (runtime, task) = (Handle::current(), task::current());
+        let work = spawn_blocking(move || runtime.block_on(task::within(task, self.work(stop))));
+        if let Err(error) = work.await
+            && let Ok(panic) = error.try_into_panic()
+        {
+            resume_unwind(panic); // here, where the task is supervised
         }
     }
 
-    async fn work(self, stop: Stop) {
+    async fn work(&self, stop: Stop) {
         while !stop.is_draining() {
             let pause = match self.round(&stop).await {
                 Ok(0) => LOOK_EVERY,

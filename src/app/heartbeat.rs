@@ -7,6 +7,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{InForce, Monitored};
 use crate::base::reload::Reloadable;
+use crate::base::supervise::Beside;
+use crate::base::task;
 use crate::engine::health::Trouble;
 use crate::engine::lateness::Lateness;
 use crate::engine::metrics::CounterSet;
@@ -35,7 +37,13 @@ impl Heartbeat {
     ) -> Self {
         let (name, in_force, pipeline) = (name.to_owned(), in_force.clone(), pipeline.clone());
         let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted });
-        Self { beating: AbortOnDropHandle::new(tokio::spawn(listed.clone().beat_on())), listed }
+        let beat = {
+            let listed = listed.clone();
+            Beside::new("heartbeat", move || listed.clone().beat_on())
+        };
+        let Monitored { namespace, stop, .. } = listed.pipeline.clone();
+        let beating = beat.run(namespace, listed.pipeline.observer(), stop);
+        Self { beating: AbortOnDropHandle::new(tokio::spawn(beating)), listed }
     }
 }
 
@@ -62,6 +70,7 @@ impl Listed {
     async fn beat_on(self: Arc<Self>) {
         let (mut changes, stop) = (self.in_force.changes(), &self.pipeline.stop);
         while !stop.is_draining() {
+            task::step("beats");
             self.beat().await;
             tokio::select! {
                 () = stop.sleep(BEAT_EVERY) => {}

@@ -37,7 +37,7 @@ pub struct Maintenance {
 
 impl Maintenance {
     /// Works until the process is to stop. A queue or a store that is out is tried again the next time.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut minutes = Vec::new();
         // The minute up to which the hours are summed.
         let mut summed: Option<Millis> = None;
@@ -134,7 +134,7 @@ pub struct Retention {
 
 impl Retention {
     /// Works until the process is to stop. After a failure it tries again an hour later.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             let is_done = leads(&*self.queue, &self.name).await && self.remove(&stop).await;
             stop.sleep(if is_done { DAY } else { HOUR }).await;
@@ -172,7 +172,7 @@ pub struct Audit {
 impl Audit {
     /// Works until the process is to stop. The first time is an hour after the start at the latest: processes that are
     /// replaced each day do it, too.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut pause = self.every.min(HOUR);
         loop {
             stop.sleep(pause).await;

@@ -19,6 +19,7 @@ mod sources;
 mod starters;
 mod status;
 mod store;
+mod tasks;
 mod tuning;
 mod updater;
 
@@ -38,6 +39,7 @@ pub use self::sources::sources;
 pub use self::starters::{dead_of, rebuild_of, starter};
 pub use self::status::{ids_per_second_left, status};
 pub use self::store::{connect_store, fill_details, open_graphs, open_store, open_tables, store_as_it_is, store_name};
+pub use self::tasks::print_tasks_on_quit;
 pub use self::tuning::{budget, fill, read_terms};
 pub use self::updater::{open_updater, updaters};
 

@@ -7,9 +7,11 @@ use anyhow::Result;
 
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::base::supervise::Observer;
 use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
+use crate::engine::observer::Seen;
 use crate::engine::schedule::Schedule;
 use crate::engine::worker::LONGEST_PAUSE;
 use crate::pipelines::kind::Registered;
@@ -43,6 +45,11 @@ impl Monitored {
         let health = Arc::new(Health::new(patience, stop.clone()));
         let schedule = items.schedule(settings).into();
         Self { items, schedule, namespace, metrics: Arc::default(), health, stop }
+    }
+
+    /// What its health and its metrics hear of its tasks.
+    pub(super) fn observer(&self) -> Arc<dyn Observer> {
+        Arc::new(Seen { health: self.health.clone(), metrics: self.metrics.clone() })
     }
 
     /// Notes how the pipeline ended. Where it is not `alone`, the others go on, so an error is logged at once and not

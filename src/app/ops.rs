@@ -15,7 +15,7 @@ use crate::engine::health::Health;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use crate::ops::{Archive, EdgesAtHand, Shown, Site, Terms, WholeQueue};
+use crate::ops::{Archive, DatabaseAtHand, Shown, Site, Terms, WholeQueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
@@ -59,12 +59,12 @@ pub async fn open_site(
 ) -> Result<Arc<Site>> {
     let token = settings.ops_token()?;
     let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
-    let edges = EdgesAtHand::new(Err("the store has not answered yet".to_owned()));
+    let database = DatabaseAtHand::new(Err("the store has not answered yet".to_owned()));
     let store = Arc::new(OneStore {
         settings: settings.clone(),
         opened: OnceCell::new(),
         positions: positions.clone(),
-        edges: edges.clone(),
+        database: database.clone(),
     });
     // Opened at the same time: a store that does not answer holds up all of them once.
     let shown = queues.iter().map(async |(provider, whole)| {
@@ -79,7 +79,7 @@ pub async fn open_site(
             }
         };
         let archive = Archive::open(dead).await;
-        Shown { whole: whole.clone(), archive, terms: whole.terms.clone(), edges: edges.clone() }
+        Shown { whole: whole.clone(), archive, terms: whole.terms.clone(), database: database.clone() }
     });
     let book = source_book(settings, service, positions);
     Ok(Site::new(join_all(shown).await, token.as_ref(), Some(book)))
@@ -90,7 +90,7 @@ struct OneStore {
     settings: Settings,
     opened: OnceCell<Arc<dyn Store>>,
     positions: PositionsAtHand,
-    edges: EdgesAtHand,
+    database: DatabaseAtHand,
 }
 
 impl OneStore {
@@ -99,7 +99,7 @@ impl OneStore {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
             self.positions.set(opened.as_ref().map(|opened| opened.positions.clone()).map_err(Clone::clone));
-            self.edges.set(opened.as_ref().map(|opened| opened.edges.clone()).map_err(Clone::clone));
+            self.database.set(opened.clone());
             opened.map(|opened| opened.store)
         };
         self.opened.get_or_try_init(open).await.cloned()
@@ -118,6 +118,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
         unavailable_every: updater.unavailable_every,
         lease: updater.lease,
         lists: pipeline.kind.lists(&pipeline.id, settings),
+        threshold: pipeline.kind.threshold(&pipeline.id, settings),
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::FutureExt;
 use tokio::sync::OnceCell;
 
 use self::streams::Opening;
@@ -16,6 +15,7 @@ use super::sources::sources;
 use super::updater::worker_name;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
 use crate::base::reload::Reloadable;
+use crate::base::supervise::Beside;
 use crate::config::Settings;
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Worker};
@@ -105,9 +105,10 @@ pub async fn open_poller(
         namespace,
         endpoint,
         pages: poll.pages,
-        starter: starter(&items, posts, Some(shared.store.clone()), schedule),
+        starter: starter(&items, posts, Some(shared.database.store.clone()), schedule),
         way: "poll",
-        positions: shared.positions.clone(),
+        keeps_old: false,
+        positions: shared.database.positions.clone(),
         credentials: credentials.clone(),
         call_timeout: settings.lookup.timeout,
         save_timeout: settings.updater.save_timeout,
@@ -127,8 +128,11 @@ pub async fn open_poller(
     let name = worker_name(settings);
     let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {
-        let stop = stop.clone();
-        async move { stream.run(&stop).await }.boxed()
+        let (stream, stop) = (Arc::new(stream), stop.clone());
+        Beside::new("stream", move || {
+            let (stream, stop) = (stream.clone(), stop.clone());
+            async move { stream.run(&stop).await }
+        })
     };
     let beside = streams.into_iter().map(stream).collect();
     let (handling, claims, early) = (Handling::Metered(handler, credentials), claims.into(), 0.0.into());

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use futures::future::{BoxFuture, join_all, try_join_all};
+use futures::future::{join_all, try_join_all};
+use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::follow::schedules_in_force;
@@ -17,6 +18,8 @@ use super::heartbeat::Heartbeat;
 use super::monitored::{LIVE_SLACK, Monitored};
 use super::{Follower, Shared, Unavailable};
 use crate::base::shutdown::Stop;
+use crate::base::supervise::{Beside, LogAlone};
+use crate::base::task;
 use crate::config::Settings;
 use crate::engine::health::{Health, Vitals};
 use crate::engine::queue::Queue;
@@ -86,11 +89,22 @@ impl Role {
         let items = pipelines.iter().map(|(one, _)| &one.items);
         let Some(opened) = token.run_until_cancelled(Shared::open(&settings, items)).await else { return Ok(()) };
         let (shared, queues) = opened?;
-        let metrics = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
+        let metrics_of: Vec<_> = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
         let in_force = shared.in_force.clone();
         let schedules: Vec<_> = pipelines.iter().map(|(one, _)| (one.items.clone(), one.schedule.clone())).collect();
-        tokio::spawn(follower.run(in_force, schedules_in_force(schedules), metrics, stop.clone()));
-        tokio::spawn(shared.service.clone().keep_picture(stop.token()));
+        task::set_silent_after(settings.supervision.silent_after);
+        let schedules = Arc::new(schedules_in_force(schedules));
+        let (follower, stop_follower) = (Arc::new(Mutex::new(follower)), stop.clone());
+        let configuration = Beside::new("configuration", move || {
+            let (follower, in_force, schedules) = (follower.clone(), in_force.clone(), schedules.clone());
+            let (metrics, stop) = (metrics_of.clone(), stop_follower.clone());
+            async move { follower.lock().await.run(in_force, |settings| schedules(settings), metrics, stop).await }
+        });
+        let (service, token_of_picture) = (shared.service.clone(), stop.token());
+        let picture = Beside::new("picture", move || service.clone().keep_picture(token_of_picture.clone()));
+        for of_process in [configuration, picture] {
+            tokio::spawn(of_process.run("process".to_owned(), Arc::new(LogAlone), stop.clone()));
+        }
         let alone = pipelines.len() == 1;
         let working = pipelines.into_iter().zip(queues).map(async |((one, own), queue)| {
             let ended = match token.run_until_cancelled(open(&shared, queue, &one, own)).await {
@@ -168,8 +182,8 @@ pub struct ManagedWorker {
     pub worker: Worker,
     /// Its heartbeat, which began before.
     pub heartbeat: Heartbeat,
-    /// Tasks that run beside it until it is stopped.
-    pub beside: Vec<BoxFuture<'static, ()>>,
+    /// Tasks that run beside it until it is stopped. One that fails is begun anew, and nothing else is.
+    pub beside: Vec<Beside>,
 }
 
 impl ManagedWorker {
@@ -180,7 +194,11 @@ impl ManagedWorker {
     pub async fn run(self) -> Result<()> {
         let Self { role, worker, heartbeat: Heartbeat { listed, beating }, beside } = self;
         let (stop, name) = (worker.stop.clone(), worker.name.clone());
-        let spawn = |task| AbortOnDropHandle::new(tokio::spawn(task));
+        let Monitored { namespace, stop: of_pipeline, .. } = listed.pipeline.clone();
+        let spawn = |task: Beside| {
+            let supervised = task.run(namespace.clone(), listed.pipeline.observer(), of_pipeline.clone());
+            AbortOnDropHandle::new(tokio::spawn(supervised))
+        };
         let beside: Vec<_> = beside.into_iter().map(spawn).chain([beating]).collect();
         let time_is_up = async {
             stop.abandoning().await;

@@ -14,9 +14,9 @@ use crate::config::{BadConfig, FileSettings, QueueBackend, Settings, masked};
 use crate::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use crate::engine::redis_functions;
 use crate::model::provider::Provider;
-use crate::pipelines::kind::Registered;
+use crate::pipelines::kind::{Live, Registered};
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
-use crate::store::{Database, Edges, FollowList, Positions, Store};
+use crate::store::Database;
 
 /// The interval at which a long-running process checks the functions for redis-cli.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -146,17 +146,17 @@ pub struct Shared {
     pub in_force: Reloadable<InForce>,
     /// The service under the queues and the quota ledgers.
     pub service: Service,
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// The positions of the polled sources.
-    pub positions: Arc<dyn Positions>,
-    /// Who follows whom.
-    pub edges: Arc<dyn Edges>,
-    /// The accounts that are visited.
-    pub followed: Arc<dyn FollowList>,
+    /// The store, and what else lies in its database.
+    pub database: Database,
 }
 
 impl Shared {
+    /// The settings in force, as a pipeline asks for them.
+    pub fn live(&self) -> Live {
+        let in_force = self.in_force.clone();
+        Arc::new(move || in_force.load().settings.clone())
+    }
+
     /// Opens the services, and the queues of these pipelines in their order.
     ///
     /// # Errors
@@ -168,8 +168,8 @@ impl Shared {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
         // The queue first: where it is missing, no file of an embedded store is made.
-        let Database { store, positions, edges, followed } = open_store(settings).await?;
+        let database = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
-        Ok((Self { in_force, service, store, positions, edges, followed }, queues))
+        Ok((Self { in_force, service, database }, queues))
     }
 }

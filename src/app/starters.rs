@@ -13,7 +13,7 @@ use crate::engine::schedule::Schedules;
 use crate::ingest::{Rebuild, Starter};
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::Dead;
-use crate::pipelines::kind::Registered;
+use crate::pipelines::kind::{Receiving, Registered};
 use crate::pipelines::refresh::Target;
 use crate::store::{Store, Way};
 
@@ -44,8 +44,10 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
         }
         for Monitored { items, schedule, namespace, .. } in all.iter().filter(is_meant) {
             let queue = shared.service.unchecked_queue(namespace).await?;
-            let starter = starter(items, queue, Some(shared.store.clone()), schedule.clone());
-            let receiver = items.kind.receiver(&items.id, schedule.clone().into(), shared.store.clone());
+            let starter = starter(items, queue, Some(shared.database.store.clone()), schedule.clone());
+            let (database, in_force) = (shared.database.clone(), shared.live());
+            let receiving = Receiving { schedule: schedule.clone().into(), database, in_force };
+            let receiver = items.kind.receives(&items.id, receiving);
             let way = Way { source: one.namespace(), ..Way::of("fan_out") };
             targets.push(Target::new(items.id.clone(), starter.by(way), receiver));
         }

@@ -13,7 +13,7 @@ use crate::engine::queue::Queue;
 use crate::ops::report::capacity::{Overload, lasting};
 use crate::ops::report::sources::{PositionsAtHand, Sources};
 use crate::ops::report::status::{Report, Status};
-use crate::ops::{Answer, EdgesAtHand, Reader, StoreAtHand};
+use crate::ops::{Answer, DatabaseAtHand, Reader, StoreAtHand};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
@@ -37,8 +37,8 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> 
     let service = Service::new(settings)?;
     let opened = store_as_it_is(settings).await.map_err(|error| format!("{error:#}"));
     let store = StoreAtHand::new(opened.as_ref().map(|opened| opened.store.clone()).map_err(Clone::clone));
-    let edges = EdgesAtHand::new(opened.map(|opened| opened.edges));
-    let at_hand = (store, edges);
+    let database = DatabaseAtHand::new(opened);
+    let at_hand = (store, database);
     let reading = pipelines.iter().map(|pipeline| status_of(settings, &service, pipeline, &at_hand));
     let (mut read, sources) = tokio::join!(join_all(reading), sources(settings, &service));
     if pipelines.len() == 1 && read.first().is_some_and(Result::is_err) {
@@ -60,13 +60,13 @@ async fn status_of(
     settings: &Settings,
     service: &Service,
     pipeline: &Registered,
-    (store, edges): &(StoreAtHand, EdgesAtHand),
+    (store, database): &(StoreAtHand, DatabaseAtHand),
 ) -> Result<Status> {
     let queue = service.queue(&pipeline.namespace()).await?;
     let terms = Reloadable::new(terms(settings, pipeline));
     let whole = whole_queue(settings, service, pipeline, queue, terms.clone(), Arc::default()).await?;
     let whole = Arc::new(whole);
-    let reader = Reader::new(whole.clone(), store.clone(), terms).with_edges(edges.clone());
+    let reader = Reader::new(whole.clone(), store.clone(), terms).with_database(database.clone());
     let seen = reader.look_once().await;
     let status = match &seen.snapshot {
         Some(figures) => figures.status.clone(),

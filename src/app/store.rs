@@ -10,12 +10,15 @@ use super::store_is_there;
 use crate::config::{Settings, StoreBackend, masked};
 use crate::providers::registry::details_of;
 use crate::store::export::Tables;
-use crate::store::{Database, Edges, FollowList, Graphs, Positions, PostgresStore, SqliteStore, Store, StoreError};
+use crate::store::{
+    Communities, Database, Edges, FollowList, Forgetting, Graphs, Positions, PostgresStore, SqliteStore, Store,
+    StoreError,
+};
 
 /// All that a database holds for us.
-trait Whole: Store + Positions + Edges + FollowList + Tables + Graphs {}
+trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs {}
 
-impl<T: Store + Positions + Edges + FollowList + Tables + Graphs> Whole for T {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs> Whole for T {}
 
 /// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
 /// `twitter-updater migrate`.
@@ -42,7 +45,14 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
 /// The store is down.
 pub async fn connect_store(settings: &Settings) -> Result<Database> {
     let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
-    Ok(Database { store: whole.clone(), positions: whole.clone(), edges: whole.clone(), followed: whole })
+    Ok(Database {
+        store: whole.clone(),
+        positions: whole.clone(),
+        edges: whole.clone(),
+        followed: whole.clone(),
+        communities: whole.clone(),
+        forgetting: whole,
+    })
 }
 
 /// The store opened for exports, which may take long. Creates no file and no table.

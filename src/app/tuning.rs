@@ -3,6 +3,7 @@
 use super::InForce;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::config::Settings;
 use crate::engine::worker::ClaimSettings;
 use crate::ops::report::plan::{Fill, ReadTerms, per_month};
@@ -33,7 +34,7 @@ impl Tuning {
     }
 
     /// Takes over the settings in force, now and after each change, until the process is to stop.
-    pub async fn follow(self, in_force: Reloadable<InForce>, stop: Stop) {
+    pub async fn follow(&self, in_force: Reloadable<InForce>, stop: Stop) {
         let mut changes = in_force.changes();
         while !stop.is_draining() {
             let settings = &in_force.load().settings;
@@ -43,7 +44,9 @@ impl Tuning {
             // The last: whoever waits for work hears of it, and asks the new budget.
             self.claims.set(claims(settings, self.capabilities));
             self.concurrency.set(settings.updater.concurrency);
+            task::waits("waits for a change", None);
             stop.token().run_until_cancelled(changes.next()).await;
+            task::step("takes over settings");
         }
     }
 }

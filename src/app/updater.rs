@@ -5,7 +5,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::FutureExt;
 
 use super::call_budget::{CallBudget, Paid};
 use super::credentials::no_credentials;
@@ -17,6 +16,7 @@ use super::tuning::Tuning;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, rebuild_of, starter};
 use crate::base::random;
 use crate::base::reload::Reloadable;
+use crate::base::supervise::Beside;
 use crate::config::{OnDeleted, Settings};
 use crate::engine::queue::{MEND_SLACK, Queue};
 use crate::engine::schedule::adaptive::budget::Normaliser;
@@ -89,7 +89,8 @@ pub async fn open_updater(
     pipeline: &Monitored,
     all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, store, positions, edges, followed } = shared;
+    let Shared { in_force, service, database } = shared;
+    let store = &database.store;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.is_metered() {
@@ -105,10 +106,8 @@ pub async fn open_updater(
     let opening = Opening {
         id: items.id.clone(),
         settings: settings.clone(),
-        store: store.clone(),
-        positions: positions.clone(),
-        edges: edges.clone(),
-        followed: followed.clone(),
+        in_force: shared.live(),
+        database: database.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),
         schedule: schedule.clone(),
@@ -155,13 +154,13 @@ pub async fn open_updater(
     // Nothing walks the store every day where nothing is to be removed.
     let retention = (kept_for.is_some() || deleted).then(|| {
         let (queue, store, name) = (queue.clone(), store.clone(), name.clone());
-        Retention { queue, store, name, kept_for, deleted }.run(stop.clone()).boxed()
+        Beside::of("retention", Retention { queue, store, name, kept_for, deleted }, Retention::run, &stop)
     });
     let rebuild = rebuild_of(settings, &items, queue.clone(), store.clone(), schedule);
     let every = settings.rebuild.every;
     let audit = (!every.is_zero()).then(|| {
         let (rebuild, name) = (rebuild.clone(), name.clone());
-        Audit { rebuild, name, every }.run(stop.clone()).boxed()
+        Beside::of("audit", Audit { rebuild, name, every }, Audit::run, &stop)
     });
     let refresh = Refresh { rebuild };
     let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
@@ -169,14 +168,21 @@ pub async fn open_updater(
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);
     };
-    let token = stop.token();
+    let (tuning, drain, token) =
+        (Arc::new((tuning, in_force.clone(), stop.clone())), Arc::new((drain, counted)), stop.token());
     let mut beside = vec![
-        tuning.follow(in_force.clone(), stop.clone()).boxed(),
-        async move { drain.run(token, DRAIN_EVERY, counted).await }.boxed(),
-        maintenance.run(stop.clone()).boxed(),
-        budget.run(stop.clone()).boxed(),
+        Beside::new("tuning", move || {
+            let of = tuning.clone();
+            async move { of.0.follow(of.1.clone(), of.2.clone()).await }
+        }),
+        Beside::new("incoming", move || {
+            let (of, token) = (drain.clone(), token.clone());
+            async move { of.0.run(token, DRAIN_EVERY, &of.1).await }
+        }),
+        Beside::of("maintenance", maintenance, Maintenance::run, &stop),
+        Beside::of("budget", budget, CallBudget::run, &stop),
     ];
-    let waiting = waiting.map(|waiting| waiting.run(stop.clone()).boxed());
+    let waiting = waiting.map(|waiting| Beside::of("handles", waiting, WaitingHandles::run, &stop));
     beside.extend(retention.into_iter().chain(audit).chain(own).chain(waiting));
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }

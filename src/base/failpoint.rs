@@ -4,6 +4,10 @@
 //! `TWITTER_UPDATER_CRASH_AT=after_claim` ends the process the first time it comes by that point,
 //! `after_claim:3` the third time; `TWITTER_UPDATER_STOP_AT` stops it there. Builds without debug
 //! assertions (`--release`) have none of it.
+//!
+//! `TWITTER_UPDATER_PANIC_AT=after_claim:3` has the task panic that comes by that point, the first three times, and
+//! `TWITTER_UPDATER_HANG_AT` has it hang there (at `after_claim` and `before_accept`), both only in the tasks of the pipeline that
+//! `TWITTER_UPDATER_FAIL_IN` names, if it does. `TWITTER_UPDATER_PANIC_POISON` is as `TWITTER_UPDATER_POISON`, with a panic.
 
 /// The points, in the order in which an id comes by them.
 pub const POINTS: &[&str] = &[
@@ -46,6 +50,16 @@ pub fn poison(ids: &[String]) {
     let _ = ids;
 }
 
+/// Hangs here for ever, if the task was asked to.
+#[inline]
+pub async fn hang(name: &'static str) {
+    #[cfg(debug_assertions)]
+    if armed::hangs(name) {
+        std::future::pending::<()>().await;
+    }
+    let _ = name;
+}
+
 #[cfg(debug_assertions)]
 mod armed {
     use std::process::{Command, abort, id};
@@ -53,8 +67,15 @@ mod armed {
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::time::Duration;
 
+    use crate::base::task;
+
     static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
     static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
+    static PANIC: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_PANIC_AT"));
+    static HANG: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_HANG_AT"));
+    static FAIL_IN: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_FAIL_IN").ok());
+    static PANIC_POISON: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("TWITTER_UPDATER_PANIC_POISON").ok());
 
     const STOP_AND_SEE: &str = "kill -STOP $0; until grep -q '^State:[[:space:]]*T' /proc/$0/status; do :; done";
 
@@ -77,9 +98,20 @@ mod armed {
             debug_assert!(super::POINTS.contains(&name), "{name} is no crash point");
             self.point == name && self.left.fetch_sub(1, Ordering::Relaxed) == 1
         }
+
+        /// Each of the first times, in the pipeline that is meant.
+        fn is_one_of_the_first(&self, name: &str) -> bool {
+            let is_meant = FAIL_IN.as_ref().is_none_or(|meant| task::pipeline().as_ref() == Some(meant));
+            self.point == name && is_meant && self.left.fetch_sub(1, Ordering::Relaxed) > 0
+        }
+    }
+
+    pub fn hangs(name: &str) -> bool {
+        HANG.as_ref().is_some_and(|ask| ask.is_one_of_the_first(name))
     }
 
     pub fn come_by(name: &str) {
+        assert!(!PANIC.as_ref().is_some_and(|ask| ask.is_one_of_the_first(name)), "asked to panic at {name}");
         if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
             abort();
         }
@@ -94,6 +126,8 @@ mod armed {
         if POISON.as_ref().is_some_and(|poison| ids.contains(poison)) {
             abort();
         }
+        let is_bad = PANIC_POISON.as_ref().is_some_and(|poison| ids.contains(poison));
+        assert!(!is_bad, "asked to panic at an id");
     }
 
     pub fn come_by_soon(name: &'static str) {

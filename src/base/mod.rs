@@ -9,3 +9,5 @@ pub mod rarely;
 pub mod reload;
 pub mod retry;
 pub mod shutdown;
+pub mod supervise;
+pub mod task;

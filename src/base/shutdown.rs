@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::task;
+
 /// The signal to stop, as everything that runs holds it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
@@ -59,11 +61,13 @@ impl Stop {
 
     /// Waits for so long, or until no new work is to be taken.
     pub async fn sleep(&self, span: Duration) {
+        task::waits("waits", Some(span));
         tokio::select! {
             biased;
             () = self.draining() => {}
             () = tokio::time::sleep(span) => {}
         }
+        task::step("works");
     }
 
     /// Listens for SIGTERM and SIGINT: the first one drains and starts the deadline, the deadline or

@@ -79,13 +79,20 @@ impl Settings {
         let keys: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
         let mut changed = Changed::default();
         for key in keys {
+            let is_live = LIVE.contains(&key.as_str()) || self.is_of_a_community(new, key);
             let (old, new) = (was.get(key).cloned(), is.get(key).cloned());
             if old != new || secretly.contains(&key) {
-                let of = if LIVE.contains(&key.as_str()) { &mut changed.live } else { &mut changed.waiting };
+                let of = if is_live { &mut changed.live } else { &mut changed.waiting };
                 of.push(Change { setting: key.clone(), old, new });
             }
         }
         changed
+    }
+
+    /// Returns true if it is a setting of a community that both have: all of those may change live.
+    fn is_of_a_community(&self, new: &Self, key: &str) -> bool {
+        let name = key.strip_prefix("communities.").and_then(|rest| rest.split('.').next());
+        name.is_some_and(|name| self.communities.contains_key(name) && new.communities.contains_key(name))
     }
 
     /// These, with what may change live taken from `new`.
@@ -102,6 +109,11 @@ impl Settings {
             idle_after: new.accounts.idle_after,
             ..self.accounts.clone()
         };
+        for (name, community) in &mut tuned.communities {
+            if let Some(new) = new.communities.get(name) {
+                community.clone_from(new);
+            }
+        }
         tuned.log.level.clone_from(&new.log.level);
         tuned.x.reads = new.x.reads;
         tuned.x.reads_per = new.x.reads_per;

@@ -70,13 +70,14 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 41] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 42] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
     ("accounts.idle_after", |of| of.accounts.idle_after, SECOND, YEARS),
     ("accounts.freeze_after", |of| of.accounts.freeze_after, Duration::ZERO, YEARS),
     ("accounts.gone", |of| of.accounts.gone, SECOND, YEARS),
+    ("supervision.silent_after", |of| of.supervision.silent_after, SECOND, YEARS),
     ("rebuild.every", |of| of.rebuild.every, Duration::ZERO, YEARS),
     ("relations.revisit", |of| of.relations.revisit, SECOND, YEARS),
     ("relations.complete_every", |of| of.relations.complete_every, Duration::ZERO, YEARS),
@@ -183,10 +184,12 @@ impl Settings {
     pub(super) fn contradictions(&self, found: &mut Findings) {
         self.each_by_itself(found);
         self.leases(found);
+        self.silence(found);
         self.weights(found);
         self.spend(found);
         self.poll.contradictions(found);
         self.sources_have_providers(found);
+        self.communities_make_sense(found);
         found.take("http.listen", self.listen());
         self.addresses(found);
     }
@@ -235,6 +238,18 @@ impl Settings {
                     format_duration(needed)
                 ),
             );
+        }
+    }
+
+    fn silence(&self, found: &mut Findings) {
+        let (silent_after, lease) = (self.supervision.silent_after, self.updater.lease);
+        if silent_after <= lease {
+            let why = format!(
+                "supervision.silent_after ({}) must be longer than updater.lease ({}), or a batch that is slow is begun anew",
+                format_duration(silent_after),
+                format_duration(lease)
+            );
+            found.add_unless_it_follows("supervision.silent_after", why);
         }
     }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod adaptive;
 mod change;
+mod communities;
 mod contradictions;
 mod credentials;
 mod files;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::accounts::AccountSettings;
 pub use self::adaptive::{AdaptiveSettings, ScheduleKind};
 pub use self::change::{Change, Changed, LIVE};
+pub use self::communities::CommunitySettings;
 pub use self::contradictions::allowed;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse};
 pub use self::files::Files;
@@ -54,6 +56,8 @@ use crate::simulator::SimulatorOptions;
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
 /// The demo's settings, which go over the defaults.
 pub const DEMO: &str = include_str!("../../config/demo.toml");
+/// The settings of the demo's community, which go over those of the demo.
+pub const COMMUNITY_DEMO: &str = include_str!("../../config/demo-community.toml");
 /// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 
@@ -72,6 +76,9 @@ pub struct Settings {
     pub media: MediaSettings,
     pub relations: RelationSettings,
     pub visits: VisitSettings,
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub communities: BTreeMap<String, CommunitySettings>,
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,
@@ -86,6 +93,7 @@ pub struct Settings {
     pub http: HttpSettings,
     pub ops: OpsSettings,
     pub rebuild: RebuildSettings,
+    pub supervision: SupervisionSettings,
     pub poll: PollSettings,
     pub simulator: SimulatorOptions,
     /// As they were given, by name: the settings that are shown masked.
@@ -300,6 +308,15 @@ pub struct RebuildSettings {
     pub rate: u32,
     #[serde(with = "humantime_serde")]
     pub every: Duration,
+}
+
+/// `[supervision]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct SupervisionSettings {
+    #[serde(with = "humantime_serde")]
+    pub silent_after: Duration,
 }
 
 /// A configuration that cannot be: one line that names the place, the reason and what to do.

@@ -3,6 +3,7 @@
 //! Health makes no calls. A loop notes when it runs, and callers of a service note the result. So liveness depends on
 //! no service, and an outage of Redis restarts no process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Health {
     beat: AtomicI64,
     patience: Duration,
     contact: Mutex<Contact>,
+    /// Tasks that failed and have not run well for long enough since, each with its failure.
+    failing: Mutex<BTreeMap<String, Trouble>>,
     changed: Notify,
     stop: Stop,
 }
@@ -62,6 +65,7 @@ impl Health {
             beat: AtomicI64::new(0),
             patience,
             contact: Mutex::new(Contact::None),
+            failing: Mutex::default(),
             changed: Notify::new(),
             stop,
         }
@@ -79,7 +83,7 @@ impl Health {
 
     /// A service is out, for this reason. Answers whether that is news: that it is out, not why.
     pub fn is_out(&self, why: &str) -> bool {
-        let since_ms = self.trouble().map_or_else(wall_ms, |known| known.since_ms);
+        let since_ms = self.contact_trouble().map_or_else(wall_ms, |known| known.since_ms);
         self.note(Contact::Out(Trouble { why: why.to_owned(), since_ms }))
     }
 
@@ -89,9 +93,31 @@ impl Health {
         self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
     }
 
-    /// The reason why it cannot work: the last contact failed, or there was none yet.
+    /// A task beside the loop, or a part of it, failed and is begun anew.
+    pub fn fails(&self, task: &str, why: &str) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since_ms = failing.get(task).map_or_else(wall_ms, |known| known.since_ms);
+        let why = format!("the task {task} failed and was begun anew: {why}");
+        failing.insert(task.to_owned(), Trouble { why, since_ms });
+        self.changed.notify_one();
+    }
+
+    /// That task runs well again.
+    pub fn is_steady(&self, task: &str) {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        self.changed.notify_one();
+    }
+
+    /// The reason why it cannot work, or not all of it: the last contact failed, or there was none yet, or a task failed lately.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
+        self.contact_trouble().or_else(|| {
+            let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+            failing.values().min_by_key(|trouble| trouble.since_ms).cloned()
+        })
+    }
+
+    fn contact_trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
             Contact::Out(trouble) | Contact::Ended(trouble) => Some(trouble.clone()),
             Contact::None => Some(Trouble { why: OPENING.to_owned(), since_ms: self.started_ms }),

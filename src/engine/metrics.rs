@@ -190,6 +190,8 @@ pub struct Metrics {
     beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
     /// Answers that could not be read, by reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
+    /// Tasks that were begun anew, by name and cause.
+    restarts: Mutex<BTreeMap<(String, &'static str), u64>>,
 }
 
 impl Default for Metrics {
@@ -214,6 +216,7 @@ impl Metrics {
             untold_lateness: Mutex::default(),
             beside: Mutex::default(),
             unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
+            restarts: Mutex::default(),
         }
     }
 
@@ -248,38 +251,46 @@ impl Metrics {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A task was begun anew.
+    pub fn restarted(&self, task: &str, cause: &'static str) {
+        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        *restarts.entry((task.to_owned(), cause)).or_default() += 1;
+    }
+
+    /// The number of restarts, by task and cause.
+    #[must_use]
+    pub fn restarts(&self) -> BTreeMap<(String, &'static str), u64> {
+        self.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Notes how late jobs were claimed, in ms; early ones count as 0.
     pub fn late(&self, lateness: impl Iterator<Item = Millis>) {
-        if let (Ok(mut histogram), Ok(mut untold)) = (self.lateness.lock(), self.untold_lateness.lock()) {
-            for late in lateness {
-                // Refused only by a histogram that may not grow.
-                let _ = histogram.record(u64::try_from(late).unwrap_or(0));
-                untold.add(late, 1);
-                self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
-            }
+        let mut histogram = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untold = self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        for late in lateness {
+            // Refused only by a histogram that may not grow.
+            let _ = histogram.record(u64::try_from(late).unwrap_or(0));
+            untold.add(late, 1);
+            self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
         }
     }
 
     /// The lateness below which so many of a hundred jobs stayed, in ms; 0 when there was none.
     #[must_use]
     pub fn lateness(&self, percentile: f64) -> Millis {
-        match self.lateness.lock() {
-            Ok(histogram) => Millis::try_from(histogram.value_at_percentile(percentile)).unwrap_or(Millis::MAX),
-            Err(_) => 0,
-        }
+        let histogram = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        Millis::try_from(histogram.value_at_percentile(percentile)).unwrap_or(Millis::MAX)
     }
 
     /// The lateness of claims since the last [`Metrics::told_lateness`].
     #[must_use]
     pub fn untold_lateness(&self) -> Lateness {
-        self.untold_lateness.lock().map_or_else(|_| Lateness::default(), |untold| untold.clone())
+        self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The queue has heard of these.
     pub fn told_lateness(&self, told: &Lateness) {
-        if let Ok(mut untold) = self.untold_lateness.lock() {
-            untold.remove(told);
-        }
+        self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).remove(told);
     }
 }
 

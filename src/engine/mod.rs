@@ -4,6 +4,7 @@ pub mod health;
 pub mod lane;
 pub mod lateness;
 pub mod metrics;
+pub mod observer;
 pub mod queue;
 pub mod redis_functions;
 pub mod schedule;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::backend::BackendError;
 use crate::base::backend::redis::RedisPool;
+use crate::base::task;
 use crate::model::pipeline_id::{LEDGER, NAMESPACE};
 
 /// The library's name; its functions' names begin with it.
@@ -111,7 +112,9 @@ pub async fn keep(redis: &RedisPool, every: Duration, stop: CancellationToken) {
     let mut is_there = true;
     let keeping = async {
         loop {
+            task::waits("waits", Some(every));
             tokio::time::sleep(every).await;
+            task::step("looks for the functions");
             is_there = loaded(redis, is_there).await;
         }
     };

@@ -4,8 +4,8 @@
 //! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle
 //! one asks the queue once per wait, and one that met an outage sends one probe per back-off step.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,8 +18,11 @@ use crate::base::random;
 use crate::base::reload::{Changes, Reloadable};
 use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
+use crate::base::supervise::supervise;
+use crate::base::task::{self, Task};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
+use crate::engine::observer::Seen;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
@@ -192,6 +195,29 @@ struct Work {
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
+/// Counts a batch as in flight until it is dropped, also by a panic.
+struct InFlight<'a>(&'a Metrics);
+
+impl<'a> InFlight<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        metrics.in_flight.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}
+
+/// A batch, as it is told to whoever asks what a loop is doing.
+fn told(batch: &Batch) -> String {
+    let first = batch.jobs.first().map_or("-", |job| job.id.as_str());
+    let more = batch.jobs.len().saturating_sub(1);
+    format!("claim {}: {first} and {more} more", batch.fence.token)
+}
+
 /// Returns true if a job is in isolation. Batches of suspects are halved until each suspect is alone; whether it is to blame
 /// shows when it is alone in the worker, too.
 fn is_isolated(batch: &Batch) -> bool {
@@ -227,26 +253,20 @@ impl Worker {
         }));
         let in_flight = Arc::new(Semaphore::new(PLACES as usize));
         let running = Arc::new(AtomicUsize::new(0));
-        let fatal = Arc::new(std::sync::OnceLock::new());
-        let mut loops = JoinSet::new();
+        let fatal = Arc::new(OnceLock::new());
+        let (mut loops, mut number) = (JoinSet::new(), 0);
         let mut changes = worker.concurrency.changes();
         loop {
             while !worker.stop.is_draining() && running.load(Ordering::Relaxed) < *worker.concurrency.load() {
                 running.fetch_add(1, Ordering::Relaxed);
+                number += 1;
                 let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
                 let (in_flight, running) = (in_flight.clone(), running.clone());
+                let task = Task::new(worker.queue.namespace(), format!("loop {number}"));
                 loops.spawn(async move {
-                    loop {
-                        let message = match worker.next(turn.clone(), &in_flight, &running).await {
-                            Ok(Some(work)) => worker.work(work, turn.clone(), &in_flight).await,
-                            Ok(None) => break,
-                            Err(message) => Some(message),
-                        };
-                        if let Some(message) = message {
-                            worker.stop.drain();
-                            let _ = fatal.set(message); // the first message is the one to show
-                        }
-                    }
+                    let observer = Seen { health: worker.health.clone(), metrics: worker.metrics.clone() };
+                    let turn_on = || worker.turn_on(&turn, &in_flight, &running, &fatal);
+                    supervise(&task, &observer, &worker.stop, turn_on).await;
                 });
             }
             tokio::select! {
@@ -255,6 +275,28 @@ impl Worker {
             }
         }
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
+    }
+
+    /// A loop, until it is to end. Begun anew after a panic it goes on as if a batch had been dropped: the lease of that one runs
+    /// out, with a delivery counted, and a claim on its way is made again with its token.
+    async fn turn_on(
+        &self,
+        turn: &Arc<Mutex<ClaimState>>,
+        in_flight: &Arc<Semaphore>,
+        running: &AtomicUsize,
+        fatal: &OnceLock<String>,
+    ) {
+        loop {
+            let message = match self.next(turn.clone(), in_flight, running).await {
+                Ok(Some(work)) => self.work(work, turn.clone(), in_flight).await,
+                Ok(None) => break,
+                Err(message) => Some(message),
+            };
+            if let Some(message) = message {
+                self.stop.drain();
+                let _ = fatal.set(message); // the first message is the one to show
+            }
+        }
     }
 
     /// Returns true if there are too many loops, so that the caller must end.
@@ -271,6 +313,7 @@ impl Worker {
         in_flight: &Arc<Semaphore>,
         running: &AtomicUsize,
     ) -> Result<Option<Work>, String> {
+        task::waits("waits for its turn to claim", None);
         let mut turn = tokio::select! {
             biased;
             () = self.stop.draining() => return Ok(None),
@@ -310,6 +353,7 @@ impl Worker {
                 () = self.stop.sleep(pause) => {}
                 () = turn.changes.next() => {}
             }
+            task::step("works"); // also where a change cut the sleep short
             self.health.beat();
         }
     }
@@ -319,6 +363,7 @@ impl Worker {
         let call = match &self.handling {
             Handling::Free(handler) => Call::Free(handler.clone()),
             Handling::Metered(handler, credentials) => {
+                task::step("acquires a permit");
                 match self.permit(credentials, handler.endpoint(), turn).await? {
                     Acquired::Granted(permit) => Call::Metered(handler.clone(), credentials.clone(), permit),
                     Acquired::Wait(until) => return Ok(Asked::Wait(until)),
@@ -327,11 +372,14 @@ impl Worker {
         };
         failpoint::point("after_permit");
         let token = turn.token.get_or_insert_with(|| self.token()).clone();
+        task::step_with("claims", || format!("claim {token}"));
         let claims = self.claims.load();
         match self.claim(&claims, &token).await {
             Ok(Claim::Batch(batch)) => {
                 failpoint::point("after_claim");
                 turn.token = None;
+                task::step_with("handles", || told(&batch));
+                failpoint::hang("after_claim").await;
                 Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
             }
             Ok(Claim::Empty { wait, paused }) => {
@@ -398,7 +446,7 @@ impl Worker {
         let late = |job: &Job| job.lateness(batch.claimed_at);
         self.metrics.late(batch.jobs.iter().filter_map(late));
         self.metrics.histograms.batch_ids.observe(batch.jobs.len() as f64);
-        self.metrics.in_flight.inc();
+        let in_work = InFlight::new(&self.metrics);
         self.health.beat();
 
         // Until it is settled nothing else is in flight.
@@ -422,10 +470,11 @@ impl Worker {
         };
         let handled_ms = watch.elapsed_ms();
         self.health.beat();
+        task::step("settles");
         let settling = Stopwatch::start();
         let settled = self.settle(&batch, &handled).await;
         self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
-        self.metrics.in_flight.dec();
+        drop(in_work);
         self.note(&handled.outlook);
 
         tracing::info!(

@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, BufReader};
 
 use super::tweets::{Item, Tweets};
-use super::{Admitted, Queued, Starter, StarterError, Summary};
+use super::{Admitted, FORGOTTEN, Queued, Starter, StarterError, Summary};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
@@ -208,7 +208,12 @@ pub async fn enqueue(
             },
             Some((last_line, answers)) = in_flight.next() => {
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
-                answers.map_err(failed)?.iter().for_each(|queued| summary.count(queued));
+                let answers = answers.map_err(failed)?;
+                answers.iter().for_each(|queued| summary.count(queued));
+                let forgotten = answers.iter().filter(|queued| **queued == Queued::Forgotten).count();
+                if forgotten > 0 {
+                    on_refused(last_line, &format!("{forgotten} of the lines up to this one: {FORGOTTEN}"));
+                }
                 done_line = last_line;
                 progress(so_far(&tweets, &summary));
                 continue;

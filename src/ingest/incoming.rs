@@ -13,6 +13,7 @@ use super::{Admitted, Queued, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::failpoint;
 use crate::base::retry::RetryPolicy;
+use crate::base::task;
 use crate::model::post::Ingested;
 
 /// Members read in one round.
@@ -100,6 +101,7 @@ impl Drain {
         round.more &= round.refused > 0 || !done.is_empty();
         if !done.is_empty() {
             failpoint::point("before_accept");
+            failpoint::hang("before_accept").await;
             queue.accept_incoming(&done).await?;
         }
         tracing::debug!(
@@ -128,10 +130,12 @@ impl Drain {
                     wait
                 }
             };
+            task::waits("waits", Some(wait));
             tokio::select! {
                 () = cancel.cancelled() => {}
                 () = tokio::time::sleep(wait) => {}
             }
+            task::step("drains incoming");
         }
     }
 }

@@ -53,7 +53,7 @@ use crate::model::post::Ingested;
 use crate::model::post::SECONDS_BELOW;
 use crate::model::post::TweetState;
 use crate::providers::registry::Parse;
-use crate::store::{NewTweet, ONCE, Store, StoreError, Way};
+use crate::store::{NewTweet, ONCE, Standing, Store, StoreError, Way};
 
 /// Handles of a network that may wait to be resolved. They cost calls, so more than that would wait for days.
 const MOST_HANDLES: u32 = 100_000;
@@ -73,11 +73,16 @@ pub enum Queued {
     Leased,
     /// Dead; unchanged.
     Dead,
+    /// Of a person who is kept away (`forget account`): neither recorded nor scheduled.
+    Forgotten,
     /// Older than the last age bracket: neither recorded nor scheduled.
     TooOld,
     /// Cannot be scheduled; one clause says why.
     Refused(String),
 }
+
+/// Why [`Queued::Forgotten`].
+pub(crate) const FORGOTTEN: &str = "its person asked to be forgotten: nothing of it is stored (forget account)";
 
 /// Why tweets could not be handed over. Nothing is lost by it: the same call may be made again, also
 /// when the store has the tweets already and only the queue failed.
@@ -212,7 +217,7 @@ impl Starter {
     /// # Errors
     /// [`StarterError`]; the call may be made again.
     pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
-        let Some(store) = &self.store else { return Ok(()) };
+        let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(()) };
         let now = clock::wall_ms();
         let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
             id,
@@ -330,6 +335,11 @@ impl Starter {
         Ok(Some(created_at))
     }
 
+    /// Its queue.
+    pub(crate) fn queue(&self) -> &Arc<dyn Queue> {
+        &self.queue
+    }
+
     /// Records ids; answers those that [`Starter::hand_over`] has to schedule. Left out are the dead, those that are too
     /// old, and what is no id of this pipeline.
     pub(crate) async fn record_ids(&self, ids: BTreeSet<&str>) -> Result<Admitted, StoreError> {
@@ -339,8 +349,8 @@ impl Starter {
                 tracing::debug!(namespace = self.queue.namespace(), id, ?why, "not recorded");
             }
         }
-        let dead = self.record(&admitted.tweets).await?.into_iter().chain(std::iter::repeat(false));
-        let living = admitted.jobs.into_iter().zip(admitted.dates).zip(dead).filter(|(_, dead)| !dead);
+        let aside = self.record(&admitted.tweets).await?.into_iter().chain(std::iter::repeat(None));
+        let living = admitted.jobs.into_iter().zip(admitted.dates).zip(aside).filter(|(_, aside)| aside.is_none());
         let (jobs, dates) = living.map(|(dated, _)| dated).unzip();
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
     }
@@ -385,31 +395,35 @@ impl Starter {
         if admitted.jobs.is_empty() {
             return Ok(HandedOver::default());
         }
-        let dead = self.in_time("store", watch, self.record(&admitted.tweets)).await??;
+        let aside = self.in_time("store", watch, self.record(&admitted.tweets)).await??;
         failpoint::point("after_record");
-        if !dead.contains(&true) {
+        if aside.iter().all(Option::is_none) {
             return self.in_time("queue", watch, self.schedule(&admitted.jobs)).await?;
         }
         // The store knows its dead also when the queue was wiped: they are not brought back.
-        let living = admitted.jobs.iter().zip(&dead).filter(|(_, dead)| !**dead).map(|(job, _)| job.clone());
+        let living = admitted.jobs.iter().zip(&aside).filter(|(_, aside)| aside.is_none()).map(|(job, _)| job.clone());
         let living: Vec<NewJob> = living.collect();
         let HandedOver { answers, leased } = self.in_time("queue", watch, self.schedule(&living)).await??;
         let mut scheduled = answers.into_iter();
-        let answers = dead.iter().filter_map(|dead| if *dead { Some(Queued::Dead) } else { scheduled.next() });
+        let answers = aside.into_iter().filter_map(|aside| aside.or_else(|| scheduled.next()));
         Ok(HandedOver { answers: answers.collect(), leased })
     }
 
-    /// Records tweets and says of each whether it is dead; says nothing where none is.
-    async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<bool>, StoreError> {
+    /// Records tweets and says of each whether it is dead, or of a person who is kept away; says nothing where none is.
+    async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<Option<Queued>>, StoreError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(Vec::new()) };
         let namespace = self.queue.namespace();
         let recorded = store.record(namespace, clock::wall_ms(), &self.way, tweets).await?;
         if recorded.known == 0 {
-            return Ok(Vec::new()); // the dead are among the known, so a first load asks nothing more
+            return Ok(Vec::new()); // both are among the known, so a first load asks nothing more
         }
         let ids: Vec<String> = tweets.iter().map(|tweet| tweet.id.clone()).collect();
         let standings = store.standing(namespace, &ids).await?;
-        Ok(standings.iter().map(|of| of.as_ref().is_some_and(|of| of.state == TweetState::Dead)).collect())
+        let aside = |of: &Option<Standing>| match of {
+            None => Some(Queued::Forgotten), // all others have a row now
+            Some(of) => (of.state == TweetState::Dead).then_some(Queued::Dead),
+        };
+        Ok(standings.iter().map(aside).collect())
     }
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<HandedOver, StarterError> {

@@ -40,6 +40,7 @@ use crate::base::humanize::grouped;
 use crate::base::random;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::engine::queue::{Adopted, Due, Job, Lane, Queue, Scheduled, Verdict, check_id};
 use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::TweetState;
@@ -185,6 +186,7 @@ impl Rebuild {
         let mut sum = Rebuilt::default();
         let mut last: Option<String> = None;
         while !stop.is_draining() {
+            task::step("compares store and queue");
             let page = self.patiently(stop, || self.page(last.as_deref(), PAGE.min(rate)).boxed()).await;
             let page = match page {
                 Ok(Some(page)) => page,

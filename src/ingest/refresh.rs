@@ -12,6 +12,7 @@ use super::rebuild::{PAGE, Rebuild};
 use crate::base::clock::{self, Millis};
 use crate::base::random;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::engine::queue::{NewJob, Promoted, check_id};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Standing};
@@ -170,6 +171,7 @@ impl Refresh {
         let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
         let mut delays = retry.start();
         while !stop.is_draining() {
+            task::step("brings lookups forward");
             let page = async {
                 let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE).await?;
                 let rows = page.iter().filter(|row| which.is_for(row)).cloned().collect();

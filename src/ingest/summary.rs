@@ -83,7 +83,7 @@ impl Summary {
             Queued::Known | Queued::Leased => self.known += 1,
             Queued::TooOld => self.too_old += 1,
             Queued::Dead => self.dead += 1,
-            Queued::Refused(_) => self.refused += 1,
+            Queued::Forgotten | Queued::Refused(_) => self.refused += 1,
         }
     }
 

@@ -11,6 +11,8 @@ pub const LEDGER: &str = "twitter";
 
 /// The word for the posts of a provider, where kinds are named.
 pub const POSTS: &str = "posts";
+/// The same for the profiles of its accounts.
+pub const PROFILES: &str = "profiles";
 
 /// The namespaces of polled sources begin with this,
 const TIMELINES: &str = "source:poll";
@@ -122,9 +124,9 @@ fn items_of(namespace: &str) -> Option<PipelineId> {
     let of = |provider: &str| Some(PipelineId::items(&provider.parse().ok()?, word)).filter(|_| is_word);
     let in_part = || {
         let (provider, part) = rest.rsplit_once(':')?;
-        let number = part.strip_prefix('p')?;
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| Some(PipelineId { partition: Some(part.to_owned()), ..of(provider)? })).flatten()
+        let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        let is_name = !part.is_empty() && part.bytes().all(is_part);
+        is_name.then(|| Some(PipelineId { partition: Some(part.to_owned()), ..of(provider)? })).flatten()
     };
     in_part().or_else(|| of(rest))
 }

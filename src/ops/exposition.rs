@@ -93,6 +93,18 @@ impl Pipelines {
         Ok(())
     }
 
+    fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let what = "Tasks that were begun anew, by task and cause: panic or silence.";
+        let mut family = encoder.encode_descriptor("task_restarts", what, None, MetricType::Counter)?;
+        for (namespace, metrics) in &self.0 {
+            for ((task, cause), count) in metrics.restarts() {
+                let labels = [("namespace", namespace.as_str()), ("task", task.as_str()), ("cause", cause)];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Further counters, each under its own namespace.
     fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all: Vec<(String, Arc<dyn CounterSet>)> = self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
@@ -135,6 +147,7 @@ impl Collector for Pipelines {
             self.family(&mut encoder, name, what, of)?;
         }
         self.unreadable(&mut encoder)?;
+        self.restarts(&mut encoder)?;
         self.beside(&mut encoder)
     }
 }

@@ -16,6 +16,7 @@ mod archive;
 pub mod dead;
 pub mod export;
 mod exposition;
+pub mod forget;
 mod freshness;
 mod lately;
 mod page;
@@ -39,7 +40,7 @@ pub use self::lately::Lately;
 pub use self::page::{Shown, Site};
 pub use self::probe::probe;
 pub use self::probes::router;
-pub use self::reader::{EdgesAtHand, Reader, StoreAtHand};
+pub use self::reader::{DatabaseAtHand, Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
     Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments,

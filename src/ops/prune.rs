@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::clock;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::store::{Expired, Listed, Listing, Result, Store};
 
 /// Rows that are read, and removed, at once.
@@ -40,6 +41,7 @@ pub async fn prune(
     let mut done = Pruned::default();
     let mut below: Option<String> = None;
     while !stop.is_draining() {
+        task::step("removes expired rows");
         let page = store.page(namespace, Listing::Ended, below.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { break };
         below = Some(last.id.clone());

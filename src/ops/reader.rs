@@ -16,7 +16,7 @@ use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
-use crate::store::{Edges, Store};
+use crate::store::{Database, Store};
 
 /// The interval between readings while somebody watches,
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The store, or why it cannot be opened, in one line.
 pub type StoreAtHand = Reloadable<Result<Arc<dyn Store>, String>>;
 
-/// Who follows whom, in the same database; or why it cannot be opened, in one line.
-pub type EdgesAtHand = Reloadable<Result<Arc<dyn Edges>, String>>;
+/// All that lies in that database; or why it cannot be opened, in one line.
+pub type DatabaseAtHand = Reloadable<Result<Database, String>>;
 
 /// The one who reads, for all who watch in this process.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Reader {
     whole: Arc<WholeQueue>,
     store: StoreAtHand,
     /// Where the items are lists.
-    edges: Option<EdgesAtHand>,
+    database: Option<DatabaseAtHand>,
     terms: Reloadable<Terms>,
     /// The polled sources, where there may be some.
     polled: Option<Arc<Polled>>,
@@ -123,13 +123,13 @@ impl Reader {
     #[must_use]
     pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Reloadable<Terms>) -> Self {
         let (seen, somebody_watches) = (watch::Sender::default(), Notify::new());
-        Self { whole, store, edges: None, terms, polled: None, seen, somebody_watches }
+        Self { whole, store, database: None, terms, polled: None, seen, somebody_watches }
     }
 
     /// The same, which tells of the crawls of lists as well.
     #[must_use]
-    pub fn with_edges(self, edges: EdgesAtHand) -> Self {
-        Self { edges: Some(edges), ..self }
+    pub fn with_database(self, database: DatabaseAtHand) -> Self {
+        Self { database: Some(database), ..self }
     }
 
     /// The same, which tells of the pollers as well.
@@ -290,10 +290,10 @@ impl Reader {
 
     /// Reads the crawls under way, where the items are lists and the last look is too old.
     async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
-        let (Some(lists), Some(edges)) = (terms.lists, &self.edges) else { return };
+        let (Some(lists), Some(database)) = (terms.lists, &self.database) else { return };
         let ask = async {
-            let edges = edges.load();
-            let edges = edges.as_ref().as_ref().map_err(Clone::clone)?;
+            let database = database.load();
+            let Database { edges, .. } = database.as_ref().as_ref().map_err(Clone::clone)?;
             let read = edges.crawls_under_way(self.whole.queue.namespace(), 0, crawls::READ).await;
             read.map_err(|error| error.to_string())
         };

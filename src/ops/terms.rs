@@ -25,6 +25,8 @@ pub struct Terms {
     pub lease: Duration,
     /// How lists are read, where the items are lists.
     pub lists: Option<ListPages>,
+    /// The score from which on an item belongs, where items are accounts of a community.
+    pub threshold: Option<f64>,
 }
 
 impl Terms {
@@ -50,6 +52,7 @@ impl Terms {
             unavailable_every: Duration::from_secs(21_600),
             lease: Duration::from_secs(60),
             lists: None,
+            threshold: None,
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use futures::future::BoxFuture;
 
 use crate::base::clock;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
+use crate::base::supervise::Beside;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
@@ -26,7 +26,7 @@ use crate::providers::lookup::{Capabilities, Lookup};
 use crate::providers::registry::Parse;
 use crate::quota::Credentials;
 use crate::store::export::{self, Table};
-use crate::store::{Edges, FollowList, Positions, Store};
+use crate::store::{Database, Store};
 
 /// The words for the items of a kind, where people read of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,9 @@ impl Words {
     pub const LISTS: Self = Self { one: "list", many: "lists", intervals: "relations.revisit" };
     /// Those of accounts whose timelines are visited.
     pub const FOLLOWED: Self = Self { one: "timeline", many: "timelines", intervals: "visits.every" };
+    /// Those of accounts that may belong to a community.
+    pub const BELONGING: Self =
+        Self { one: "account", many: "accounts of a community", intervals: "communities.NAME.judge_again" };
     /// Those of items whose kind names none.
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }
@@ -119,6 +122,11 @@ pub trait PipelineKind: Send + Sync + Debug {
         None
     }
 
+    /// The same of a kind that needs more for it than the store.
+    fn receives(&self, of: &PipelineId, receiving: Receiving) -> Option<Arc<dyn Receiver>> {
+        self.receiver(of, receiving.schedule, receiving.database.store)
+    }
+
     /// Reads an object that arrives instead of an id.
     fn parse(&self, _of: &PipelineId) -> Parse {
         |_| Err("only ids can be put in here".to_owned())
@@ -131,6 +139,11 @@ pub trait PipelineKind: Send + Sync + Debug {
 
     /// How its items are read, where they are lists that are read page by page.
     fn lists(&self, _of: &PipelineId, _settings: &Settings) -> Option<ListPages> {
+        None
+    }
+
+    /// The score from which on an item belongs, where items are accounts of a community.
+    fn threshold(&self, _of: &PipelineId, _settings: &Settings) -> Option<f64> {
         None
     }
 
@@ -172,20 +185,29 @@ pub struct Registered {
     pub kind: Arc<dyn PipelineKind>,
 }
 
+/// The settings in force.
+pub type Live = Arc<dyn Fn() -> Settings + Send + Sync>;
+
+/// The parts from which a receiver is built.
+pub struct Receiving {
+    /// When the items are due, in force.
+    pub schedule: Arc<dyn Schedules>,
+    /// The store, and what else lies in its database.
+    pub database: Database,
+    /// The settings in force.
+    pub in_force: Live,
+}
+
 /// The parts from which a handler is built.
 pub struct Opening {
     /// The pipeline.
     pub id: PipelineId,
     /// The settings at the start.
     pub settings: Settings,
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// How far timelines were read, in the same database.
-    pub positions: Arc<dyn Positions>,
-    /// Who follows whom, in the same database.
-    pub edges: Arc<dyn Edges>,
-    /// The accounts that are visited, in the same database.
-    pub followed: Arc<dyn FollowList>,
+    /// The settings in force, as far as they may change while it runs.
+    pub in_force: Live,
+    /// The store, and what else lies in its database.
+    pub database: Database,
     /// The pipelines that its judge may name ids of.
     pub fan_out: Vec<Target>,
     /// The credentials of its provider; none where it is not metered.
@@ -219,7 +241,7 @@ pub struct Opened {
     /// What a call takes.
     pub capabilities: Capabilities,
     /// A task that runs beside it until it is stopped.
-    pub beside: Option<BoxFuture<'static, ()>>,
+    pub beside: Option<Beside>,
 }
 
 impl Opening {
@@ -231,7 +253,7 @@ impl Opening {
             namespace: self.id.to_string(),
             lookup,
             judge,
-            store: self.store,
+            store: self.database.store,
             fan_out: self.fan_out,
             credentials: self.credentials,
             schedule: self.schedule,

@@ -2,7 +2,7 @@
 //!
 //! Items that are looked up repeatedly have a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
 //! [`posts`] was the first, and [`profiles`] of accounts and [`media`] follow from them. [`timelines`] are polled, [`streams`] are listened to.
-//! [`community`] says who belongs to a community.
+//! A [`community`] judges who belongs to it, by what the others collect.
 
 pub mod apis;
 pub mod community;

@@ -23,6 +23,7 @@ use crate::model::pipeline_id::PipelineId;
 use crate::model::post::{Metrics, Tweet, Weights};
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
+use crate::pipelines::community::shown::{COMMUNITY, Shown as ShownAccounts, are_wanted};
 use crate::pipelines::media::MEDIA;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
@@ -81,7 +82,7 @@ impl PipelineKind for Posts {
 
     fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
         let people = settings.accounts.collect && !settings.accounts.from_posts.trim().is_empty();
-        let kinds = [(PROFILES, people), (MEDIA, settings.media.collect)];
+        let kinds = [(PROFILES, people), (MEDIA, settings.media.collect), (COMMUNITY, are_wanted(settings))];
         let kinds = kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind);
         kinds.chain(owners(settings)).collect()
     }
@@ -113,7 +114,8 @@ impl PipelineKind for Posts {
         let shown = Shown { media: registry::media(provider), kinds: settings.media.wanted()? };
         let shown = settings.media.collect.then_some(shown);
         let owners = owners(settings);
-        Ok(opening.refresher(lookup, PostJudge { weights, people, shown, owners }))
+        let communities = are_wanted(settings).then_some(registry::people(provider));
+        Ok(opening.refresher(lookup, PostJudge { weights, people, shown, owners, communities }))
     }
 }
 
@@ -159,6 +161,8 @@ pub struct PostJudge {
     pub shown: Option<Shown>,
     /// The kinds of lists that are read of the authors of posts.
     pub owners: Vec<&'static str>,
+    /// Reads the accounts out of a raw object that communities are to hear of; `None`: there is no community.
+    pub communities: Option<fn(&str) -> Vec<Person>>,
 }
 
 /// The accounts of posts that are looked up.
@@ -236,6 +240,9 @@ impl Judge for PostJudge {
                 named.mention(Mention { kind, id, from, is_first, acted_at, ..Mention::default() });
             }
         }
+        if let (Some(people), Some(author), true) = (self.communities, &tweet.author_id, is_first) {
+            named.mention(shown_by(author, people(&tweet.raw)));
+        }
         let Some(People { people, roles }) = &self.people else { return };
         for Person { id, role, object } in people(&tweet.raw).into_iter().filter(|person| roles.contains(&person.role))
         {
@@ -261,6 +268,21 @@ impl Judge for PostJudge {
     async fn save(&self, store: &dyn Store, namespace: &str, answers: &[Observation]) -> Result<Saved, StoreError> {
         store.save(namespace, answers).await
     }
+}
+
+/// A post with the accounts in it, for communities.
+fn shown_by(author: &str, people: Vec<Person>) -> Mention {
+    let mut shown = ShownAccounts { posted: true, counts: true, ..ShownAccounts::default() };
+    for Person { id, role, .. } in people {
+        match role {
+            Role::Author => {}
+            Role::Mentioned => shown.mentioned.push(id),
+            Role::Reposted => shown.reposted.push(id),
+        }
+    }
+    // Texts alone: it cannot fail.
+    let object = serde_json::to_string(&shown).ok();
+    Mention { kind: COMMUNITY, id: author.to_owned(), is_first: true, object, ..Mention::default() }
 }
 
 /// Returns true if it is one of several versions of a post.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::community::Communities;
 use super::kind::{PipelineKind, Registered};
 use super::media::Media;
 use super::posts::Posts;
@@ -24,6 +25,7 @@ impl Default for Registry {
             .with(Lists(Side::Followers))
             .with(Lists(Side::Friends))
             .with(Timelines)
+            .with(Communities)
     }
 }
 

@@ -82,7 +82,9 @@ pub use self::faults::{Endpoint, Fault, Faults, Rule};
 pub use self::gate::Standing;
 pub use self::mastodon::dialect::mastodon_id;
 pub use self::options::{MOST_FOLLOWERS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
-pub use self::people::{Follow, Follows, MOST_ACCOUNTS, POPULAR, People, Person, ScriptedChange};
+pub use self::people::{
+    Follow, Follows, GROUPS, Group, MOST_ACCOUNTS, MOST_IN_COMMUNITIES, POPULAR, People, Person, ScriptedChange,
+};
 use self::timeline::Network;
 pub use self::timeline::TimelinePost;
 pub use self::twitter_v1::replay::Replay;

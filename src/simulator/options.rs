@@ -108,6 +108,10 @@ pub struct SimulatorOptions {
     /// The number of accounts, up to 1,048,576. The first 32,768 write the posts.
     #[serde(skip)]
     pub accounts: u64,
+    /// Accounts are of planted groups: their profiles, posts, mentions and follows show which. There are then at most 32,768
+    /// accounts, and all of them write posts.
+    #[serde(skip)]
+    pub communities: bool,
     /// The mean time between two changes of an account's profile; zero: accounts never change.
     #[serde(skip)]
     pub account_changes: Duration,
@@ -197,6 +201,7 @@ impl Default for SimulatorOptions {
             x_keep_alive: Duration::from_secs(20),
             stream_rules: vec!["rust lang".to_owned()],
             accounts: AUTHORS,
+            communities: false,
             account_changes: Duration::ZERO,
             accounts_gone: 0.0,
             account_away: Duration::from_secs(86_400),

@@ -83,8 +83,11 @@ pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
         _ if tweet.withheld => {
             Text::plain(format!("This Tweet from @{} has been withheld in: XY.", screen_name(tweet.author)))
         }
-        Some(original) => Text::retweet(original.author, world.dice(original.id, Salt::Text)),
-        None => Text::of(world.dice(tweet.id, Salt::Text)),
+        Some(original) => Text::retweet(original.author, &said(world, original)),
+        None => match world.people().communities() {
+            Some(communities) => communities.text(tweet.author, tweet.created_at, world.dice(tweet.id, Salt::Text)),
+            None => Text::of(world.dice(tweet.id, Salt::Text)),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::dice::mix;
+use crate::model::post::TweetId;
 
 const WORDS: [&str; 40] = [
     "morning",
@@ -60,6 +61,9 @@ pub const AUTHORS: u64 = 1 << 15;
 /// Authors with the ids from 1 to 10006, which the others leave free.
 const EARLY: Range<u64> = 20_001..30_007;
 
+/// A language that no network knows.
+pub const UNDETERMINED: &str = "und";
+
 /// A text and what Twitter calls its entities; places count code points, as the API does.
 #[derive(Default)]
 pub struct Text {
@@ -68,6 +72,10 @@ pub struct Text {
     pub hashtags: Vec<(usize, usize, &'static str)>,
     pub mentions: Vec<(usize, usize, u64)>,
     pub urls: Vec<(usize, usize, String)>,
+    /// The language that a network tells; `None` is English.
+    pub told: Option<&'static str>,
+    /// The post that it replies to, and its author.
+    pub reply: Option<(TweetId, u64)>,
 }
 
 impl Text {
@@ -84,29 +92,24 @@ impl Text {
             text.word(MARKS[(dice >> 8) as usize % MARKS.len()]);
         }
         if dice & 6 == 0 {
-            let tag = TAGS[(dice >> 16) as usize % TAGS.len()];
-            let (from, to) = text.word(&format!("#{tag}"));
-            text.hashtags.push((from, to, tag));
+            text.tag(TAGS[(dice >> 16) as usize % TAGS.len()]);
         }
         if dice & 24 == 0 {
             text.mention((dice >> 24) % AUTHORS);
         }
         if dice & 32 == 0 {
-            let url = format!("https://t.co/{:010x}", dice >> 24);
-            let (from, to) = text.word(&url);
-            text.urls.push((from, to, url));
+            text.link(dice);
         }
         text
     }
 
     /// A retweet's text: the original's behind its author's name.
-    pub fn retweet(author: u64, original: u64) -> Self {
-        let mut text = Self::default();
+    pub fn retweet(author: u64, original: &Self) -> Self {
+        let mut text = Self { told: original.told, ..Self::default() };
         text.word("RT");
         text.mention(author);
         text.word(":");
-        let Self { text: said, .. } = Self::of(original);
-        text.word(&said);
+        text.word(&original.text);
         text
     }
 
@@ -115,12 +118,32 @@ impl Text {
         Self { length: said.chars().count(), text: said, ..Self::default() }
     }
 
-    fn mention(&mut self, author: u64) {
+    /// The language that a network tells.
+    pub fn language(&self) -> &'static str {
+        self.told.unwrap_or("en")
+    }
+
+    /// Appends a hashtag.
+    pub fn tag(&mut self, tag: &'static str) {
+        let (from, to) = self.word(&format!("#{tag}"));
+        self.hashtags.push((from, to, tag));
+    }
+
+    /// Appends a mention of an account.
+    pub fn mention(&mut self, author: u64) {
         let (from, to) = self.word(&format!("@{}", screen_name(author)));
         self.mentions.push((from, to, author));
     }
 
-    fn word(&mut self, word: &str) -> (usize, usize) {
+    /// Appends a link.
+    pub fn link(&mut self, dice: u64) {
+        let url = format!("https://t.co/{:010x}", dice >> 24);
+        let (from, to) = self.word(&url);
+        self.urls.push((from, to, url));
+    }
+
+    /// Appends a word and returns its place.
+    pub fn word(&mut self, word: &str) -> (usize, usize) {
         if self.length > 0 && word != ":" {
             self.text.push(' ');
             self.length += 1;

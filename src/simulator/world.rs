@@ -118,8 +118,11 @@ impl World {
         if self.is_retweet(id) {
             // One second to six hours earlier.
             let lag = 1_000 + (self.unit(id, Salt::Lag) * 21_600_000.0) as Millis;
-            let sequence = (self.dice(id, Salt::Lag) & SEQUENCE) as u32;
-            let original = TweetId::at(made - lag, sequence);
+            let dice = self.dice(id, Salt::Lag);
+            let original = match self.people.communities() {
+                Some(of) => of.post_by(of.peer(tweet.author, dice), made - lag, dice),
+                None => TweetId::at(made - lag, (dice & SEQUENCE) as u32),
+            };
             // An id before Snowflake's first has no room for the time it was made: then it is no retweet.
             if original.created_at().is_some() {
                 let original = self.plain(original, made - lag, now);
@@ -194,9 +197,13 @@ impl World {
 
     /// Followers that a tweet made then has brought its author by `now`, both in ms since the epoch. Real objects
     /// change, too, nearly whenever they are asked for, if only by their author's counts. Accounts that change have counts
-    /// that move on their own.
+    /// that move on their own, and those of planted groups the followers that their lists have.
     pub(super) fn followers_won(&self, made: Millis, now: Millis) -> u64 {
-        if self.people.change() { 0 } else { (FOLLOWERS_WON * self.grown(made, now)) as u64 }
+        if self.people.change() || self.people.communities().is_some() {
+            0
+        } else {
+            (FOLLOWERS_WON * self.grown(made, now)) as u64
+        }
     }
 
     /// A number that looks random and depends on the seed and the id alone.
@@ -227,6 +234,11 @@ impl World {
         1.0 - (1.0 + (now - made).max(0) as f64 / self.growth_ms).powf(-DECAY)
     }
 
+    fn author(&self, id: TweetId) -> u64 {
+        let author = author_of(self.seed, id.get());
+        self.people.communities().map_or(author, |communities| communities.author(author))
+    }
+
     fn plain(&self, id: TweetId, made: Millis, now: Millis) -> SimulatedTweet {
         let grown = self.grown(made, now);
         let retweets = (SCALE * ((1.0 - self.unit(id, Salt::Size)).powf(-1.0 / TAIL) - 1.0)).min(MOST);
@@ -235,7 +247,7 @@ impl World {
         SimulatedTweet {
             id,
             created_at: made,
-            author: author_of(self.seed, id.get()),
+            author: self.author(id),
             // Rounding down a product of a constant and a growing share never goes back.
             retweet_count: (retweets * grown) as i64,
             favorite_count: (likes * grown) as i64,

@@ -26,7 +26,7 @@
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::Result;
+use super::{PersonOf, Result};
 use crate::base::clock::Millis;
 
 /// The extent of a crawl.
@@ -385,6 +385,11 @@ pub(super) const PROFILES: &str = "profiles";
 /// The namespace of a network's lists.
 pub(super) fn namespace(kind: &str, network: &str) -> String {
     format!("{kind}:{network}")
+}
+
+/// The network of the people on the lists of a network, which a provider may share.
+pub(super) fn people(network: &str) -> Option<String> {
+    PersonOf::rows(&namespace(KINDS[0], network)).map(|person| person.network)
 }
 
 /// The network of a namespace of lists.

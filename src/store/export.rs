@@ -274,6 +274,18 @@ pub const POSTS: &[Table] = &[
         ],
     )
     .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),
+    Table::of_items(
+        "languages",
+        "the language of a post, as its text says; of accounts that a community has judged by their posts",
+        &[
+            ID,
+            text("language", "the language of its text, ISO 639-1"),
+            number("confidence_thousandths", "from 0 to 1000")
+                .computed("CAST(ROUND(beside.confidence * 1000) AS BIGINT)"),
+            text("stated", "its language, as the network states it").computed("tweet.lang"),
+        ],
+    )
+    .beside("post_language", &[]),
 ];
 
 /// Further tables of accounts.
@@ -419,6 +431,55 @@ pub const EDGES: &[Table] = &[
         ],
     )
     .beside("crawl", &[("number", Kind::Number)]),
+];
+
+/// Further tables of communities.
+pub const COMMUNITIES: &[Table] = &[
+    Table::of_items(
+        "community",
+        "an account that is, or was, a candidate of a community",
+        &[
+            ID,
+            text("state", "`candidate`, `open`, `member` or `outside`"),
+            number("score_thousandths", "from -1000 (outside) to 1000 (a member)"),
+            text("evidence", "what each test said: JSON"),
+            text("rule", "the version of the rule by which it was judged"),
+            text("by_hand", "the person who decided; empty: the rule did"),
+            text("why", "what that person gave as the reason"),
+            number("appearances", "number of members, and of posts of searches, that led to it"),
+            number("posts", "number of its posts that were found since it appeared"),
+            time("first_at", "when it appeared first"),
+            time("admitted_at", "when it became a candidate"),
+            time("decided_at", "since when it is in its state"),
+            time("judged_at", "when it was last judged"),
+        ],
+    )
+    .beside("community", &[]),
+    Table::of_items(
+        "community_changes",
+        "a change of the state of an account in a community",
+        &[
+            ID,
+            time("at", "when it was decided"),
+            text("old_state", "the state before; empty: it was not known"),
+            text("new_state", "the state from then on"),
+            text("rule", "the version of the rule; empty: no rule did it"),
+            text("by_hand", "the person who decided"),
+        ],
+    )
+    .beside("community_history", &[("at", Kind::Time), ("new_state", Kind::Text)]),
+    Table::of_items(
+        "community_reasons",
+        "what led to an account of a community",
+        &[
+            ID,
+            text("reason", "`mentioned`, `reposted`, `follower`, `friend` or `search`"),
+            text("source", "the id of the member that shows it, or of the post that a search found"),
+            text("post", "the id of the post that shows it"),
+            time("first_at", "when it appeared so first"),
+        ],
+    )
+    .beside("community_reason", &[("source", Kind::Text), ("reason", Kind::Text)]),
 ];
 
 /// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,

@@ -6,7 +6,7 @@
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{Result, StoreError};
 use crate::base::clock::Millis;
 
 /// A part of the followed accounts. Each part has a queue of its own.
@@ -28,7 +28,7 @@ pub struct FollowedAccount {
 #[async_trait]
 pub trait FollowList: Send + Sync + std::fmt::Debug {
     /// Follows accounts, each in the part that is given; one that is followed already stays in its part. `at`: ms since the
-    /// epoch. Answers the part of each, in the order asked.
+    /// epoch. Answers the part of each, in the order asked; [`StoreError::Refused`] where one is kept away.
     async fn follow(&self, namespace: &str, at: Millis, accounts: &[(String, Part)]) -> Result<Vec<Part>>;
 
     /// Follows accounts no more, and ends their lives as items: all or nothing. Answers those that were followed, with the
@@ -62,6 +62,11 @@ pub(super) const END: &str = "UPDATE tweet SET state = 'ended', next_due = NULL 
 pub(super) fn in_order(asked: &[String], rows: Vec<(String, Part)>) -> Vec<Option<Part>> {
     let parts: std::collections::HashMap<String, Part> = rows.into_iter().collect();
     asked.iter().map(|account| parts.get(&*super::rows::clean(account)).copied()).collect()
+}
+
+/// The error of an account that cannot be followed.
+pub(super) fn kept_away() -> StoreError {
+    StoreError::Refused("an account of these is kept away (forget account): leave it out".to_owned())
 }
 
 /// The pipeline of a part.

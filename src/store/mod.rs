@@ -1,5 +1,6 @@
 //! The store of tweets: the current state of each, and the history of its metrics. It also stores how far each polled
-//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), and who follows whom ([`Edges`]).
+//! source has been read ([`Positions`]), which accounts are visited ([`FollowList`]), who follows whom ([`Edges`]), and who
+//! belongs to which community ([`Communities`]).
 //!
 //! One trait, two backends ([`PostgresStore`], [`SqliteStore`]), one contract suite (`tests/it/store.rs`).
 //!
@@ -16,11 +17,13 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod crawling;
 mod edges;
 mod error;
 pub mod export;
 mod followed;
+mod forget;
 mod graph;
 mod media;
 mod packed;
@@ -35,11 +38,16 @@ use async_trait::async_trait;
 
 pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
+pub use self::communities::{
+    Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
+    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, ProfileFacts, Reason, StoredAppearance,
+};
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
     ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
+pub use self::forget::{Forgetting, ItemsOf, PersonOf, RemovedRows, network, providers};
 pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
 pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
@@ -427,7 +435,8 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// Says whether the store answers and its tables are of this version.
     async fn check(&self) -> Result<()>;
 
-    /// Records tweets before they are scheduled: a row that is not there is made (*live*, or *ended*
+    /// Records tweets before they are scheduled. Of people who are [kept away](Forgetting) nothing is written here or by any
+    /// other call; they count as known, and have no [standing](Lifecycle::standing) after it. A row that is not there is made (*live*, or *ended*
     /// when `next_due` is `None`); one that is *ended* lives again when `next_due` is given (an unknown
     /// `created_at` is filled in; its misses stay, until an answer finds it); all others stay as they are. An id
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
@@ -512,6 +521,10 @@ pub struct Database {
     pub edges: Arc<dyn Edges>,
     /// The accounts that are visited.
     pub followed: Arc<dyn FollowList>,
+    /// Who belongs to which community.
+    pub communities: Arc<dyn Communities>,
+    /// People who are forgotten.
+    pub forgetting: Arc<dyn Forgetting>,
 }
 
 /// The store: the lifecycle, what is kept of each kind, and corrections of budgets.

@@ -120,7 +120,18 @@ pub(super) const GAPS: &str = "SELECT from_id, to_id, reason, noted_at FROM sour
 /// SQLite.
 pub(super) const SOURCES: &str = include_str!("sql/sources.sql");
 pub(super) const SAVED: &str = include_str!("sql/saved_source.sql");
-pub(super) const SAVE_TROUBLE: &str = include_str!("sql/save_trouble.sql");
+macro_rules! save_trouble {
+    ($unless:literal) => {
+        concat!(
+            "INSERT INTO source_position (namespace, source, brought_at, failing_since, failures, error, failed_at) \
+             SELECT $1, $2, $3, $3, $4, $5, $6 WHERE ",
+            $unless,
+            "\n",
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sql/save_trouble.sql"))
+        )
+    };
+}
+pub(super) use save_trouble;
 
 /// A trouble: since when, how often, why, when.
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);

@@ -6,8 +6,10 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod edges;
 mod followed;
+mod forget;
 mod media;
 mod pooler;
 mod positions;
@@ -28,7 +30,7 @@ use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, expired, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
-    Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -52,7 +54,8 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Inserts rows; what happens where one is there already is the clause that follows it.
+/// Inserts rows, but none of people who are kept away ($34 and $35: [`PersonOf`]); what happens where one is there already is the
+/// clause that follows it.
 macro_rules! insert_rows {
     () => {
         concat!(
@@ -64,7 +67,8 @@ macro_rules! insert_rows {
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[], $33::double precision[]) AS fresh (id)\n"
+             $32::text[], $33::double precision[]) AS fresh (id, state, created_at, current_id, text, author) \
+             WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE author END)\n"
         )
     };
 }
@@ -75,7 +79,9 @@ const RECORD: &str = concat!(
     insert_rows!(),
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
-     SELECT $1::text, id, $34, $35, $36, $37 FROM UNNEST($2::text[]) AS given (id) ON CONFLICT DO NOTHING) \
+     SELECT $1::text, id, $36, $37, $38, $39 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
+     WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE author END) \
+     ON CONFLICT DO NOTHING) \
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
@@ -270,11 +276,13 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$33` of [`insert_rows`].
+/// Binds `$1` to `$35` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
     }
+    let person = PersonOf::rows(namespace);
+    let by_id = person.as_ref().is_some_and(|person| person.by_id);
     sqlx::query(sql)
         .bind(namespace)
         .bind(column(rows, |row| row.id.as_ref()))
@@ -309,6 +317,8 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
         .bind(column(rows, |row| row.details.truncated))
         .bind(column(rows, |row| row.unreadable.as_deref()))
         .bind(column(rows, |row| row.recent))
+        .bind(person.map(|person| person.network))
+        .bind(by_id)
 }
 
 #[async_trait]
@@ -432,6 +442,9 @@ impl Posts for PostgresStore {
         failpoint::point("before_commit"); // the statement is its own transaction
         let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
         let saved = number(written) + number(repeated);
+        if saved < observations.len() as u64 {
+            self.remove_refused(namespace, &rows).await?;
+        }
         Ok(Saved { saved, older: observations.len() as u64 - saved, changed: number(changed) })
     }
 

@@ -5,8 +5,10 @@
 
 mod accounts;
 mod budget;
+mod communities;
 mod edges;
 mod followed;
+mod forget;
 mod media;
 mod positions;
 
@@ -111,12 +113,13 @@ impl SqliteStore {
     }
 
     /// Inserts rows, and does nothing else.
-    async fn put(&self, namespace: &str, rows: &[Row<'_>], clause: &'static str) -> Result<()> {
+    async fn put(&self, namespace: &str, rows: Vec<Row<'_>>, clause: &'static str) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let mut transaction = self.begin().await?;
-        insert(&mut transaction, namespace, rows, clause).await?;
+        let rows = forget::kept(&mut transaction, namespace, rows).await?;
+        insert(&mut transaction, namespace, &rows, clause).await?;
         Ok(transaction.commit().await?)
     }
 }
@@ -187,7 +190,7 @@ async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Mi
 
 /// Stores answers, in the caller's transaction.
 async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observation]) -> Result<Saved> {
-    let rows = rows::observed(observations);
+    let rows = forget::kept(&mut *tx, namespace, rows::observed(observations)).await?;
     let ids = json_ids(&rows);
     let stored: String = sqlx::query_scalar(
         "SELECT json_group_array(json_array(id, state, checked_at)) FROM tweet \
@@ -243,7 +246,7 @@ impl Lifecycle for SqliteStore {
             sqlx::query_scalar("SELECT version FROM store_migrations WHERE success").fetch_all(self.readers()).await?;
         compare(&applied, &MIGRATIONS)?;
         sqlx::query("SELECT 1 FROM tweet, tweet_metrics, tweet_change, tweet_way, account, account_change, account_count, account_post, \
-             source_position, source_gap, schedule_budget, edge, crawl, visit LIMIT 0")
+             source_position, source_gap, schedule_budget, edge, crawl, visit, community_account LIMIT 0")
             .execute(self.readers())
             .await
             .map(drop)
@@ -254,9 +257,9 @@ impl Lifecycle for SqliteStore {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
-        let rows = rows::recorded(at, tweets);
-        let ids = json_ids(&rows);
         let mut transaction = self.begin().await?;
+        let rows = forget::kept(&mut transaction, namespace, rows::recorded(at, tweets)).await?;
+        let ids = json_ids(&rows);
         let there: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
         )
@@ -303,11 +306,11 @@ impl Lifecycle for SqliteStore {
     }
 
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()> {
-        self.put(namespace, &rows::buried(at, ids), include_str!("sql/bury.sql")).await
+        self.put(namespace, rows::buried(at, ids), include_str!("sql/bury.sql")).await
     }
 
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()> {
-        self.put(namespace, &rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await
+        self.put(namespace, rows::exhumed(at, tweets), include_str!("sql/exhume.sql")).await
     }
 
     async fn promote(&self, namespace: &str, ids: &[(String, Millis)]) -> Result<()> {

@@ -8,6 +8,7 @@ mod dead;
 mod demo;
 mod export;
 mod files;
+mod forget;
 mod incoming;
 mod pause;
 mod providers;

@@ -3,6 +3,7 @@
 mod accounts;
 mod addresses;
 mod callers;
+mod communities;
 mod people;
 mod timelines;
 mod x_v2;

@@ -1,9 +1,11 @@
 //! The store: one contract, every backend.
 
 mod accounts;
+mod communities;
 mod contract;
 mod edges;
 mod followed;
+mod forget;
 mod media;
 mod migration;
 mod model;

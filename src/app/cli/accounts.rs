@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::exit;
+use super::forget::refuse_kept_away;
 use super::refusals::Refusals;
 use super::start::Start;
 use super::write_answer;
@@ -23,7 +24,7 @@ use crate::pipelines::handles::{Resolution, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
-use crate::store::Way;
+use crate::store::{Database, Way};
 
 /// The outcome of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -64,22 +65,24 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         let service = Service::new(settings)?;
         let queue = service.queue(&profiles.namespace()).await?;
         let credentials = app::open_credentials(settings, &service, &provider).await?;
-        let store = app::open_store(settings).await?.store;
+        let Database { store, forgetting, .. } = app::open_store(settings).await?;
         let ahead = Naming::ahead(&*queue).await?;
-        Ok::<_, anyhow::Error>((input, queue, credentials, store, ahead))
+        Ok::<_, anyhow::Error>((input, queue, credentials, (store, forgetting), ahead))
     };
     let Some(opened) = stop.token().run_until_cancelled(opened).await else {
         bail!("enqueue was stopped before it read anything");
     };
-    let (input, queue, credentials, store, ahead) = opened?;
+    let (input, queue, credentials, (store, forgetting), ahead) = opened?;
     let schedule = Reloadable::new(profiles.schedule(settings));
     let receiver = profiles.kind.receiver(&profiles.id, schedule.clone().into(), store.clone());
     let Some(receiver) = receiver else { bail!("{} takes no accounts", profiles.namespace()) };
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
     let naming = Naming { receiver, starter, ahead };
-    let mut summary = Summary::default();
+    let (mut summary, mut kept_away) = (Summary::default(), 0);
     let hand_over = async |resolved: Vec<Resolved>| {
+        let (resolved, refused) = refuse_kept_away(&*forgetting, &provider, resolved).await?;
+        kept_away += refused;
         let answers = naming.hand_over(resolved).await?;
         let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
         summary.scheduled += scheduled;
@@ -88,6 +91,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     };
     let lines = each_account(start, &provider, &credentials, input, hand_over).await;
     summary.lines = lines?;
+    summary.lines.refused += kept_away;
     write_answer(json, &summary, &summary.to_string())?;
     Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
 }

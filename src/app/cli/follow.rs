@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::accounts::each_account;
+use super::forget::refuse_kept_away;
 use super::{Options, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
@@ -23,7 +24,7 @@ use crate::pipelines::kind::Registered;
 use crate::pipelines::visits::follow::{Followed, Follower, PartQueue};
 use crate::pipelines::visits::{Timelines, visits_of};
 use crate::quota::Credentials;
-use crate::store::{Database, Part, Way};
+use crate::store::{Database, Forgetting, Part, Way};
 
 /// Follow accounts: visit their timelines again and again, and collect all of their posts.
 #[derive(Debug, Subcommand)]
@@ -81,6 +82,7 @@ impl fmt::Display for Summary {
 /// The services of the command.
 struct Opened {
     follower: Follower,
+    forgetting: Arc<dyn Forgetting>,
     schedule: Arc<dyn Schedule>,
     credentials: Arc<Credentials>,
     /// The queue's clock is so far ahead of ours, ms.
@@ -104,9 +106,14 @@ impl Command {
         let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
             bail!("accounts was stopped before it read anything");
         };
-        let (input, Opened { follower, credentials, ahead, .. }) = opened?;
-        let mut summary = Summary::default();
+        let (input, Opened { follower, forgetting, credentials, ahead, .. }) = opened?;
+        let (mut summary, mut kept_away) = (Summary::default(), 0);
         let hand_over = async |resolved: Vec<Resolved>| {
+            let (resolved, refused) = match follows {
+                true => refuse_kept_away(&*forgetting, &provider, resolved).await?,
+                false => (resolved, 0), // whoever is followed no more may be anybody
+            };
+            kept_away += refused;
             let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
             let at = clock::wall_ms() + ahead;
             let (changed, unchanged) = match follows {
@@ -124,6 +131,7 @@ impl Command {
             Ok(())
         };
         summary.lines = each_account(&start, &provider, &credentials, input, hand_over).await?;
+        summary.lines.refused += kept_away;
         write_answer(file.json, &summary, &summary.to_string())?;
         Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
     }
@@ -144,7 +152,7 @@ async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<
 async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let service = Service::new(settings)?;
     let credentials = app::open_credentials(settings, &service, provider).await?;
-    let Database { store, followed, .. } = app::open_store(settings).await?;
+    let Database { store, followed, forgetting, .. } = app::open_store(settings).await?;
     let mut parts = Vec::new();
     for part in 0..settings.visits.parts {
         let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(Timelines) };
@@ -159,5 +167,5 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let ahead = queue.stats().await?.now_ms - clock::wall_ms();
     let follower = Follower { provider: provider.clone(), parts, followed };
     let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(Timelines) }.schedule(settings);
-    Ok(Opened { follower, schedule, credentials, ahead })
+    Ok(Opened { follower, forgetting, schedule, credentials, ahead })
 }

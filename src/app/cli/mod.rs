@@ -5,6 +5,7 @@
 
 mod accounts;
 mod check;
+mod community;
 mod completions;
 mod credentials;
 mod dead;
@@ -12,6 +13,7 @@ mod demo;
 mod enqueue;
 mod export;
 mod follow;
+mod forget;
 mod health;
 mod language;
 mod migrate;
@@ -81,6 +83,10 @@ enum Command {
     Enqueue(enqueue::Arguments),
     #[command(subcommand)]
     Accounts(follow::Command),
+    #[command(subcommand)]
+    Community(community::Command),
+    #[command(subcommand)]
+    Forget(forget::Command),
     Export(export::Arguments),
     /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
@@ -121,6 +127,8 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
         Command::Accounts(accounts) => accounts.run(options).await,
+        Command::Community(community) => community.run(options).await,
+        Command::Forget(forget) => forget.run(options).await,
         Command::Export(export) => export.run(options).await,
         Command::Updater(listen) => updater::run(listen, options).await,
         Command::Starter(listen) => starter::run(listen, options).await,

@@ -15,6 +15,7 @@ use crate::config::Settings;
 use crate::engine::schedule::Schedule;
 use crate::ingest::{ProgressDisplay, Rebuild, Rebuilt};
 use crate::pipelines::kind::Registered;
+use crate::store::Database;
 
 /// Restore tweets that the queue has lost, from the store: after a wipe, or regularly.
 #[derive(Debug, clap::Args)]
@@ -76,7 +77,7 @@ impl Arguments {
         settings: &Settings,
         schedules: &[(Registered, Reloadable<Arc<dyn Schedule>>)],
     ) -> Result<Vec<Rebuild>> {
-        let (Shared { store, .. }, queues) =
+        let (Shared { database: Database { store, .. }, .. }, queues) =
             Shared::open(settings, schedules.iter().map(|(pipeline, _)| pipeline)).await?;
         let rebuild = |((pipeline, schedule), queue): (&(Registered, Reloadable<_>), _)| {
             let rebuild = app::rebuild_of(settings, pipeline, queue, store.clone(), schedule.clone());

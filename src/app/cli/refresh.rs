@@ -7,6 +7,7 @@ use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::ingest::{Living, Moment, ProgressDisplay, Refresh, Refreshed, Which};
+use crate::store::Database;
 
 /// Make posts due now: these ids, or all posts that the options select, for example after a series of bad answers.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,7 @@ impl Arguments {
         start.stop_on_signals()?;
         let settings = &start.settings;
         let pipeline = start.pipeline()?;
-        let (Shared { store, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
+        let (Shared { database: Database { store, .. }, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
         let queue = queues.swap_remove(0); // of the one pipeline
         let schedule = Reloadable::new(pipeline.schedule(settings));
         let refresh = Refresh { rebuild: app::rebuild_of(settings, &pipeline, queue, store, schedule) };

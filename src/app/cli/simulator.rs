@@ -11,12 +11,14 @@ use crate::config::Settings;
 use crate::ingest::Moment;
 use crate::model::provider::Provider;
 use crate::quota::{AppToken, Credential, CredentialKind, UserKeys};
-use crate::simulator::{self, MOST_ACCOUNTS, MOST_FOLLOWERS, SimulatedCredential, SimulatedKeys, SimulatorOptions};
+use crate::simulator::{
+    self, MOST_ACCOUNTS, MOST_FOLLOWERS, MOST_IN_COMMUNITIES, SimulatedCredential, SimulatedKeys, SimulatorOptions,
+};
 
 /// Serve a simulated API of each network: set twitter.api to the printed address.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d\n  twitter-updater simulator --accounts 1048576 --follow-changes 1h --count-follows --cursors-last 15m"
+    after_help = "Examples:\n  twitter-updater simulator\n  twitter-updater simulator --listen 127.0.0.1:8081 --replay recordings/\n  twitter-updater simulator --account-changes 1h --accounts-gone 0.05 --account-away 6h --accounts-since 7d\n  twitter-updater simulator --accounts 1048576 --follow-changes 1h --count-follows --cursors-last 15m\n  twitter-updater simulator --communities --accounts 20000"
 )]
 pub(super) struct Arguments {
     /// The address; port 0 takes a free port.
@@ -58,6 +60,9 @@ struct Accounts {
     /// Accounts post by rates and hours of their own, in days that last this long. [default: each posts evenly]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     posting_day: Option<Duration>,
+    /// Accounts are of planted groups (pt-PT, pt-BR, es, en), which their profiles, posts and follows show.
+    #[arg(long)]
+    communities: bool,
 }
 
 impl Accounts {
@@ -71,6 +76,7 @@ impl Accounts {
             accounts_since: self.accounts_since.map_or(options.accounts_since, |Moment(at)| at),
             posts_per_second: self.posts_per_second.unwrap_or(options.posts_per_second),
             posting_day: self.posting_day.unwrap_or(options.posting_day),
+            communities: self.communities || options.communities,
             ..options
         }
     }
@@ -131,6 +137,9 @@ impl Arguments {
             replay: self.replay,
             ..self.follows.over(self.accounts.over(settings.simulator.clone()))
         };
+        if options.communities && options.accounts > MOST_IN_COMMUNITIES {
+            bail!("--communities is for up to {MOST_IN_COMMUNITIES} accounts; give fewer with --accounts");
+        }
         let options = if options.check_credentials { only_known(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
         // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.

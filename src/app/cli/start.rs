@@ -9,6 +9,7 @@ use anyhow::Result;
 use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
 use crate::base::shutdown::Stop;
+use crate::base::supervise;
 use crate::config::{BadConfig, Examined, Files, Settings};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::kind::Registered;
@@ -70,6 +71,8 @@ impl Listen {
         let start = options.start(&[])?;
         warn_of_exposed(&start.settings);
         start.stop_on_signals()?;
+        supervise::end_at_other_panics();
+        app::print_tasks_on_quit()?;
         if let Some(needed) = needed {
             start.wait_for(needed).await?;
         }

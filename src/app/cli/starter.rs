@@ -16,7 +16,7 @@ use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::profiles::profiles_of;
 use crate::providers::registry::account_of;
-use crate::store::Way;
+use crate::store::{Database, Way};
 
 /// The address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -49,7 +49,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
         return Ok(0); // stopped while a service did not answer yet
     };
-    let (Shared { store, .. }, queues) = opened?;
+    let (Shared { database: Database { store, .. }, .. }, queues) = opened?;
     let ages = Reloadable::new(settings.tweet_age.clone());
     let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
         let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());

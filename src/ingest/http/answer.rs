@@ -6,7 +6,7 @@ use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::ingest::Queued;
+use crate::ingest::{FORGOTTEN, Queued};
 
 /// Refused tweets that an answer names; the others are counted.
 const NAMED_REFUSALS: usize = 1_000;
@@ -42,6 +42,7 @@ impl Receipt {
             Queued::Leased => self.leased += 1,
             Queued::Dead => self.dead += 1,
             Queued::TooOld => self.too_old += 1,
+            Queued::Forgotten => self.count(index, Queued::Refused(FORGOTTEN.to_owned())),
             Queued::Refused(_) if self.refused.len() >= NAMED_REFUSALS => self.refused_unnamed += 1,
             Queued::Refused(reason) => self.refused.push(Refused { index, reason }),
         }

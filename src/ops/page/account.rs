@@ -66,7 +66,8 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     match page.account(&name).await {
         Ok(Some(Found::One(seen))) => {
             let crawls = page.crawls_of(&seen.account.id).await;
-            answer(StatusCode::OK, &title, seen.section(page, &crawls))
+            let belongs = page.belongs(&seen.account.id).await;
+            answer(StatusCode::OK, &title, html! { (seen.section(page, &crawls)) (belongs.markup(page)) })
         }
         Ok(Some(Found::Several(bearers))) => answer(StatusCode::OK, &title, several(page, &name, &bearers)),
         Ok(Some(Found::Kept(kept))) => {

@@ -84,9 +84,9 @@ pub(super) struct OfAccount(Result<Vec<(Side, Vec<CrawlRecord>)>, String>);
 impl Page {
     /// Reads the newest crawls of the account with this id. In a namespace of lists, those of this list.
     pub(super) async fn crawls_of(&self, owner: &str) -> OfAccount {
-        let edges: Arc<_> = self.edges.load();
-        let read = match edges.as_ref() {
-            Ok(edges) => self.archive.ask(async |_| self.read_crawls(&**edges, owner).await).await,
+        let database: Arc<_> = self.database.load();
+        let read = match database.as_ref() {
+            Ok(database) => self.archive.ask(async |_| self.read_crawls(&*database.edges, owner).await).await,
             Err(why) => Err(why.clone()),
         };
         OfAccount(read)

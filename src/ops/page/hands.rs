@@ -15,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
+use super::community::is_community;
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
@@ -22,8 +23,11 @@ use super::words::capital;
 use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
-use crate::ingest::{Rebuild, Refresh, StarterError};
+use crate::ingest::{Rebuild, Refresh, Starter, StarterError};
+use crate::model::community::Belonging;
 use crate::ops::dead::{self, Dead};
+use crate::pipelines::community::by_hand::ByHand;
+use crate::store::Way;
 
 /// The longest reason.
 const REASON: usize = 200;
@@ -64,6 +68,8 @@ pub(super) enum Act {
     Pause,
     Resume,
     Refresh,
+    /// Decides whether an account belongs to a community.
+    Belong,
 }
 
 /// What is done to one post.
@@ -179,12 +185,38 @@ impl Page {
             }
             Act::Pause => self.set_pause(Some(&reason)).await.map(|()| self.routes.to("/")),
             Act::Resume => self.set_pause(None).await.map(|()| self.routes.to("/")),
+            Act::Belong => self.decide(ask, &reason).await,
             Act::Refresh => {
                 let (id, _) = self.to_post(&ask.id, ToPost::Refresh).await?;
                 tracing::info!(%id, "post made due on the page");
                 Ok(self.routes.to_item(id.as_str()))
             }
         }
+    }
+
+    /// Decides about an account of the community.
+    async fn decide(&self, ask: &Ask, reason: &str) -> Result<String, Refused> {
+        let wrong = |why: &str| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
+        if !is_community(self.whole.queue.namespace()) {
+            return Err(wrong("these are no accounts of a community"));
+        }
+        let id = PostId::parse(&ask.id).map_err(|why| wrong(&why))?.to_string();
+        let decisions = [Belonging::Member, Belonging::Outside, Belonging::Candidate];
+        let state = decisions.into_iter().find(|state| state.as_str() == ask.words);
+        let state = state.ok_or_else(|| wrong("decide for member, outside or candidate"))?;
+        let database = self.database.load();
+        let communities = database.as_ref().as_ref().map_err(|why| not_known(why))?.communities.clone();
+        let decide = async |dead: &Dead| {
+            let Dead { queue, store, lanes } = dead.clone();
+            let namespace = queue.namespace().to_owned();
+            let only_ids = |_: &str| Err("only ids can be put in here".to_owned());
+            let starter = Starter::new(queue, Some(store.clone()), lanes.schedule, lanes.id_date, only_ids);
+            let by_hand = ByHand { namespace, store, communities, starter: starter.by(Way::of("by_hand")) };
+            by_hand.decide(std::slice::from_ref(&id), state, "the page", reason, clock::wall_ms()).await
+        };
+        self.archive.ask(decide).await.map_err(|why| not_known(&why))?;
+        tracing::info!(%id, %state, reason, "decided on the page");
+        Ok(self.routes.to_item(&id))
     }
 
     async fn set_pause(&self, reason: Option<&str>) -> Result<(), Refused> {

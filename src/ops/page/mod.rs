@@ -10,6 +10,7 @@
 //! | `POST /dead/retry-all`, `/dead/drop-all` | to all, or to those of a reason; fields `words`, `sure` and `token` |
 //! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
 //! | `POST /refresh` | makes a tweet due now; form fields `id` and `token` |
+//! | `POST /belong` | decides whether an account belongs to a community; form fields `id`, `words` (the decision), `reason` and `token` |
 //! | `GET /events` | what has changed of the front page, of `?range=`, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
@@ -23,7 +24,9 @@
 mod account;
 mod accounts;
 mod assets;
+mod belongs;
 mod chart;
+mod community;
 mod crawls;
 mod dead;
 mod errors;

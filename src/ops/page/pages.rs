@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::community::CommunityRead;
 use super::errors::Errors;
 use super::guesses::Guesses;
 use super::media::MediaCounts;
@@ -19,7 +20,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
-use crate::ops::{Archive, EdgesAtHand, Reader, Seen, Terms, WholeQueue};
+use crate::ops::{Archive, DatabaseAtHand, Reader, Seen, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
 
 /// A part of a page, by its id.
@@ -43,8 +44,8 @@ pub struct Shown {
     pub archive: Archive,
     /// What its figures are reckoned by.
     pub terms: Reloadable<Terms>,
-    /// Who follows whom.
-    pub edges: EdgesAtHand,
+    /// All that lies in the database.
+    pub database: DatabaseAtHand,
 }
 
 /// The pages of one namespace, and what they are made from.
@@ -52,7 +53,7 @@ pub struct Shown {
 pub(super) struct Page {
     pub whole: Arc<WholeQueue>,
     pub archive: Archive,
-    pub edges: EdgesAtHand,
+    pub database: DatabaseAtHand,
     pub routes: Routes,
     pub reader: Arc<Reader>,
     /// Ends with the page.
@@ -65,6 +66,7 @@ pub(super) struct Page {
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
     pub media: MediaCounts,
+    pub community: CommunityRead,
     pub errors: Errors,
     pub in_common: InCommon,
 }
@@ -86,9 +88,9 @@ pub(super) struct InCommon {
 impl Page {
     /// Starts the one who reads the figures: call it on the runtime.
     pub(super) fn new(shown: Shown, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
-        let Shown { whole, archive, terms, edges } = shown;
+        let Shown { whole, archive, terms, database } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
-        let reader = Arc::new(reader.with_edges(edges.clone()).with_polled(in_common.polled.clone()));
+        let reader = Arc::new(reader.with_database(database.clone()).with_polled(in_common.polled.clone()));
         // Of several, the overview shows the sources.
         in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
         let own = reader.clone();
@@ -96,7 +98,7 @@ impl Page {
         Arc::new(Self {
             whole,
             archive,
-            edges,
+            database,
             routes,
             reader,
             _reading: AbortOnDropHandle::new(reading),
@@ -105,6 +107,7 @@ impl Page {
             latest: Mutex::default(),
             young: Young::default(),
             media: MediaCounts::default(),
+            community: CommunityRead::default(),
             errors: Errors::default(),
             in_common,
         })

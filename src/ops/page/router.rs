@@ -73,6 +73,7 @@ impl Page {
             .route(&to("/pause"), hands::post(hands::Act::Pause))
             .route(&to("/resume"), hands::post(hands::Act::Resume))
             .route(&to("/refresh"), hands::post(hands::Act::Refresh))
+            .route(&to("/belong"), hands::post(hands::Act::Belong))
             .layer(DefaultBodyLimit::max(FORM_BYTES))
             .route(&to("/events"), get(events::stream))
             .with_state(self.clone());

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::account;
 use super::chart::{Axis, Chart, Ink, Series, Shape};
+use super::community::is_community;
 use super::ids::PostId;
 use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
@@ -104,8 +105,13 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
                 true => Some(page.crawls_of(id.as_str()).await),
                 false => None,
             };
+            let belongs = match is_community(page.whole.queue.namespace()) {
+                true => Some(page.belongs(id.as_str()).await),
+                false => None,
+            };
             let content = html! {
                 (seen.section())
+                @if let Some(belongs) = belongs { (belongs.markup(&page)) }
                 @if let Some(row) = visits { (rhythm::section(row)) }
                 @if let Some(crawls) = crawls { (crawls.markup()) }
                 (page.refresh_form(id.as_str()))

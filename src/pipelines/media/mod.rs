@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use futures::FutureExt;
 
 use self::addresses::PrivateHosts;
 use self::arrivals::Arrivals;
@@ -43,13 +42,14 @@ use self::removal::Removal;
 use self::schedule::FreshFirst;
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use crate::base::clock::Millis;
+use crate::base::supervise::Beside;
 use crate::config::{BadConfig, MediaSettings, Settings};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::Receiver;
 use crate::providers::lookup::{Capabilities, Charge};
-use crate::store::Store;
 use crate::store::export::{self, Table};
+use crate::store::{Database, Store};
 
 /// The word for the kind.
 pub const MEDIA: &str = "media";
@@ -103,7 +103,7 @@ impl PipelineKind for Media {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, metrics, stop, .. } = opening;
+        let Opening { id, settings, database: Database { store, .. }, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
         let parts = Parts::open(&media.folder, media.max_disk_bytes, used);
@@ -132,7 +132,7 @@ impl PipelineKind for Media {
             max_deliveries: settings.updater.max_deliveries,
             counters,
         };
-        let beside = Some(removal.run(stop).boxed());
+        let beside = Some(Beside::of("removal", removal, Removal::run, &stop));
         Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })
     }
 }

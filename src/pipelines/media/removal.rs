@@ -36,7 +36,7 @@ pub struct Removal {
 
 impl Removal {
     /// Works until the process is to stop. A store that is out is asked again the next time.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look(AGE, &stop).await {
                 tracing::debug!(%error, "unused media cannot be looked for");

@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use self::arrivals::Arrivals;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
+use super::community::shown::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
 use super::visits::VISITS;
 use crate::base::clock::{self, Millis};
@@ -29,6 +30,7 @@ use crate::engine::queue::Job;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
 use crate::model::activity::Activity;
+pub use crate::model::pipeline_id::PROFILES;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Mention, Named, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
@@ -38,8 +40,6 @@ use crate::providers::registry;
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// The word for the kind.
-pub const PROFILES: &str = "profiles";
 /// The lane of accounts that were found before and are missing now.
 const CONFIRM_LANE: &str = "confirm";
 /// The newest posts of an account by which its quietest hours are told.
@@ -91,7 +91,8 @@ impl PipelineKind for Profiles {
 
     fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
         let visits = settings.visits.collect && settings.visits.by_counts;
-        visits.then_some(VISITS).into_iter().collect()
+        let kinds = [(VISITS, visits), (COMMUNITY, are_wanted(settings))];
+        kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
     }
 
     fn receiver(
@@ -115,8 +116,8 @@ impl PipelineKind for Profiles {
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_accounts(&opening.settings, &opening.id.provider, &opening.health).await?;
         let schedule = schedule_of(&opening.settings);
-        let Opening { id, edges, settings, stop, .. } = &opening;
-        let beside = Removal::task(id.provider.to_string(), edges.clone(), settings, stop.clone());
+        let Opening { id, database, settings, stop, .. } = &opening;
+        let beside = Removal::task(id.provider.to_string(), database.edges.clone(), settings, stop.clone());
         Ok(Opened { beside, ..opening.refresher(lookup, ProfileJudge { schedule }) })
     }
 }
@@ -201,6 +202,10 @@ impl Judge for ProfileJudge {
         let looked_at = before.and_then(|before| before.checked_at);
         if looked_at.is_none() || account.activity.last > looked_at {
             named.mention(Mention { kind: VISITS, id: account.id.clone(), ..Mention::default() });
+        }
+        // A first profile decides what it can.
+        if looked_at.is_none() {
+            named.mention(Mention { kind: COMMUNITY, id: account.id.clone(), is_first: true, ..Mention::default() });
         }
     }
 

@@ -15,6 +15,7 @@ use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
 use crate::base::rarely::{Rarely, shown};
+use crate::base::task;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
@@ -375,6 +376,7 @@ impl<T: Item> Calls<'_, T> {
         let call = async |credential: &Credential| {
             let watch = Stopwatch::start();
             counters.requests.add(1);
+            task::step("looks up");
             failpoint::soon("during_lookup");
             let answer = self.lookup.look_up(&ids, credential).await;
             self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());

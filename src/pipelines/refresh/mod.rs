@@ -37,6 +37,7 @@ use self::wave::Wave;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::reload::Reloadable;
+use crate::base::task;
 use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
@@ -419,6 +420,7 @@ impl<J: Judge> Refresher<J> {
     /// Every answer into the store, before the queue hears of any. Answers how many it refused.
     async fn save(&self, observations: &[Observation<J::Item>]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
+        task::step("saves");
         let saved = self.judge.save(&*self.store, &self.namespace, observations).await;
         self.metrics.histograms.save_seconds.observe(watch.elapsed().as_secs_f64());
         let saved = saved?;
@@ -443,7 +445,11 @@ impl<J: Judge> Refresher<J> {
         let standings = self.store.standing(&self.namespace, &ids).await?;
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
-            let Some(known) = standing else { continue };
+            let Some(known) = standing else {
+                // A save makes each row that is missing, but those of people who are kept away.
+                *verdict = Verdict::Finish;
+                continue;
+            };
             let is_refused = known.checked_at.is_some_and(|newer| newer > seen.answered_at);
             let item = Known::new(&seen.id, self.created_at(&seen.id, Some(&known)));
             let regular = terms.schedule.next(&item, seen.answered_at);

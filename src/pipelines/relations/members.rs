@@ -13,6 +13,8 @@ use futures::future::join_all;
 
 use crate::base::clock::Millis;
 use crate::engine::metrics::Metrics;
+use crate::model::relation::Side;
+use crate::pipelines::community::shown::{COMMUNITY, Shown};
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Mention, Named, Received, Target};
 use crate::providers::relations::Members;
@@ -27,8 +29,12 @@ pub struct Recruits {
     pub targets: Vec<Target>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Members of a list that are named at the most.
-    pub most: u64,
+    /// The list.
+    pub side: Side,
+    /// Members of a list that are named to the pipeline of accounts at the most,
+    pub profiles: u64,
+    /// and to communities.
+    pub communities: u64,
     /// The time limit of the queue.
     pub within: Duration,
     /// Where they are counted.
@@ -38,6 +44,17 @@ pub struct Recruits {
 /// Never looked up: recorded, perhaps, and not in the queue.
 fn is_new(known: Option<&Standing>) -> bool {
     known.is_none_or(|known| known.checked_at.is_none())
+}
+
+/// The newest members of a list, for communities.
+fn shown_by(owner: &str, side: Side, members: Vec<String>) -> Mention {
+    let shown = match side {
+        Side::Followers => Shown { followers: members, ..Shown::default() },
+        Side::Friends => Shown { friends: members, ..Shown::default() },
+    };
+    // Texts alone: it cannot fail.
+    let object = serde_json::to_string(&shown).ok();
+    Mention { kind: COMMUNITY, id: owner.to_owned(), object, ..Mention::default() }
 }
 
 impl Recruits {
@@ -52,17 +69,24 @@ impl Recruits {
         page: &Members,
         at: Millis,
     ) -> Result<Vec<Received>, StoreError> {
-        let left = usize::try_from(self.most.saturating_sub(before)).unwrap_or(usize::MAX);
-        if left == 0 || self.targets.is_empty() {
+        if self.targets.is_empty() {
             return Ok(Vec::new());
         }
-        let mut seen = HashSet::new();
-        let ids = page.members.iter().take(left).map(|member| &member.id).filter(|id| seen.insert(id.as_str()));
-        let ids: Vec<String> = ids.cloned().collect();
-        let known = self.store.standing(&self.accounts, &ids).await?;
+        let first = |most: u64| {
+            let left = usize::try_from(most.saturating_sub(before)).unwrap_or(usize::MAX);
+            let mut seen = HashSet::new();
+            let ids = page.members.iter().take(left).map(|member| &member.id).filter(|id| seen.insert(id.as_str()));
+            ids.cloned().collect::<Vec<String>>()
+        };
+        let ids = first(self.profiles);
+        let known = if ids.is_empty() { Vec::new() } else { self.store.standing(&self.accounts, &ids).await? };
         let profiles: HashMap<&str, &str> =
             page.accounts.iter().map(|account| (account.id.as_str(), account.raw.as_str())).collect();
         let mut named = Named::at(owner, at);
+        let newest = first(self.communities);
+        if !newest.is_empty() {
+            named.mention(shown_by(owner, self.side, newest));
+        }
         for (id, known) in ids.into_iter().zip(known) {
             let (object, is_first) = (profiles.get(id.as_str()).map(|raw| (*raw).to_owned()), is_new(known.as_ref()));
             if is_first || object.is_some() {

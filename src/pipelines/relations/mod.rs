@@ -27,6 +27,7 @@ use self::members::Recruits;
 use self::removal::Removal;
 use self::schedule::Visits;
 use super::apis::open_relations;
+use super::community::shown::{COMMUNITY, are_wanted};
 use super::kind::{ListPages, Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};
@@ -39,6 +40,7 @@ use crate::model::relation::Side;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
+use crate::store::Database;
 use crate::store::Store;
 use crate::store::export::{self, Table};
 
@@ -85,7 +87,9 @@ impl PipelineKind for Lists {
     }
 
     fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
-        if settings.accounts.collect && settings.accounts.from_lists > 0 { vec![PROFILES] } else { Vec::new() }
+        let profiles = settings.accounts.collect && settings.accounts.from_lists > 0;
+        let kinds = [(PROFILES, profiles), (COMMUNITY, are_wanted(settings))];
+        kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
     }
 
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
@@ -114,7 +118,8 @@ impl PipelineKind for Lists {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, edges, fan_out, credentials, metrics, unavailable, stop, .. } = opening;
+        let Opening { id, settings, database, fan_out, credentials, metrics, unavailable, stop, .. } = opening;
+        let Database { store, edges, .. } = database;
         let relations = open_relations(&settings, &id.provider)?;
         let (namespace, counters) = (id.to_string(), Arc::<Reads>::default());
         metrics.also_show(&namespace, counters.clone());
@@ -126,7 +131,9 @@ impl PipelineKind for Lists {
             accounts: accounts.clone(),
             targets: fan_out,
             store: store.clone(),
-            most: settings.accounts.from_lists,
+            side: self.0,
+            profiles: settings.accounts.from_lists,
+            communities: settings.communities.values().map(|community| community.from_lists.into()).max().unwrap_or(0),
             within: save_timeout,
             metrics,
         };

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-
 use crate::base::shutdown::Stop;
+use crate::base::supervise::Beside;
+use crate::base::task;
 use crate::config::{OnDeleted, Settings};
 use crate::store::{Edges, StoreError};
 
@@ -31,18 +30,13 @@ pub struct Removal {
 impl Removal {
     /// The removal for a network, as a task; `None`: the settings keep what is deleted.
     #[must_use]
-    pub fn task(
-        network: String,
-        edges: Arc<dyn Edges>,
-        settings: &Settings,
-        stop: Stop,
-    ) -> Option<BoxFuture<'static, ()>> {
+    pub fn task(network: String, edges: Arc<dyn Edges>, settings: &Settings, stop: Stop) -> Option<Beside> {
         let removal = Self { network, edges };
-        (settings.store.on_deleted != OnDeleted::Keep).then(|| removal.run(stop).boxed())
+        (settings.store.on_deleted != OnDeleted::Keep).then(|| Beside::of("removal", removal, Self::run, &stop))
     }
 
     /// Works until the process is to stop. A store that is out is asked again the next time.
-    async fn run(self, stop: Stop) {
+    async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look(&stop).await {
                 tracing::warn!(network = self.network, %error, "deleted accounts cannot be removed from lists yet");
@@ -58,6 +52,7 @@ impl Removal {
     pub async fn look(&self, stop: &Stop) -> Result<u64, StoreError> {
         let mut removed = 0;
         while !stop.is_draining() {
+            task::step("removes deleted accounts");
             let page = self.edges.forgotten(&self.network, PAGE).await?;
             for account in &page {
                 removed += self.edges.forget_edges(&self.network, account).await?;

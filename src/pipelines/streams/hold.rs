@@ -23,6 +23,7 @@ use crate::base::clock::{self, Stopwatch};
 use crate::base::random;
 use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
+use crate::base::task;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, NewJob, Queue, QueueError, Scheduled, Verdict};
 
@@ -130,6 +131,7 @@ impl Hold {
     /// Keeps it by renewing it in time; returns the reason when it is no longer ours.
     pub async fn keep(&self, held: &mut Held) -> String {
         loop {
+            task::step("holds a stream");
             tokio::time::sleep((self.terms.lease / 3).saturating_sub(held.age())).await;
             match timeout(self.terms.patience(), self.anew(held)).await {
                 Ok(Ok(anew)) => *held = anew,

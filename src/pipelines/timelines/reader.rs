@@ -25,7 +25,7 @@ use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
 use crate::providers::metered::{Told, metered};
 use crate::providers::source::Source;
-use crate::providers::timeline::{Ask, Page, Rules, Timeline};
+use crate::providers::timeline::{Ask, Page, Post, Rules, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
 
@@ -41,6 +41,8 @@ pub struct Reader {
     pub starter: Starter,
     /// By which way they come.
     pub way: &'static str,
+    /// Posts that are too old to be looked up are stored as they came.
+    pub keeps_old: bool,
     /// The store of positions.
     pub positions: Arc<dyn Positions>,
     /// Grants a permit for each further page.
@@ -62,6 +64,9 @@ pub(crate) trait Learning: Send {
     /// Learns from a page, on which posts were made at the moments `fresh` (ms since the epoch) that were not known when its
     /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, fresh: &[Millis], full: u32) -> Option<Millis>;
+
+    /// Sees the posts of a page before they are handed over; `made_at` says when one was made, ms since the epoch.
+    fn posts(&mut self, _posts: &[Post], _made_at: &dyn Fn(&Post) -> Millis) {}
 
     /// What is to be kept beside the position.
     fn notes(&self) -> Option<String> {
@@ -148,6 +153,7 @@ impl Reader {
             let known = position.as_ref().and_then(newest_known);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let made = made(&page, &rules, known);
+            learning.posts(&page.posts, &|post| made_at(post, &rules));
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
             let interval = learning.page(&mut position, &taken, &made, rules.count);
@@ -191,7 +197,7 @@ impl Reader {
     fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>) -> HandOver<'a> {
         let way = Way { source: source.to_owned(), query, ..Way::of(self.way) };
         let starter = self.starter.clone().by(way).within(self.save_timeout);
-        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines }
+        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines, keeps_old: self.keeps_old }
     }
 
     /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.
@@ -311,7 +317,12 @@ fn newest_known(position: &Position) -> Option<u64> {
 fn made(page: &Page, rules: &Rules, known: Option<u64>) -> Vec<Millis> {
     let is_new = |id: u64| known.is_none_or(|known| id > known);
     let new = page.posts.iter().filter(|post| is_new(post.id));
-    new.map(|post| post.tweet.created_at.unwrap_or_else(|| rules.layout.made_at(post.id))).collect()
+    new.map(|post| made_at(post, rules)).collect()
+}
+
+/// When a post was made, ms since the epoch.
+fn made_at(post: &Post, rules: &Rules) -> Millis {
+    post.tweet.created_at.unwrap_or_else(|| rules.layout.made_at(post.id))
 }
 
 /// As the store keeps it.

@@ -61,6 +61,14 @@ impl Follower {
         queue.ok_or_else(|| StoreError::Refused(beyond()).into())
     }
 
+    /// The part of each account; `None` for one that nobody follows.
+    ///
+    /// # Errors
+    /// The store is out.
+    pub async fn parts(&self, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {
+        self.followed.followed(&self.namespace(), accounts).await
+    }
+
     /// Follows accounts; each is visited as soon as the quota allows. `at`: ms since the epoch. The list has them before their
     /// lives begin, and the queue last: whatever is interrupted, the same call again does the rest.
     ///

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::summary::VisitSummary;
+use super::told::{Telling, Told};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::lane::Lane;
@@ -32,6 +33,7 @@ use crate::pipelines::timelines::reader::{Ended, Learning, Reader, Trouble};
 use crate::pipelines::timelines::trouble::pause;
 use crate::providers::registry::{Build, account_timelines};
 use crate::providers::source::Source;
+use crate::providers::timeline::Post;
 use crate::quota::Permit;
 use crate::store::{FollowList, Observation, Part, SavedSource, Seen, Store};
 
@@ -81,6 +83,8 @@ pub struct Visitor {
     pub shortest: Duration,
     /// Failures after which an account is dead.
     pub max_deliveries: u32,
+    /// Tells communities; `None`: there are none.
+    pub telling: Option<Telling>,
 }
 
 /// What a visit learns: when there were posts.
@@ -92,6 +96,8 @@ struct Learnt {
     now: Millis,
     /// When the posts were made that are new since the last visit, ms since the epoch.
     posts: Vec<Millis>,
+    /// What communities are told; `None`: there are none.
+    told: Option<Told>,
 }
 
 impl Learning for Learnt {
@@ -101,6 +107,12 @@ impl Learning for Learnt {
         self.rhythm = self.before.clone();
         self.rhythm.see(&self.posts, self.now, &self.rules);
         taken.whole.map(|_| 0)
+    }
+
+    fn posts(&mut self, posts: &[Post], made_at: &dyn Fn(&Post) -> Millis) {
+        if let Some(told) = &mut self.told {
+            told.posts(posts, made_at);
+        }
     }
 
     fn notes(&self) -> Option<String> {
@@ -159,10 +171,15 @@ impl Visitor {
         let saved = self.reader.in_time(self.reader.positions.saved(of, &job.id)).await?;
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
-        let mut learnt = Learnt { before: rhythm.clone(), rhythm, rules: self.rules, now, posts: Vec::new() };
+        let told = self.telling.as_ref().map(|telling| telling.of(&job.id, now));
+        let mut learnt = Learnt { before: rhythm.clone(), rhythm, rules: self.rules, now, posts: Vec::new(), told };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
+        // What was read is told, also where the visit goes on later.
+        if let Some((telling, told)) = self.telling.as_ref().zip(learnt.told.take()).filter(|_| read.is_ok()) {
+            telling.tell(told).await?;
+        }
         let after = match read {
             Ok(Some(_)) => self.next(job, &learnt),
             // The rest is read in the next visit.

@@ -14,6 +14,7 @@ pub mod follow;
 pub mod handler;
 pub mod signs;
 pub mod summary;
+pub mod told;
 
 use std::sync::Arc;
 
@@ -22,7 +23,9 @@ use async_trait::async_trait;
 
 use self::handler::{Accounts, Visitor};
 use self::signs::Signs;
+use self::told::Telling;
 use super::apis::open_api;
+use super::community::shown::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
 use super::timelines::counters::Polls;
 use super::timelines::reader::{InCommon, Reader};
@@ -32,12 +35,12 @@ use crate::engine::lane::Lane;
 use crate::engine::schedule::visits::coefficients::Coefficients;
 use crate::engine::schedule::visits::{Options, Policy, Visits};
 use crate::engine::schedule::{Schedule, Schedules};
-use crate::model::pipeline_id::{Kind, POSTS, PipelineId};
+use crate::model::pipeline_id::{Kind, POSTS, PROFILES, PipelineId};
 use crate::model::provider::Provider;
-use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
+use crate::pipelines::refresh::{Receiver, Target, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
-use crate::store::{Part, Store};
+use crate::store::{Database, Part, Store};
 
 /// The word for the kind.
 pub const VISITS: &str = "visits";
@@ -106,8 +109,8 @@ impl PipelineKind for Timelines {
         (registry::accounts(&of.provider).date_of)(id).map(|_| None)
     }
 
-    fn fans_out_to(&self, _: &Settings) -> Vec<&'static str> {
-        vec![POSTS]
+    fn fans_out_to(&self, settings: &Settings) -> Vec<&'static str> {
+        std::iter::once(POSTS).chain(are_wanted(settings).then_some(COMMUNITY)).collect()
     }
 
     fn receiver(
@@ -125,11 +128,13 @@ impl PipelineKind for Timelines {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, store, positions, followed, credentials, metrics, unavailable, fan_out, .. } =
-            opening;
+        let Opening { id, settings, database, credentials, metrics, unavailable, fan_out, .. } = opening;
+        let Database { store, positions, followed, .. } = database;
         let capabilities = self.capabilities(&id);
         let accounts = Accounts::open(&settings, &id.provider)?;
-        let Some(posts) = fan_out.first() else {
+        let (posts, communities): (Vec<Target>, Vec<Target>) =
+            fan_out.into_iter().partition(|target| target.id().kind == Kind::Posts);
+        let Some(posts) = posts.first() else {
             return Err(BadConfig("visits.collect: the settings have no pipeline for the posts".to_owned()).into());
         };
         let (namespace, polls) = (id.to_string(), Arc::<Polls>::default());
@@ -141,6 +146,7 @@ impl PipelineKind for Timelines {
             pages: settings.visits.pages,
             starter: posts.starter().clone(),
             way: "visit",
+            keeps_old: true,
             positions,
             credentials,
             call_timeout: settings.lookup.timeout,
@@ -149,6 +155,14 @@ impl PipelineKind for Timelines {
             polls,
             in_common: InCommon::new([visits_of(&id.provider, 0).to_string()]),
         };
+        let telling = (!communities.is_empty()).then(|| Telling {
+            profiles: PipelineId::items(&id.provider, PROFILES).to_string(),
+            people: registry::people(&id.provider),
+            targets: communities,
+            store: store.clone(),
+            within: settings.updater.save_timeout,
+            metrics,
+        });
         let handler = Visitor {
             namespace,
             part: part_of(&id),
@@ -161,6 +175,7 @@ impl PipelineKind for Timelines {
             unavailable,
             shortest: settings.visits.shortest,
             max_deliveries: settings.updater.max_deliveries,
+            telling,
         };
         Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside: None })
     }

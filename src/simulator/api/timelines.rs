@@ -3,6 +3,7 @@
 use super::shared::Api;
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
+use crate::simulator::render::said;
 use crate::simulator::timeline::{Network, Target, TimelinePost};
 
 pub(crate) const DAY_MS: Millis = 86_400_000;
@@ -57,6 +58,11 @@ impl Api {
     pub(crate) fn is_retweet(&self, id: u64, now: Millis) -> bool {
         let tweet = TweetId::parse(&id.to_string()).ok().and_then(|id| self.world.tweet(id, now));
         tweet.is_some_and(|tweet| tweet.original.is_some())
+    }
+
+    pub(crate) fn is_reply(&self, id: u64, now: Millis) -> bool {
+        let tweet = TweetId::parse(&id.to_string()).ok().and_then(|id| self.world.tweet(id, now));
+        tweet.is_some_and(|tweet| said(&self.world, &tweet).reply.is_some())
     }
 
     pub(crate) fn posts(&self, network: Network, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {

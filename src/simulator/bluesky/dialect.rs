@@ -11,12 +11,14 @@ use crate::simulator::dialect::{INVALID, NONE, TOO_MANY};
 use crate::simulator::people::{DOMAIN, People, Person, bluesky_picture};
 use crate::simulator::render::{MoreCounts, Shown, iso, said};
 use crate::simulator::reply::failure;
+use crate::simulator::text::{Text, UNDETERMINED};
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 
 /// The digits of a TID (atproto.com/specs/tid), in their order.
 const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
 const DID: &str = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
+const CID: &str = "bafyreiewgdr4ccuuhbl2l4xs3i2sqzemq3jaotm33pd5mj6xx64thqe3gi";
 
 /// Posts of somebody else's.
 pub const STRANGERS: [&str; 3] = [
@@ -49,15 +51,15 @@ pub fn tweet_id(uri: &str) -> Option<TweetId> {
 /// The fields that recorded posts have, as far as anybody reads them.
 pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
-    let people = shown.world.people();
+    let (people, text) = (shown.world.people(), said(shown.world, tweet));
     let mut object = json!({
         "uri": uri,
-        "cid": "bafyreiewgdr4ccuuhbl2l4xs3i2sqzemq3jaotm33pd5mj6xx64thqe3gi",
+        "cid": CID,
         "author": view(people, &people.at(tweet.author, shown.now)),
         "record": {
             "$type": "app.bsky.feed.post",
             "createdAt": iso(tweet.created_at),
-            "text": said(shown.world, tweet).text,
+            "text": text.text,
         },
         "bookmarkCount": more.bookmarks,
         "replyCount": more.replies,
@@ -67,10 +69,37 @@ pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
         "indexedAt": iso(tweet.created_at + 400),
         "labels": [],
     });
+    if people.communities().is_some() {
+        add(people, &mut object["record"], &text);
+    }
     if !shown.padding.is_empty() {
         object["padding"] = shown.padding.replace('\\', "").into();
     }
     object.to_string()
+}
+
+/// Adds to a record what it says of its language, whom it names, and what it replies to.
+fn add(people: &People, record: &mut Value, text: &Text) {
+    if let Some(language) = text.told.filter(|told| *told != UNDETERMINED) {
+        record["langs"] = json!([language]);
+    }
+    let bytes = |letters: usize| text.text.chars().take(letters).map(char::len_utf8).sum::<usize>();
+    let facet = |(from, to, number): &(usize, usize, u64)| {
+        let did = people.id(&Provider::Bluesky, *number);
+        json!({
+            "index": { "byteStart": bytes(*from), "byteEnd": bytes(*to) },
+            "features": [{ "$type": "app.bsky.richtext.facet#mention", "did": did }],
+        })
+    };
+    if !text.mentions.is_empty() {
+        record["facets"] = text.mentions.iter().map(facet).collect();
+    }
+    if let Some((post, _)) = text.reply {
+        // Microseconds and a clock's id hold all of its bits.
+        let made = post.created_at().unwrap_or_default();
+        let parent = json!({ "uri": bluesky_uri(made, (post.get() & 0x3f_ffff) as u32), "cid": CID });
+        record["reply"] = json!({ "parent": parent, "root": parent });
+    }
 }
 
 /// The view of an author in a post: it has the account's own DID, whatever is in the post's uri.

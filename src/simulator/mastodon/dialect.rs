@@ -11,7 +11,8 @@ use crate::simulator::dialect::{NONE, TOO_MANY};
 use crate::simulator::people::{Person, banner, mastodon_handle, mastodon_picture};
 use crate::simulator::render::{MoreCounts, Shown, iso, said};
 use crate::simulator::reply::failure;
-use crate::simulator::text::user_id;
+use crate::simulator::text::{UNDETERMINED, user_id};
+use crate::simulator::timeline::Network;
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 
@@ -31,7 +32,8 @@ pub fn tweet_id(id: &str) -> Option<TweetId> {
 /// The fields that recorded answers have, as far as anybody reads them.
 pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
-    let author = shown.world.people().at(tweet.author, shown.now);
+    let people = shown.world.people();
+    let (author, text) = (people.at(tweet.author, shown.now), said(shown.world, tweet));
     let mut object = json!({
         "id": id,
         "created_at": iso(tweet.created_at),
@@ -46,14 +48,31 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
         "favourites_count": tweet.favorite_count,
         "quotes_count": more.quotes,
         "edited_at": null,
-        "content": format!("<p>{}</p>", said(shown.world, tweet).text),
+        "content": format!("<p>{}</p>", text.text),
         "reblog": null,
         "account": account(&author),
     });
+    if people.communities().is_some() {
+        object["language"] = text.told.filter(|told| *told != UNDETERMINED).into();
+        object["in_reply_to_id"] = text.reply.map(|(post, _)| Network::Mastodon.id(post).to_string()).into();
+        object["in_reply_to_account_id"] = text.reply.map(|(_, author)| user_id(author).to_string()).into();
+        object["mentions"] = text.mentions.iter().map(|(.., number)| mention(&people.at(*number, shown.now))).collect();
+    }
     if !shown.padding.is_empty() {
         object["padding"] = shown.padding.replace('\\', "").into();
     }
     object.to_string()
+}
+
+/// An account that a status names.
+fn mention(person: &Person) -> Value {
+    let handle = mastodon_handle(person);
+    json!({
+        "id": user_id(person.number).to_string(),
+        "username": person.handle,
+        "url": format!("https://social.example.org/@{handle}"),
+        "acct": handle,
+    })
 }
 
 /// An account. Of one that is suspended the instance empties the profile.

@@ -6,7 +6,14 @@
 //! evenly spread, so half of a circle follows at a time, and the length of a list stays about the same.
 //!
 //! So a page is made of its own slots alone, and the follows of a pair of accounts are found without any list.
+//!
+//! Where accounts are of planted groups, most turns of a circle are those of the owner's group, and it is no longer than they
+//! last ([`GroupRings`]).
 
+use std::sync::{Arc, OnceLock};
+
+use super::communities::Communities;
+use super::rings::{GroupRings, Ring};
 use crate::base::clock::{self, Millis};
 use crate::simulator::dice::{draw, unit};
 use crate::simulator::options::{MOST_FOLLOWERS, SimulatorOptions};
@@ -52,15 +59,19 @@ pub struct Follows {
     /// The length of a slot; zero: follows never change.
     every: Millis,
     most: u64,
-    /// The step from a follower to the next one in a circle, and its inverse modulo the number of accounts.
-    step: u64,
-    back: u64,
+    /// All accounts, in the order of their turns,
+    all: Ring,
+    /// or those of the planted groups.
+    groups: Option<GroupRings>,
+    /// Followers and follows of each account: of planted groups whose follows never change.
+    counted: Arc<OnceLock<Vec<[u32; 2]>>>,
 }
 
 /// The accounts that follow one account by turns.
 #[derive(Debug, Clone, Copy)]
 struct Circle {
     owner: u64,
+    /// A number for the account that has the first turn.
     first: u64,
     /// Its length, in accounts and in slots.
     length: u64,
@@ -72,30 +83,30 @@ impl Follows {
     /// The follows among so many accounts, in a simulator with these options.
     #[must_use]
     pub fn new(options: &SimulatorOptions, accounts: u64) -> Self {
-        // About the golden section of the circle of all accounts: neighbours are far apart.
-        let from = (accounts as f64 * 0.618) as u64 + 1;
-        let (step, back) = (from..).find_map(|step| Some((step, inverse(step, accounts)?))).unwrap_or((1, 1));
         Self {
             seed: options.seed,
             accounts,
             since: options.accounts_since,
             every: clock::millis(options.follow_changes),
             most: options.most_followers.min(MOST_FOLLOWERS).min((accounts - 1) / 2),
-            step,
-            back,
+            all: Ring::new(accounts),
+            groups: Communities::new(options, accounts).map(GroupRings::new),
+            counted: Arc::default(),
         }
     }
 
     /// The usual number of followers of an account. Account 0 has the most.
     #[must_use]
     pub fn size(&self, owner: u64) -> u64 {
+        let turns = self.groups.as_ref().map_or(self.accounts, |groups| groups.turns(owner));
+        let most = self.most.min(turns.saturating_sub(1) / 2);
         match owner {
-            0 => self.most,
+            0 => most,
             POPULAR.. => 0,
             _ if owner >= self.accounts => 0,
             _ => {
                 let size = SCALE * ((1.0 - unit(draw(self.seed, SIZE, owner, 0))).powf(-1.0 / TAIL) - 1.0);
-                (size as u64).min(self.most)
+                (size as u64).min(most)
             }
         }
     }
@@ -105,7 +116,7 @@ impl Follows {
         let length = 2 * size + 1;
         let every = if self.every > 0 { self.every } else { CALM_MS };
         let slot_ms = every.min(OLDEST_MS / length as Millis).max(2);
-        let first = draw(self.seed, FIRST, owner, 0) % self.accounts;
+        let first = draw(self.seed, FIRST, owner, 0);
         (size > 0).then_some(Circle { owner, first, length, slot_ms })
     }
 
@@ -123,7 +134,10 @@ impl Follows {
     fn follow(&self, circle: &Circle, slot: i64) -> Option<Follow> {
         let dice = |salt: u64| draw(self.seed, salt, circle.owner, slot ^ (slot >> 63).wrapping_mul(0x5bd1_e995));
         let turn = slot.rem_euclid(circle.length as i64) as u64;
-        let follower = (turn * self.step + circle.first) % self.accounts;
+        let follower = match &self.groups {
+            None => self.all.at(circle.first, turn),
+            Some(groups) => groups.at(circle.owner, circle.first, turn),
+        };
         let from = self.since + slot * circle.slot_ms + (dice(MOMENT) % circle.slot_ms as u64) as Millis;
         // It ends before the same account's next turn begins.
         let longest = (circle.length as Millis - 1) * circle.slot_ms;
@@ -167,6 +181,25 @@ impl Follows {
         friends
     }
 
+    /// The numbers of an account's followers and of its follows at a moment.
+    #[must_use]
+    pub fn counts(&self, number: u64, at: Millis) -> (u64, u64) {
+        if self.groups.is_none() || self.every > 0 {
+            return (self.followers(number, at, Millis::MAX).count() as u64, self.friends(number, at).len() as u64);
+        }
+        let counted = self.counted.get_or_init(|| {
+            let mut counted = vec![[0; 2]; self.accounts as usize];
+            for owner in 0..POPULAR.min(self.accounts) {
+                for follow in self.followers(owner, at, Millis::MAX) {
+                    counted[owner as usize][0] += 1;
+                    counted[follow.follower as usize][1] += 1;
+                }
+            }
+            counted
+        });
+        counted.get(number as usize).map_or((0, 0), |[followers, follows]| (u64::from(*followers), u64::from(*follows)))
+    }
+
     /// The follows between two accounts that hold at some moment from `from` until `to`, oldest first.
     #[must_use]
     pub fn between(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<Follow> {
@@ -189,24 +222,14 @@ impl Follows {
         if follower >= self.accounts {
             return None;
         }
-        let turn = (follower + self.accounts - circle.first) % self.accounts * self.back % self.accounts;
+        let turn = match &self.groups {
+            None => self.all.turn(circle.first, follower),
+            Some(groups) => groups.turn(circle.owner, circle.first, follower)?,
+        };
         let now = self.slot(circle, at);
         let since = (now - turn as i64).rem_euclid(circle.length as i64);
         (turn < circle.length).then_some(now - since)
     }
-}
-
-/// The inverse of a number modulo another; `None` where they have a common divisor.
-fn inverse(of: u64, modulus: u64) -> Option<u64> {
-    let (mut old, mut new) = ((of % modulus) as i64, modulus as i64);
-    let (mut old_factor, mut new_factor) = (1, 0);
-    while new != 0 {
-        let times = old / new;
-        (old, new) = (new, old - times * new);
-        (old_factor, new_factor) = (new_factor, old_factor - times * new_factor);
-    }
-    // Modulo 1 every number is 0, which is its own inverse.
-    (old == 1 || modulus == 1).then(|| i64::rem_euclid(old_factor, modulus as i64) as u64)
 }
 
 /// The random choices.
@@ -225,23 +248,19 @@ mod tests {
     const NOW: Millis = 1_795_000_000_000;
 
     fn follows(accounts: u64, changes: Duration) -> Follows {
-        let options = SimulatorOptions { follow_changes: changes, ..SimulatorOptions::default() };
+        of_groups(accounts, changes, false)
+    }
+
+    fn of_groups(accounts: u64, changes: Duration, communities: bool) -> Follows {
+        let options = SimulatorOptions { follow_changes: changes, communities, ..SimulatorOptions::default() };
         Follows::new(&options, accounts)
     }
 
     #[test]
-    fn a_number_has_an_inverse_unless_they_share_a_divisor() {
-        assert_eq!((inverse(3, 7), inverse(4, 8), inverse(5, 1)), (Some(5), None, Some(0)));
-        for accounts in [1, 2, 3, 10, 32_768, 600_001, 1 << 20] {
-            let world = follows(accounts, Duration::ZERO);
-            assert_eq!(world.step * world.back % accounts, 1 % accounts, "{accounts}");
-        }
-    }
-
-    #[test]
     fn both_sides_and_each_pair_tell_the_same_world() {
-        for changes in [Duration::ZERO, Duration::from_secs(60)] {
-            let world = follows(600, changes);
+        let minute = Duration::from_secs(60);
+        for (changes, groups) in [(Duration::ZERO, false), (minute, false), (Duration::ZERO, true), (minute, true)] {
+            let world = of_groups(600, changes, groups);
             let all: HashSet<Follow> = (0..600).flat_map(|owner| world.followers(owner, NOW, Millis::MAX)).collect();
             let other: HashSet<Follow> = (0..600).flat_map(|owner| world.friends(owner, NOW)).collect();
             assert!(all == other && all.len() > 5_000, "{} {}", all.len(), other.len());
@@ -251,6 +270,11 @@ mod tests {
             }
             let pairs: HashSet<(u64, u64)> = all.iter().map(|follow| (follow.follower, follow.followed)).collect();
             assert_eq!(pairs.len(), all.len(), "each follows another once");
+            for number in 0..600 {
+                let counted = [|follow: &Follow| follow.followed, |follow: &Follow| follow.follower]
+                    .map(|of| all.iter().filter(|follow| of(follow) == number).count() as u64);
+                assert_eq!(world.counts(number, NOW), counted.into());
+            }
         }
     }
 

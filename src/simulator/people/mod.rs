@@ -9,17 +9,24 @@
 //! `changes` says when a field changes, `lives` when an account is away, `ids` writes ids and later handles. [`Person`] is the
 //! account at one moment, [`People::script`] the list of its changes, [`People::account`] what a network tells of it.
 //!
+//! With [`communities`](super::SimulatorOptions::communities) each account is of a planted group, [`GROUPS`]
+//! ([`People::group`]): `communities` has its data and its texts.
+//!
 //! [`Follows`] says who follows whom, and when ([`People::follows`]), [`People::list`] what a network shows of it.
 
 mod changes;
+mod communities;
 mod follows;
+mod groups;
 mod ids;
 mod lists;
 mod lives;
 mod person;
+mod rings;
 mod script;
 mod told;
 
+pub use self::communities::{GROUPS, Group, MOST_IN_COMMUNITIES};
 pub use self::follows::{Follow, Follows, POPULAR};
 pub use self::person::{MOST_ACCOUNTS, People, Person};
 pub use self::script::ScriptedChange;

@@ -1,6 +1,7 @@
 //! Accounts at a moment.
 
 use super::changes::{Changes, Field, Versions};
+use super::communities::{Communities, MOST_IN_COMMUNITIES};
 use super::follows::Follows;
 use super::ids::{NUMBER_BITS, did, later_handle, number_of_did, number_of_later_handle};
 use super::lives::{Away, Lives};
@@ -78,6 +79,7 @@ pub struct People {
     pub(super) seed: u64,
     pub(super) lists_hidden: f64,
     pub(super) accounts_remote: f64,
+    pub(super) communities: Option<Communities>,
     counts_follows: bool,
     timelines: Timelines,
     has_absences: bool,
@@ -87,7 +89,7 @@ impl People {
     /// The accounts of a simulator with these options: also without a running one.
     #[must_use]
     pub fn new(options: &SimulatorOptions) -> Self {
-        let count = options.accounts.clamp(1, MOST_ACCOUNTS);
+        let count = options.accounts.clamp(1, if options.communities { MOST_IN_COMMUNITIES } else { MOST_ACCOUNTS });
         Self {
             count,
             since: options.accounts_since,
@@ -97,7 +99,8 @@ impl People {
             seed: options.seed,
             lists_hidden: options.lists_hidden,
             accounts_remote: options.accounts_remote,
-            counts_follows: options.count_follows,
+            communities: Communities::new(options, count),
+            counts_follows: options.count_follows || options.communities && options.follow_changes.is_zero(),
             timelines: Timelines::new(options),
             has_absences: options.accounts_gone > 0.0,
         }
@@ -176,6 +179,7 @@ impl People {
         let elapsed = self.changes.elapsed(seen);
         let risen = |times: u64| (elapsed * times as f64) as u64;
         let steps = (elapsed * 2.0) as i64;
+        let counted = self.counts_follows.then(|| self.follows.counts(number, seen));
         Person {
             number,
             state: away.map_or_else(|| AccountState::returned(Some(protected)), |away| away.state),
@@ -188,16 +192,11 @@ impl People {
             protected,
             verified: versions.of(Field::Verified).is_some_and(|slot| self.draw(VERIFIED, number, slot) & 1 == 0),
             created_at: opened(number),
-            followers: if self.counts_follows {
-                self.follows.followers(number, seen, Millis::MAX).count() as u64
-            } else {
-                dice % 50_000 + risen(1 + dice % 7)
-            },
-            following: if self.counts_follows {
-                self.follows.friends(number, seen).len() as u64
-            } else {
-                (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 }
-            },
+            followers: counted.map_or_else(|| dice % 50_000 + risen(1 + dice % 7), |(followers, _)| followers),
+            following: counted.map_or_else(
+                || (dice >> 16) % 5_000 + if steps > 0 { self.draw(FOLLOWING, number, steps) % 16 } else { 0 },
+                |(_, following)| following,
+            ),
             posts: (dice >> 24) % 90_000 + posted,
             listed: (dice >> 32) % 100 + risen(1) / 4,
             likes: (dice >> 8) % 20_000 + risen(1 + (dice >> 40) % 3),
@@ -227,7 +226,15 @@ impl People {
         later_handle(number, slot)
     }
 
+    /// The first display name of an account.
+    pub(crate) fn first_name(&self, number: u64) -> String {
+        self.communities.map_or_else(|| name(number), |communities| communities.name(number, version(None)))
+    }
+
     fn display_name(&self, number: u64, versions: &Versions) -> String {
+        if let Some(communities) = self.communities {
+            return communities.name(number, version(versions.of(Field::DisplayName)));
+        }
         let Some(slot) = versions.of(Field::DisplayName) else { return name(number) };
         let dice = self.draw(DISPLAY_NAME, number, slot);
         let pick = |from: &[&'static str], shift: u32| from[(dice >> shift) as usize % from.len()];
@@ -236,12 +243,18 @@ impl People {
 
     /// One description of eight is empty.
     fn description(&self, number: u64, versions: &Versions) -> String {
+        if let Some(communities) = self.communities {
+            return communities.description(number, version(versions.of(Field::Description)));
+        }
         let Some(slot) = versions.of(Field::Description) else { return Text::of(user_id(number)).text };
         let dice = self.draw(DESCRIPTION, number, slot);
         if dice.is_multiple_of(8) { String::new() } else { Text::of(dice).text }
     }
 
     fn location(&self, number: u64, versions: &Versions) -> String {
+        if let Some(communities) = self.communities {
+            return communities.location(number, version(versions.of(Field::Location)));
+        }
         let Some(slot) = versions.of(Field::Location) else { return "Planet Earth".to_owned() };
         PLACES[(self.draw(LOCATION, number, slot) % PLACES.len() as u64) as usize].to_owned()
     }
@@ -250,6 +263,11 @@ impl People {
         let dice = versions.of(Field::Url).map(|slot| self.draw(URL, number, slot));
         dice.filter(|dice| dice & 3 > 0).map(|dice| format!("https://t.co/{:010x}", dice >> 24)).unwrap_or_default()
     }
+}
+
+/// The version of a planted profile's field that was set in a slot; the first one is 0.
+fn version(slot: Option<i64>) -> i64 {
+    slot.map_or(0, |slot| slot + 1)
 }
 
 /// The account whose old handles an account may take.

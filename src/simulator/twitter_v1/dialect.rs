@@ -12,7 +12,7 @@ use crate::model::post::TweetId;
 use crate::simulator::people::{Person, twitter_picture};
 use crate::simulator::render::{View, put, said};
 use crate::simulator::reply::{Found, failure};
-use crate::simulator::text::{Text, name, screen_name, user_id};
+use crate::simulator::text::{Text, screen_name, user_id};
 use crate::simulator::world::{SimulatedTweet, World, created_at};
 
 const CREATED_AT: StaticFormatDescription =
@@ -43,13 +43,14 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
         put(out, format_args!(",\"truncated\":{truncated}"));
     }
     if view.entities {
-        entities(out, &text);
+        entities(out, world, &text);
     }
     out.push_str(
         ",\"source\":\"\\u003ca href=\\\"https:\\/\\/mobile.twitter.com\\\" rel=\\\"nofollow\\\"\\u003eTwitter Web \
-         App\\u003c\\/a\\u003e\",\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\
-         \"in_reply_to_user_id\":null,\"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null,\"user\":",
+         App\\u003c\\/a\\u003e\",",
     );
+    reply(out, text.reply);
+    out.push_str(",\"user\":");
     if view.trim_user {
         let id = user_id(tweet.author);
         put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\"}}"));
@@ -70,8 +71,10 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
         out,
         format_args!(
             ",\"is_quote_status\":false,\"retweet_count\":{},\"favorite_count\":{},\"favorited\":false,\
-             \"retweeted\":false,\"possibly_sensitive\":false,\"lang\":\"en\"",
-            tweet.retweet_count, tweet.favorite_count
+             \"retweeted\":false,\"possibly_sensitive\":false,\"lang\":\"{}\"",
+            tweet.retweet_count,
+            tweet.favorite_count,
+            text.language()
         ),
     );
     if !padding.is_empty() {
@@ -82,7 +85,28 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
     out.push('}');
 }
 
-fn entities(out: &mut String, text: &Text) {
+/// The post that it replies to, and its author.
+fn reply(out: &mut String, to: Option<(TweetId, u64)>) {
+    match to {
+        None => out.push_str(
+            "\"in_reply_to_status_id\":null,\"in_reply_to_status_id_str\":null,\"in_reply_to_user_id\":null,\
+             \"in_reply_to_user_id_str\":null,\"in_reply_to_screen_name\":null",
+        ),
+        Some((post, author)) => {
+            let (user, handle) = (user_id(author), screen_name(author));
+            put(
+                out,
+                format_args!(
+                    "\"in_reply_to_status_id\":{post},\"in_reply_to_status_id_str\":\"{post}\",\
+                     \"in_reply_to_user_id\":{user},\"in_reply_to_user_id_str\":\"{user}\",\
+                     \"in_reply_to_screen_name\":\"{handle}\""
+                ),
+            );
+        }
+    }
+}
+
+fn entities(out: &mut String, world: &World, text: &Text) {
     out.push_str(",\"entities\":{\"hashtags\":[");
     for (from, to, tag) in &text.hashtags {
         comma(out);
@@ -94,7 +118,7 @@ fn entities(out: &mut String, text: &Text) {
     for (from, to, author) in &text.mentions {
         comma(out);
         put(out, format_args!("{{\"screen_name\":\"{}\",\"name\":", screen_name(*author)));
-        string(out, &name(*author));
+        string(out, &world.people().first_name(*author));
         let id = user_id(*author);
         put(out, format_args!(",\"id\":{id},\"id_str\":\"{id}\",\"indices\":[{from},{to}]}}"));
     }

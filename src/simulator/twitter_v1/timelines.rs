@@ -151,7 +151,10 @@ impl Api {
         let shown = self.shown(now, View::of(call));
         let mut ids: Vec<u64> = self.ids(Network::Twitter, &words.join(" "), slice).take(count).collect();
         ids.sort_unstable_by(|a, b| b.cmp(a));
-        let is_shown = |id: &u64| call.flag("include_rts") != Some(false) || !self.is_retweet(*id, now);
+        let is_shown = |id: &u64| {
+            (call.flag("include_rts") != Some(false) || !self.is_retweet(*id, now))
+                && (call.flag("exclude_replies") != Some(true) || !self.is_reply(*id, now))
+        };
         let there = ids.iter().filter(|id| is_shown(id));
         let objects = there.filter_map(|id| self.object(Dialect::TwitterV1, &id.to_string(), &shown)).collect();
         (ids, objects)

@@ -24,12 +24,14 @@ pub fn object(shown: &Shown<'_>, version: &Version) -> String {
     let text = said(shown.world, tweet);
     let first = history.first().copied().unwrap_or(tweet.id);
     let edits = history.iter().take_while(|earlier| **earlier < tweet.id).count();
+    let retweeted = tweet.original.as_ref().map(|of| ("retweeted", of.id));
+    let referenced = retweeted.or(text.reply.map(|(parent, _)| ("replied_to", parent)));
     let all = [
         ("id", tweet.id.to_string().into()),
         ("text", text.text.as_str().into()),
         ("edit_history_tweet_ids", history.iter().map(ToString::to_string).collect::<Vec<_>>().into()),
         ("author_id", user_id(tweet.author).to_string().into()),
-        ("conversation_id", first.to_string().into()),
+        ("conversation_id", text.reply.map_or(first, |(parent, _)| parent).to_string().into()),
         ("created_at", iso(tweet.created_at).into()),
         (
             "edit_controls",
@@ -40,13 +42,11 @@ pub fn object(shown: &Shown<'_>, version: &Version) -> String {
             }),
         ),
         ("entities", entities(&text)),
-        ("lang", "en".into()),
+        ("in_reply_to_user_id", text.reply.map(|(_, author)| user_id(author).to_string()).into()),
+        ("lang", text.language().into()),
         ("possibly_sensitive", false.into()),
         ("public_metrics", metrics(&shown.fields, tweet)),
-        (
-            "referenced_tweets",
-            tweet.original.as_ref().map(|of| json!([{ "type": "retweeted", "id": of.id.to_string() }])).into(),
-        ),
+        ("referenced_tweets", referenced.map(|(kind, id)| json!([{ "type": kind, "id": id.to_string() }])).into()),
         ("reply_settings", "everyone".into()),
         ("source", "Twitter Web App".into()),
         (

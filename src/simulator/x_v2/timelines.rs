@@ -134,6 +134,9 @@ impl Api {
             // Filtered after the page was cut, as the real one does.
             raw.retain(|id| !self.is_retweet(*id, now));
         }
+        if exclude.split(',').any(|one| one == "replies") {
+            raw.retain(|id| !self.is_reply(*id, now));
+        }
         let view = View { extended: true, trim_user: true, entities: false };
         let shown = Shown { fields, ..self.shown(now, view) };
         let posts: Vec<(u64, String)> =

@@ -13,14 +13,14 @@ use crate::store::{
     StoredAccount,
 };
 
-/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$34` are their values. Of an
+/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values. Of an
 /// answer that an earlier save stored nothing is left to do, since that was one statement, too.
 const SAVE: &str = save_statement!(
     ", accounts AS (INSERT INTO account (namespace, id, ",
     account_columns!(),
     ") SELECT $1, given.id, at, state, handle, display_name, description, location, url, picture, banner, protected, \
      verified, withheld_in, moved_to, followers, following, posts, listed, likes, last_post_at, last_post_at, forgotten_at \
-     FROM json_to_recordset($34::json) AS given (id text, at bigint, state text, handle text, display_name text, \
+     FROM json_to_recordset($36::json) AS given (id text, at bigint, state text, handle text, display_name text, \
      description text, location text, url text, picture text, banner text, protected boolean, verified boolean, \
      withheld_in text, moved_to text, followers bigint, following bigint, posts bigint, listed bigint, likes bigint, \
      last_post_at bigint, forgotten_at bigint) \

@@ -62,6 +62,7 @@ const KNOWN_ACCOUNTS: &str = "SELECT known.id, known.key::bigint FROM UNNEST($2:
 /// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict uses up a number.
 const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) SELECT network.key, given.id \
      FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 \
+     AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($3, given.id)) \
      ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING id, key::bigint";
 
 /// The lock that an insert takes as well: see [`HOLD_PAGES`].
@@ -200,8 +201,9 @@ impl Tables for OnServer<'_> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) SELECT $1 \
              WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1) ON CONFLICT DO NOTHING";
         self.done(sqlx::query(ADD_NETWORK).bind(network.to_owned())).await?;
-        let added = self.rows(sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await?;
-        // The rest was added by another page meanwhile.
+        let add = sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids));
+        let added = self.rows(add.bind(edges::people(network))).await?;
+        // The rest was added by another page meanwhile, or is kept away.
         if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
 

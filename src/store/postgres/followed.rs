@@ -6,10 +6,11 @@ use super::PostgresStore;
 use crate::base::clock::Millis;
 use crate::store::followed::{self, FollowedAccount, Part, in_order};
 use crate::store::rows::clean;
-use crate::store::{FollowList, Result, StoreError};
+use crate::store::{FollowList, PersonOf, Result};
 
 /// In the order of the ids: two calls wait for each other and cannot deadlock.
-const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part)), \
+const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part) \
+         WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($5, account)), \
      written AS (INSERT INTO visit (namespace, account, part, followed_at) SELECT DISTINCT ON (account COLLATE \"C\") \
          $1, account, part, $2 FROM given ORDER BY account COLLATE \"C\" ON CONFLICT (namespace, account) DO UPDATE SET \
          part = CASE WHEN visit.left_at IS NULL THEN visit.part ELSE EXCLUDED.part END, \
@@ -37,11 +38,10 @@ impl FollowList for PostgresStore {
         let parts: Vec<Part> = accounts.iter().map(|(_, part)| *part).collect();
         let statement = || {
             let statement = sqlx::query(FOLLOW).bind(namespace.to_owned()).bind(at);
-            statement.bind(cleaned(ids.iter())).bind(parts.clone())
+            statement.bind(cleaned(ids.iter())).bind(parts.clone()).bind(PersonOf::rows(namespace).map(|of| of.network))
         };
         let rows: Vec<(String, Part)> = self.rows(statement).await?;
-        let gone = || StoreError::Unavailable("a followed account is not there any more".to_owned());
-        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(gone)).collect()
+        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::kept_away)).collect()
     }
 
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {

@@ -4,17 +4,20 @@ use async_trait::async_trait;
 
 use super::PostgresStore;
 use crate::base::clock::Millis;
-use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_trouble, saved};
 use crate::store::rows::clean;
-use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
+use crate::store::{PersonOf, Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
 const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
-     SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh ON CONFLICT DO NOTHING) \
-     INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at, notes) VALUES ($1, $2, $3, $4, $4, $10) \
+     SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh WHERE NOT is_forgotten($11, $2) ON CONFLICT DO NOTHING) \
+     INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at, notes) \
+     SELECT $1, $2, $3, $4, $4, $10 WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2) \
      ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at, \
      brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END, \
      failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
      RETURNING known.saved_at";
+
+const SAVE_TROUBLE: &str = save_trouble!("NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, $2)");
 
 const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE namespace = ANY($1) AND saved_at > $4 \
      AND NOT (namespace = $2 AND source = $3))";
@@ -34,8 +37,9 @@ impl Positions for PostgresStore {
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
         let (namespace, source, position) = (namespace.to_owned(), source.to_owned(), page.position.to_owned());
         let notes = page.notes.map(|notes| clean(notes).into_owned());
-        let saved: (i64,) = self
-            .row(|| {
+        let person = PersonOf::rows(&namespace).map(|person| person.network);
+        let saved: Vec<(i64,)> = self
+            .rows(|| {
                 sqlx::query(SAVE)
                     .bind(namespace.clone())
                     .bind(source.clone())
@@ -47,14 +51,16 @@ impl Positions for PostgresStore {
                     .bind(noted_at.clone())
                     .bind(brought)
                     .bind(notes.clone())
+                    .bind(person.clone())
             })
             .await?;
-        debug_assert_eq!(saved.0, at);
+        debug_assert!(saved.iter().all(|(saved_at,)| *saved_at == at));
         Ok(())
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let (namespace, source, error) = (namespace.to_owned(), source.to_owned(), clean(&trouble.error));
+        let person = PersonOf::rows(&namespace).map(|person| person.network);
         self.rows::<(i64,)>(|| {
             sqlx::query(SAVE_TROUBLE)
                 .bind(namespace.clone())
@@ -63,6 +69,7 @@ impl Positions for PostgresStore {
                 .bind(i64::from(trouble.failures))
                 .bind(error.clone().into_owned())
                 .bind(trouble.at)
+                .bind(person.clone())
         })
         .await
         .map(drop)

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::SqliteStore;
+use super::forget::away_from;
 use crate::base::backend::sqlite::rows_of;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -133,7 +134,9 @@ impl Tables for OnFile<'_> {
     async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING";
         sqlx::query(ADD_NETWORK).bind(network).execute(&mut *self.0).await?;
-        sqlx::query(ADD_ACCOUNTS).bind(network).bind(json(ids.iter().copied())).execute(&mut *self.0).await?;
+        let away = away_from(self.0, &edges::namespace(edges::KINDS[0], network), ids.iter().copied()).await?;
+        let kept = json(ids.iter().copied().filter(|id| !away.contains(*id)));
+        sqlx::query(ADD_ACCOUNTS).bind(network).bind(kept).execute(&mut *self.0).await?;
         self.known_accounts(network, ids).await
     }
 

@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 
 use super::SqliteStore;
+use super::forget::away_from;
 use crate::base::clock::Millis;
 use crate::store::followed::{self, FollowedAccount, Part, in_order};
 use crate::store::rows::clean;
-use crate::store::{FollowList, Result, StoreError};
+use crate::store::{FollowList, Result};
 
 const FOLLOW: &str = "INSERT INTO visit (namespace, account, part, followed_at) \
      SELECT ?1, value ->> 0, value ->> 1, ?2 FROM json_each(?3) WHERE TRUE ON CONFLICT (namespace, account) DO UPDATE SET \
@@ -28,15 +29,16 @@ fn json<'a>(accounts: impl Iterator<Item = &'a String>) -> String {
 #[async_trait]
 impl FollowList for SqliteStore {
     async fn follow(&self, namespace: &str, at: Millis, accounts: &[(String, Part)]) -> Result<Vec<Part>> {
-        let given: Vec<_> = accounts.iter().map(|(account, part)| (clean(account), *part)).collect();
         let ids: Vec<String> = accounts.iter().map(|(account, _)| account.clone()).collect();
         let mut transaction = self.begin().await?;
+        let away = away_from(&mut transaction, namespace, ids.iter().map(String::as_str)).await?;
+        let kept = accounts.iter().filter(|(account, _)| !away.contains(account.as_str()));
+        let given: Vec<_> = kept.map(|(account, part)| (clean(account), *part)).collect();
         let statement = sqlx::query(FOLLOW).bind(namespace).bind(at).bind(serde_json::json!(given).to_string());
         statement.execute(&mut *transaction).await?;
         let rows = sqlx::query_as(FOLLOWED).bind(namespace).bind(json(ids.iter())).fetch_all(&mut *transaction).await?;
         transaction.commit().await?;
-        let gone = || StoreError::Unavailable("a followed account is not there any more".to_owned());
-        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(gone)).collect()
+        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::kept_away)).collect()
     }
 
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {

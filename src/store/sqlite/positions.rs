@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 
 use super::SqliteStore;
+use super::forget::away_from;
 use crate::base::clock::Millis;
-use crate::store::positions::{GAPS, SAVE_TROUBLE, SAVED, SOURCES, SourceLine, gathered, saved};
+use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_trouble, saved};
 use crate::store::rows::clean;
 use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble, StoreError};
+
+const SAVE_TROUBLE: &str = save_trouble!("TRUE");
 
 #[async_trait]
 impl Positions for SqliteStore {
@@ -17,6 +20,9 @@ impl Positions for SqliteStore {
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
         let mut transaction = self.begin().await?;
+        if !away_from(&mut transaction, namespace, [source]).await?.is_empty() {
+            return Ok(());
+        }
         for gap in page.gaps {
             sqlx::query(
                 "INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
@@ -51,6 +57,9 @@ impl Positions for SqliteStore {
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let mut transaction = self.begin().await?;
+        if !away_from(&mut transaction, namespace, [source]).await?.is_empty() {
+            return Ok(());
+        }
         sqlx::query(SAVE_TROUBLE)
             .bind(namespace)
             .bind(source)

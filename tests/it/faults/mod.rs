@@ -10,4 +10,5 @@ mod network;
 mod poison;
 mod redis;
 mod store;
+mod supervision;
 mod zombie;

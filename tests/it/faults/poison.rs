@@ -15,7 +15,12 @@ use crate::support::world::{Backends, World};
 const WITHIN: Duration = Duration::from_secs(180);
 const MAX_DELIVERIES: u32 = 3;
 
-async fn ends_dead_alone(backends: Backends, in_flight: usize) {
+/// The id ends its process,
+const ABORT: &str = "TWITTER_UPDATER_POISON";
+/// or the loop that has it, which is begun anew.
+const PANIC: &str = "TWITTER_UPDATER_PANIC_POISON";
+
+async fn ends_dead_alone(backends: Backends, in_flight: usize, how: &str) {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions {
         latency: Duration::from_millis(100), // so that others are in flight with it
@@ -44,7 +49,7 @@ async fn ends_dead_alone(backends: Backends, in_flight: usize) {
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let poison = ids[tweets / 2].clone();
-    let poisoned = world.with("TWITTER_UPDATER_POISON", &poison);
+    let poisoned = world.with(how, &poison);
 
     // Whoever starts containers again when they end. A crash costs a lease, and each halves what the id
     // travels in.
@@ -69,7 +74,14 @@ async fn ends_dead_alone(backends: Backends, in_flight: usize) {
     assert!(status.success(), "{status}\n{}", logged());
 
     println!("{backends:?}, {in_flight} in flight: {deaths} deaths, and one tweet of {tweets} is dead");
-    assert!(deaths >= MAX_DELIVERIES, "{deaths}");
+    let panics = logged().matches("asked to panic at an id").count();
+    match how {
+        ABORT => assert!(deaths >= MAX_DELIVERIES, "{deaths}"),
+        // Each time its lease runs out: no hot loop.
+        _ => {
+            assert!(deaths == 0 && (MAX_DELIVERIES as usize..20).contains(&panics), "{deaths} deaths, {panics} panics")
+        }
+    }
     let dead = world.queue.locate(std::slice::from_ref(&poison)).await.unwrap();
     let why = format!("{dead:?}");
     assert!(why.contains("its process ended 3 times while it was alone in it"), "{why}");
@@ -81,15 +93,20 @@ async fn ends_dead_alone(backends: Backends, in_flight: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_in_flight_on_redis() {
-    ends_dead_alone(Backends { redis: true, postgres: false }, 8).await;
+    ends_dead_alone(Backends { redis: true, postgres: false }, 8, ABORT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_in_flight_on_redis() {
-    ends_dead_alone(Backends { redis: true, postgres: true }, 16).await;
+    ends_dead_alone(Backends { redis: true, postgres: true }, 16, ABORT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_in_flight_on_the_embedded_queue() {
-    ends_dead_alone(Backends { redis: false, postgres: false }, 8).await;
+    ends_dead_alone(Backends { redis: false, postgres: false }, 8, ABORT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_in_eight_in_flight_on_the_embedded_queue() {
+    ends_dead_alone(Backends { redis: false, postgres: false }, 8, PANIC).await;
 }

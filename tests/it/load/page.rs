@@ -94,8 +94,8 @@ async fn the_page_takes_next_to_nothing_of_a_redis_with_a_million_ids() {
     }
 
     running.abort();
-    let edges = Reloadable::new(Err("no lists here".to_owned()));
-    let site = Site::new(vec![Shown { whole, archive, terms, edges }], None, None);
+    let database = Reloadable::new(Err("no lists here".to_owned()));
+    let site = Site::new(vec![Shown { whole, archive, terms, database }], None, None);
     let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = format!("http://{}/", server.addr());
     let serving = tokio::spawn(server.run(site.router(), std::future::pending()));

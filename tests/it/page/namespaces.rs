@@ -116,6 +116,7 @@ impl Two {
         store.migrate().await.unwrap();
         let terms = Terms {
             lists: None,
+            threshold: None,
             words: Words::POSTS,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
@@ -147,8 +148,8 @@ impl Two {
                 terms: Reloadable::new(terms.clone()),
                 health: Arc::new(Health::default()),
             });
-            let edges = Reloadable::new(Err("no lists here".to_owned()));
-            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()), edges });
+            let database = Reloadable::new(Err("no lists here".to_owned()));
+            shown.push(Shown { whole, archive, terms: Reloadable::new(terms.clone()), database });
             queues.push(queue);
         }
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();

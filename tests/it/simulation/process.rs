@@ -103,7 +103,7 @@ fn life(
     let worker = worker(world, way, stop, killed, wave);
     let stop = stop.clone();
     async move {
-        let _maintaining = AbortOnDropHandle::new(tokio::spawn(maintenance.run(stop.clone())));
+        let _maintaining = AbortOnDropHandle::new(tokio::spawn(Arc::new(maintenance).run(stop.clone())));
         let _beating = AbortOnDropHandle::new(tokio::spawn(async move {
             while !stop.is_draining() {
                 let _ = queue.heartbeat(&name, &[], &[], &Lateness::default()).await; // the next one comes soon
@@ -166,7 +166,9 @@ impl Parts<'_> {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),
                 store: self.store,
-                most: 0,
+                side: Side::Followers,
+                profiles: 0,
+                communities: 0,
                 within: self.setup.save_timeout,
                 metrics: self.metrics,
             },
@@ -182,6 +184,7 @@ impl Parts<'_> {
             pages: 3,
             starter: linked.starter(),
             way: "visit",
+            keeps_old: true,
             positions: Arc::new(linked.clone()),
             credentials: self.credentials,
             call_timeout: self.setup.lookup_timeout,
@@ -202,6 +205,7 @@ impl Parts<'_> {
             unavailable: self.setup.unavailable(),
             shortest: visits::SHORTEST,
             max_deliveries: self.setup.max_deliveries,
+            telling: None,
         })
     }
 }

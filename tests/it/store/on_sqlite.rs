@@ -101,6 +101,8 @@ async fn the_file_is_durable_and_shared() {
         "account_handle",
         "account_post_row",
         "account_row",
+        "forgotten_person",
+        "forgotten_salt",
         "list_account",
         "list_crawl",
         "list_edge",

@@ -10,18 +10,21 @@ use crate::simulator::world::{SimulatedTweet, Version};
 /// The users and posts that the expansions of these posts bring, each once; `None` where they bring none.
 pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
     let asked = |name: &str| shown.fields.expands(name);
-    let (mut users, mut originals): (Vec<u64>, Vec<&SimulatedTweet>) = (Vec::new(), Vec::new());
+    let (mut users, mut originals): (Vec<u64>, Vec<SimulatedTweet>) = (Vec::new(), Vec::new());
+    let are_asked =
+        ["referenced_tweets", "referenced_tweets.id", "referenced_tweets.id.author_id"].into_iter().any(asked);
     for Version { tweet, .. } in posts {
         users.extend(asked("author_id").then_some(tweet.author));
         users.extend(asked("username").then_some(tweet.author));
+        let text = said(shown.world, tweet);
         if asked("entities.mentions.username") {
-            users.extend(said(shown.world, tweet).mentions.iter().map(|(.., author)| author));
+            users.extend(text.mentions.iter().map(|(.., author)| author));
         }
-        let Some(original) = tweet.original.as_deref() else { continue };
+        users.extend(text.reply.filter(|_| asked("in_reply_to_user_id")).map(|(_, author)| author));
+        let parent = || shown.world.tweet(text.reply?.0, shown.now);
+        let Some(original) = tweet.original.as_deref().cloned().or_else(parent) else { continue };
         users.extend(asked("referenced_tweets.id.author_id").then_some(original.author));
-        let is_asked =
-            ["referenced_tweets", "referenced_tweets.id", "referenced_tweets.id.author_id"].into_iter().any(asked);
-        originals.extend(is_asked.then_some(original));
+        originals.extend(are_asked.then_some(original));
     }
     users.sort_unstable();
     users.dedup();
@@ -32,7 +35,7 @@ pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
     let whole = |tweet: &SimulatedTweet| Version { tweet: tweet.clone(), history: vec![tweet.id] };
     // Its own text is JSON.
     let originals: Vec<Value> =
-        originals.into_iter().filter_map(|of| serde_json::from_str(&object(shown, &whole(of))).ok()).collect();
+        originals.iter().filter_map(|of| serde_json::from_str(&object(shown, &whole(of))).ok()).collect();
     let all = [("users".to_owned(), users), (shown.fields.word("tweets"), originals)];
     let some: Map<String, Value> =
         all.into_iter().filter(|(_, of)| !of.is_empty()).map(|(name, of)| (name, of.into())).collect();

@@ -1,0 +1,287 @@
+//! `community`: who belongs, who is to, and why.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::accounts::each_account;
+use super::{Options, exit, say, write_answer};
+use crate::app::{self, Service};
+use crate::base::clock;
+use crate::base::humanize::{grouped, when};
+use crate::base::reload::Reloadable;
+use crate::config::{CommunitySettings, Settings};
+use crate::ingest::Input;
+use crate::model::community::{Belonging, Finding};
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::community::by_hand::ByHand;
+use crate::pipelines::community::{Communities as Kind, community_of, network};
+use crate::pipelines::handles::{Resolution, Resolved};
+use crate::pipelines::kind::Registered;
+use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
+
+/// Appearances that are told of an account.
+const APPEARANCES: u32 = 20;
+
+/// Show who belongs to a community, and decide by hand.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Show the sizes of all communities.
+    #[command(
+        after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq ."
+    )]
+    List {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the accounts of a file members, a line each: an id, a handle or an address. Exits with 65 if a line was refused.
+    #[command(after_help = "Examples:\n  twitter-updater community seed pt-pt seeds.txt")]
+    Seed {
+        /// The community: the NAME of its [communities.NAME].
+        name: String,
+        /// The file; - for standard input.
+        file: PathBuf,
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Decide about an account by hand. The rule changes nothing of it any more; candidate leaves it to the rule again.
+    #[command(
+        after_help = "Examples:\n  twitter-updater community decide pt-pt 12 member --why friend\n  twitter-updater community decide pt-pt 12 candidate"
+    )]
+    Decide {
+        /// The community.
+        name: String,
+        /// The id of the account.
+        account: String,
+        /// member, outside or candidate.
+        state: Belonging,
+        /// The reason, which is kept.
+        #[arg(long, default_value = "")]
+        why: String,
+        /// Who decides, which is kept. The default is the user's name.
+        #[arg(long)]
+        who: Option<String>,
+        /// Print what was done as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show why an account belongs, or does not.
+    #[command(
+        after_help = "Examples:\n  twitter-updater community why pt-pt 12\n  twitter-updater community why pt-pt 12 --json | jq .evidence"
+    )]
+    Why {
+        /// The community.
+        name: String,
+        /// The id of the account.
+        account: String,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the undecided accounts that nearly belong, or nearly do not.
+    #[command(after_help = "Examples:\n  twitter-updater community near pt-pt --limit 20")]
+    Near {
+        /// The community.
+        name: String,
+        /// The maximum number.
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: u32,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// All that is known of an account in a community.
+#[derive(Debug, Serialize)]
+struct Known {
+    #[serde(flatten)]
+    account: CommunityAccount,
+    evidence: Vec<Finding>,
+    changes: Vec<BelongingChange>,
+    appearances: Vec<StoredAppearance>,
+}
+
+/// A decision.
+#[derive(Debug, Serialize)]
+struct Decided {
+    account: String,
+    community: String,
+    state: Belonging,
+    who: String,
+    why: String,
+}
+
+/// A community with its size.
+#[derive(Debug, Serialize)]
+struct Sized {
+    community: String,
+    on: bool,
+    #[serde(flatten)]
+    size: CommunitySize,
+}
+
+/// A community's records.
+struct Opened {
+    id: PipelineId,
+    database: Database,
+}
+
+impl Opened {
+    async fn new(settings: &Settings, name: &str) -> Result<Self> {
+        let id = community_of(&settings.community(name)?.provider, name);
+        Ok(Self { id, database: app::store_as_it_is(settings).await? })
+    }
+
+    fn namespace(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn communities(&self) -> &Arc<dyn Communities> {
+        &self.database.communities
+    }
+}
+
+impl Command {
+    pub async fn run(self, options: Options) -> Result<u8> {
+        let start = options.start(&[])?;
+        let settings = &start.settings;
+        match self {
+            Self::List { json } => list(settings, json).await,
+            Self::Seed { name, file, json } => {
+                let provider = settings.community(&name)?.provider.clone();
+                let opened = async {
+                    // The input first: where it is missing, no file of an embedded queue is made.
+                    let input = Input::open(&file).await?;
+                    let service = Service::new(settings)?;
+                    let credentials = app::open_credentials(settings, &service, &provider).await?;
+                    anyhow::Ok((input, credentials, by_hand(settings, &service, &name).await?))
+                };
+                let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
+                    bail!("community was stopped before it read anything");
+                };
+                let (input, credentials, by_hand) = opened?;
+                let hand_over = async |resolved: Vec<Resolved>| {
+                    let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
+                    let why = format!("a seed of {}", file.display());
+                    by_hand.decide(&ids, Belonging::Member, "seed", &why, clock::wall_ms()).await?;
+                    Ok(())
+                };
+                let lines: Resolution = each_account(&start, &provider, &credentials, input, hand_over).await?;
+                let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
+                let text = format!("seeds      {ids} by their ids, {handles} by their handles\n  refused  {refused}");
+                write_answer(json, &lines, &text)?;
+                Ok(if lines.refused == 0 { 0 } else { exit::INPUT })
+            }
+            Self::Decide { name, account, state, why, who, json } => {
+                if !matches!(state, Belonging::Member | Belonging::Outside | Belonging::Candidate) {
+                    bail!("{state} is no decision: write member, outside or candidate");
+                }
+                let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
+                let service = Service::new(settings)?;
+                let by_hand = by_hand(settings, &service, &name).await?;
+                by_hand.decide(std::slice::from_ref(&account), state, &who, &why, clock::wall_ms()).await?;
+                let text = format!("{account} is {state} of {name} from now on, by {who}");
+                write_answer(json, &Decided { account, community: name, state, who, why }, &text)?;
+                Ok(0)
+            }
+            Self::Why { name, account, json } => why(settings, &name, &account, json).await,
+            Self::Near { name, limit, json } => {
+                let opened = Opened::new(settings, &name).await?;
+                let CommunitySettings { threshold, .. } = settings.community(&name)?;
+                let near = opened.communities().near_misses(&opened.namespace(), *threshold, limit).await?;
+                let mut text = String::from("account                 score  evidence\n");
+                for CommunityAccount { account, score, evidence, .. } in &near {
+                    let about =
+                        findings(evidence.as_deref()).into_iter().map(|of| of.about).collect::<Vec<_>>().join("; ");
+                    let _ = writeln!(text, "{account:<22} {:>6.2}  {about}", score.unwrap_or(0.0));
+                }
+                write_answer(json, &near, &text)?;
+                Ok(0)
+            }
+        }
+    }
+}
+
+async fn list(settings: &Settings, json: bool) -> Result<u8> {
+    let mut all = Vec::new();
+    for (name, community) in &settings.communities {
+        let opened = Opened::new(settings, name).await?;
+        let network = network(&community.provider);
+        let size = opened.communities().size(&opened.namespace(), network.neighbours(), clock::wall_ms()).await?;
+        all.push(Sized { community: name.clone(), on: community.on, size });
+    }
+    let mut text = String::from("community             members     open  candidates      outside        seen\n");
+    for Sized { community, on, size } in &all {
+        let [members, open, candidates, outside, seen] =
+            [size.members, size.open, size.candidates, size.outside, size.seen].map(|n| grouped(n.unsigned_abs()));
+        let off = if *on { "" } else { "  (off)" };
+        let _ =
+            writeln!(text, "{community:<18} {members:>10} {open:>8} {candidates:>11} {outside:>12} {seen:>11}{off}");
+    }
+    if all.is_empty() {
+        text = "the settings have no community: docs/communities.md".to_owned();
+    }
+    write_answer(json, &all, &text)?;
+    Ok(0)
+}
+
+fn findings(evidence: Option<&str>) -> Vec<Finding> {
+    evidence.and_then(|evidence| serde_json::from_str(evidence).ok()).unwrap_or_default()
+}
+
+async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Result<u8> {
+    let opened = Opened::new(settings, name).await?;
+    let (communities, namespace) = (opened.communities(), opened.namespace());
+    let Some(found) = communities.community_account(&namespace, account).await? else {
+        say(&format!("{account}: the community {name} does not know it"));
+        return Ok(exit::INPUT);
+    };
+    let evidence = findings(found.evidence.as_deref());
+    let changes = communities.belonging_changes(&namespace, account).await?;
+    let appearances = communities.appearances(&namespace, account, APPEARANCES).await?;
+    let mut text = format!("{account} is {} of {name} since {}", found.state, when(found.decided_at));
+    match (&found.by_hand, &found.why) {
+        (Some(who), why) => {
+            let why = why.as_deref().filter(|why| !why.is_empty()).unwrap_or("no reason was given");
+            let _ = write!(text, ", decided by {who}: {why}");
+        }
+        (None, _) if found.judged_at.is_none() => text.push_str(", not judged yet"),
+        (None, _) => {
+            let score = found.score.map_or("unknown".to_owned(), |score| format!("{score:+.2}"));
+            let _ = write!(text, ", score {score} (a member from {:+.2} on)", settings.community(name)?.threshold);
+        }
+    }
+    for Finding { test, says, weight, about } in &evidence {
+        let _ = write!(text, "\n  {test:<10} {says:+.2}, weight {weight:.2}: {about}");
+    }
+    for StoredAppearance { source, reason, post, first_at } in &appearances {
+        let post =
+            post.as_deref().filter(|post| *post != source).map_or(String::new(), |post| format!(", post {post}"));
+        let _ = write!(text, "\n  appeared   {reason} by {source}{post}, {}", when(*first_at));
+    }
+    for BelongingChange { at, old_state, new_state, by_hand, .. } in &changes {
+        let old = old_state.as_deref().unwrap_or("unknown");
+        let who = by_hand.as_deref().map_or(String::new(), |who| format!(" by {who}"));
+        let _ = write!(text, "\n  changed    {old} → {new_state}{who}, {}", when(*at));
+    }
+    write_answer(json, &Known { account: found, evidence, changes, appearances }, &text)?;
+    Ok(0)
+}
+
+/// What takes decisions for a community.
+async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<ByHand> {
+    let id = community_of(&settings.community(name)?.provider, name);
+    let pipeline = Registered { id, kind: Arc::new(Kind) };
+    let queue = service.queue(&pipeline.namespace()).await?;
+    let Database { store, communities, .. } = app::open_store(settings).await?;
+    let schedule = Reloadable::new(pipeline.schedule(settings));
+    let starter = app::starter(&pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
+    Ok(ByHand { namespace: pipeline.namespace(), store, communities, starter })
+}

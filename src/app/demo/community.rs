@@ -1,0 +1,307 @@
+//! `demo --community`: a simulated network whose accounts are of four groups, and a community that is to find one of them, from a
+//! few seeds, with all pipelines in one process. What it found is compared with what was planted.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{DemoOptions, site};
+use crate::app::{self, Monitored, Shared};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::humanize::{grouped, span};
+use crate::base::shutdown::Stop;
+use crate::config::Settings;
+use crate::model::community::Belonging;
+use crate::model::provider::Provider;
+use crate::ops::Server;
+use crate::pipelines::community::{community_of, network};
+use crate::pipelines::registry::Registry;
+use crate::simulator::{self, People, SimulatorOptions};
+use crate::store::{Communities, CommunitySize};
+
+/// Simulated accounts.
+pub const ACCOUNTS: u64 = 20_000;
+/// The group that is looked for, and the community that looks for it (config/demo-community.toml).
+const GROUP: &str = "pt-PT";
+const COMMUNITY: &str = "pt-pt";
+/// Members that are known at first.
+const SEEDS: usize = 20;
+/// A simulated day.
+const DAY: Duration = Duration::from_secs(240);
+/// Posts a second of the busiest account in its busiest hours: 72 a day.
+const POSTS_PER_SECOND: f64 = 0.3;
+/// The interval between redraws of the view.
+const FRAME: Duration = Duration::from_millis(500);
+/// Accounts read at once.
+const PAGE: u32 = 5_000;
+/// Lines of the growth in the summary.
+const STEPS: usize = 12;
+
+/// The community at the end, beside the truth.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CommunitySummary {
+    /// Simulated accounts.
+    pub accounts: u64,
+    /// Accounts of the planted group.
+    pub planted: u64,
+    /// Members at the beginning.
+    pub seeds: u64,
+    /// Members at the end.
+    pub members: u64,
+    /// Members that are of the group.
+    pub right: u64,
+    /// The share of members that are of the group, the seeds left out; `None`: there are none.
+    pub precision: Option<f64>,
+    /// The share of the group that are members, the seeds left out.
+    pub recall: Option<f64>,
+    /// Accounts of the group, by what the community knows of them.
+    pub group_by_state: BTreeMap<String, u64>,
+    /// Accounts of other groups that were decided against.
+    pub kept_out: u64,
+    /// Members of other groups, by their group.
+    pub wrong: BTreeMap<String, u64>,
+    /// The size over time.
+    pub growth: Vec<CommunitySize>,
+    /// How long it ran, ms.
+    pub ran_ms: Millis,
+    /// Calls of the simulated network, by endpoint.
+    pub calls: BTreeMap<String, i64>,
+}
+
+impl fmt::Display for CommunitySummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0));
+        let days = self.ran_ms as f64 / clock::millis(DAY) as f64;
+        writeln!(f, "simulated days   {days:>9.2}  ({})", span(self.ran_ms))?;
+        writeln!(f, "accounts         {:>9}", grouped(self.accounts))?;
+        writeln!(f, "planted          {:>9}  of the group {GROUP}", grouped(self.planted))?;
+        writeln!(f, "seeds            {:>9}", grouped(self.seeds))?;
+        writeln!(f, "members          {:>9}", grouped(self.members))?;
+        writeln!(f, "  precision      {:>9}  of the group, without the seeds", share(self.precision))?;
+        writeln!(f, "  recall         {:>9}  of the group found, without the seeds", share(self.recall))?;
+        for (group, accounts) in &self.wrong {
+            writeln!(f, "  of {group:<12}{:>9}", grouped(*accounts))?;
+        }
+        writeln!(f, "kept out         {:>9}  of other groups", grouped(self.kept_out))?;
+        for (state, accounts) in &self.group_by_state {
+            writeln!(f, "  {GROUP}, {state:<8}{:>8}", grouped(*accounts))?;
+        }
+        for (endpoint, calls) in &self.calls {
+            writeln!(f, "calls            {:>9}  {endpoint}", grouped(calls.unsigned_abs()))?;
+        }
+        write!(
+            f,
+            "\ngrowth   {:>9} {:>11} {:>10} {:>9} {:>9}",
+            "members", "candidates", "undecided", "outside", "seen"
+        )?;
+        let first = self.growth.first().map_or(0, |size| size.at);
+        for size in thinned(&self.growth) {
+            let CommunitySize { members, candidates, open, outside, seen, .. } = size;
+            let day = (size.at - first) as f64 / clock::millis(DAY) as f64;
+            write!(f, "\n day {day:>4.2} {members:>8} {candidates:>11} {open:>10} {outside:>9} {seen:>9}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Some of them, the last one too.
+fn thinned(growth: &[CommunitySize]) -> impl Iterator<Item = &CommunitySize> {
+    let step = growth.len().div_ceil(STEPS).max(1);
+    let last = growth.len().saturating_sub(1);
+    growth.iter().enumerate().filter(move |(at, _)| at % step == 0 || *at == last).map(|(_, size)| size)
+}
+
+/// The simulated network.
+#[must_use]
+pub fn simulated(options: SimulatorOptions) -> SimulatorOptions {
+    SimulatorOptions {
+        communities: true,
+        accounts: ACCOUNTS,
+        accounts_since: clock::wall_ms(),
+        posting_day: DAY,
+        posts_per_second: POSTS_PER_SECOND,
+        ..options
+    }
+}
+
+/// The first members, evenly spread over the group.
+#[must_use]
+pub fn seeds(people: &People, provider: &Provider) -> Vec<String> {
+    let group = people.members(provider, GROUP);
+    let step = (group.len() / SEEDS).max(1);
+    group.into_iter().step_by(step).take(SEEDS).collect()
+}
+
+/// Runs the demo; `announce` is told where the page is before anything else is to be seen.
+///
+/// # Errors
+/// The page's address is taken, a file cannot be made, or the settings are for another backend.
+pub async fn run(
+    mut settings: Settings,
+    options: &DemoOptions,
+    registry: &Registry,
+    server: Option<Server>,
+    announce: impl FnOnce(&str) -> Result<()>,
+    stop: &Stop,
+) -> Result<CommunitySummary> {
+    settings.simulator = simulated(settings.simulator);
+    let anywhere = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0));
+    let api = simulator::start(anywhere, settings.simulator.clone()).await?;
+    settings.ask_everything_at(&api.base_url());
+    let provider = settings.provider()?;
+    let seeds = seeds(api.people(), &provider);
+    if let Some(community) = settings.communities.get_mut(COMMUNITY) {
+        community.provider = provider.clone();
+        community.seeds = seeds.join(",");
+    }
+    let kinds = registry.pipelines(&settings)?;
+    let (shared, queues) = Shared::open(&settings, &kinds).await?;
+    let lease = settings.updater.lease;
+    let pipelines: Vec<Monitored> = kinds
+        .iter()
+        .map(|kind| Monitored::new(&settings, kind.clone(), kind.namespace(), lease, stop.child()))
+        .collect();
+    let each = queues.iter().zip(&pipelines);
+    let opening =
+        try_join_all(each.map(|(queue, one)| app::open_updater(&shared, queue.clone(), one, pipelines.clone())));
+    let opened = stop.token().run_until_cancelled(opening).await;
+    let updaters = opened.context("it was stopped before it began")??;
+    let serving = match server {
+        Some(server) => {
+            let shown: Vec<_> = kinds.iter().zip(&queues).collect();
+            let site = site(&settings, &shared, &shown, stop).await?;
+            announce(&format!("the page is at http://{}/", server.addr()))?;
+            Some(tokio::spawn(server.run(site.router(), std::future::pending())))
+        }
+        None => None,
+    };
+    let watch = Stopwatch::start();
+    let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
+    let namespace = community_of(&provider, COMMUNITY).to_string();
+    let growth = follow(&shared, &namespace, &provider, (&watch, options.run_for), stop).await?;
+    stop.drain();
+    for updating in updating {
+        updating.await.context("an updater failed")??;
+    }
+    let mut summary = compared(&*shared.database.communities, &namespace, api.people(), &provider, &seeds).await?;
+    (summary.growth, summary.ran_ms) = (growth, watch.elapsed_ms());
+    for one in &pipelines {
+        let calls = one.metrics.counters.requests.get();
+        if calls > 0 {
+            summary.calls.insert(one.namespace.clone(), calls);
+        }
+    }
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    api.stop().await;
+    Ok(summary)
+}
+
+/// Draws the view, and notes the size twelve times a simulated day, until the time is up or it is stopped.
+async fn follow(
+    shared: &Shared,
+    namespace: &str,
+    provider: &Provider,
+    (watch, run_for): (&Stopwatch, Option<Duration>),
+    stop: &Stop,
+) -> Result<Vec<CommunitySize>> {
+    let communities: &Arc<dyn Communities> = &shared.database.communities;
+    let network = network(provider);
+    let text = ProgressBar::new_spinner();
+    // A fixed, valid template.
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        text.set_style(style);
+    }
+    let mut growth: Vec<CommunitySize> = Vec::new();
+    let mut noted: Option<Stopwatch> = None;
+    while !stop.is_draining() && run_for.is_none_or(|span| watch.elapsed() < span) {
+        let is_due = noted.as_ref().is_none_or(|noted| noted.elapsed() >= DAY / 24);
+        if is_due || !text.is_hidden() {
+            let size = communities.size(namespace, network.neighbours(), clock::wall_ms()).await?;
+            let day = watch.elapsed().as_secs_f64() / DAY.as_secs_f64();
+            let CommunitySize { members, candidates, open, outside, seen, posts, edges, .. } = size;
+            text.set_message(format!(
+                "day {day:.2}: {members} members, {candidates} candidates, {open} undecided, {outside} decided against, \
+                 {seen} more seen; {posts} posts, {edges} follows"
+            ));
+            text.tick();
+            if is_due {
+                growth.push(size);
+                noted = Some(Stopwatch::start());
+            }
+        }
+        let left = run_for.map_or(FRAME, |span| span.saturating_sub(watch.elapsed()).min(FRAME));
+        stop.sleep(left).await;
+    }
+    text.finish();
+    growth.push(communities.size(namespace, network.neighbours(), clock::wall_ms()).await?);
+    Ok(growth)
+}
+
+/// What is stored of the community, beside the groups that were planted.
+///
+/// # Errors
+/// The store is out.
+pub async fn compared(
+    communities: &dyn Communities,
+    namespace: &str,
+    people: &People,
+    provider: &Provider,
+    seeds: &[String],
+) -> Result<CommunitySummary> {
+    let group: HashSet<String> = people.members(provider, GROUP).into_iter().collect();
+    let seeds: HashSet<&str> = seeds.iter().map(String::as_str).collect();
+    let mut summary = CommunitySummary {
+        accounts: people.count(),
+        planted: group.len() as u64,
+        seeds: seeds.len() as u64,
+        ..CommunitySummary::default()
+    };
+    let (mut known, mut found, mut judged_members) = (0, 0, 0);
+    for state in Belonging::ALL {
+        let mut above = String::new();
+        loop {
+            let page = communities.page_community(namespace, state, &above, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            above.clone_from(&last.account);
+            for account in &page {
+                let is_of_group = group.contains(&account.account);
+                if is_of_group {
+                    known += 1;
+                    *summary.group_by_state.entry(state.to_string()).or_default() += 1;
+                }
+                match state {
+                    Belonging::Member => {
+                        summary.members += 1;
+                        summary.right += u64::from(is_of_group);
+                        if !seeds.contains(account.account.as_str()) {
+                            judged_members += 1;
+                            found += u64::from(is_of_group);
+                        }
+                        if !is_of_group {
+                            let other = people.group_of(provider, &account.account).unwrap_or("none");
+                            *summary.wrong.entry(other.to_owned()).or_default() += 1;
+                        }
+                    }
+                    Belonging::Outside => summary.kept_out += u64::from(!is_of_group),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let never_seen = summary.planted.saturating_sub(known);
+    if never_seen > 0 {
+        summary.group_by_state.insert("unseen".to_owned(), never_seen);
+    }
+    let share = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
+    summary.precision = share(found, judged_members);
+    summary.recall = share(found, summary.planted - summary.seeds.min(summary.planted));
+    Ok(summary)
+}

@@ -1,0 +1,295 @@
+//! Supervised tasks: one that panics or falls silent is begun anew, alone.
+//!
+//! A task says what it does ([`step`], [`waits`]), without a handle: the task that runs is known. That is one short lock of its
+//! own a step, nothing for each id. Whoever supervises it restarts it after a panic, or once it has said nothing for
+//! [`silent_after`] beyond what it said it would wait.
+//!
+//! A panic drops the task's future, as a stop or a lost race in a `select!` drops it at an await, and every task bears that.
+//! What no task is supervised for (a thread of a driver, the writer of a file) ends the process where
+//! [`end_at_other_panics`] was called: nothing limps on half-alive.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::clock::{Millis, Stopwatch, millis};
+use super::retry::Retry;
+use super::shutdown::Stop;
+use super::task::{Task, is_supervised, scope};
+
+/// The first and the longest delay before a task is begun anew.
+const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// A task that has run for so long since it was begun anew runs well.
+pub const STEADY: Duration = Duration::from_secs(300);
+/// A panic's message is no longer than this, in characters.
+const MESSAGE_CHARS: usize = 300;
+
+static HOOK: Once = Once::new();
+static ENDS_AT_OTHER_PANICS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Message and place of the last panic of a supervised task on this thread.
+    static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Why a task was begun anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// It panicked.
+    Panic,
+    /// It said nothing for too long.
+    Silence,
+}
+
+impl Cause {
+    /// A word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::Silence => "silence",
+        }
+    }
+}
+
+/// Hears of the tasks of a pipeline.
+pub trait Observer: Send + Sync {
+    /// A task is begun anew soon.
+    fn restarts(&self, task: &str, cause: Cause, why: &str);
+
+    /// A task that was begun anew runs well.
+    fn is_steady(&self, task: &str);
+}
+
+/// From now on a panic outside supervised tasks ends the process, after its message.
+pub fn end_at_other_panics() {
+    hook();
+    ENDS_AT_OTHER_PANICS.store(true, Ordering::Relaxed);
+}
+
+fn hook() {
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if is_supervised() {
+                let place = panic.location().map_or_else(String::new, |at| format!(" at {}:{}", at.file(), at.line()));
+                let message: String = message(panic.payload()).chars().take(MESSAGE_CHARS).collect();
+                LAST.set(Some(format!("it panicked{place}: {message}")));
+                return;
+            }
+            before(panic);
+            if ENDS_AT_OTHER_PANICS.load(Ordering::Relaxed) {
+                std::process::abort();
+            }
+        }));
+    });
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let of_format = payload.downcast_ref::<String>().map(String::as_str);
+    of_format.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Runs a task to its end. After a panic, and when it is silent for too long, what is left of it is dropped, and it is begun
+/// anew after a delay that grows while it goes on so; not once the process is to stop.
+pub async fn supervise<F>(task: &Arc<Task>, observer: &dyn Observer, stop: &Stop, mut begin: impl FnMut() -> F)
+where
+    F: Future<Output = ()>,
+{
+    hook();
+    let mut retry = Retry::new(DELAYS.0, DELAYS.1);
+    loop {
+        task.say("begins", Some(None), Some(Duration::ZERO));
+        let began = Stopwatch::start();
+        // A closure of its own may panic, too.
+        let running = AssertUnwindSafe(scope(task.clone(), async { begin().await })).catch_unwind();
+        let steady = async {
+            if retry.attempts() > 0 {
+                tokio::time::sleep(STEADY).await;
+                observer.is_steady(&task.name);
+            }
+            std::future::pending::<()>().await;
+        };
+        let (cause, why) = tokio::select! {
+            biased;
+            ended = running => match ended {
+                Ok(()) => return,
+                Err(payload) => {
+                    let why = LAST.take().unwrap_or_else(|| format!("it panicked: {}", message(&*payload)));
+                    (Cause::Panic, why)
+                }
+            },
+            silent = task.silent() => {
+                (Cause::Silence, format!("no sign of it for {} ms: {task}", millis(silent)))
+            }
+            () = steady => continue,
+        };
+        if began.elapsed() >= STEADY {
+            retry.succeeded();
+        }
+        let delay = retry.next_delay();
+        let delay_ms: Millis = millis(delay);
+        let (pipeline, name) = (&task.pipeline, &task.name);
+        tracing::error!(
+            pipeline,
+            task = name,
+            error = why,
+            delay_ms,
+            "a task is begun anew, alone: what it held comes back"
+        );
+        observer.restarts(name, cause, &why);
+        task.say("waits after a failure", Some(None), Some(delay));
+        stop.sleep(delay).await;
+        if stop.is_draining() {
+            return;
+        }
+    }
+}
+
+/// A task of its own beside others, which can be begun anew.
+pub struct Beside {
+    /// Its name.
+    pub name: &'static str,
+    begin: Box<dyn FnMut() -> BoxFuture<'static, ()> + Send>,
+}
+
+impl Beside {
+    /// A task that `begin` begins.
+    #[must_use]
+    pub fn new<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self { name, begin: Box::new(move || begin().boxed()) }
+    }
+
+    /// The task that runs `of` until it is stopped.
+    #[must_use]
+    pub fn of<T, F>(name: &'static str, of: T, run: fn(Arc<T>, Stop) -> F, stop: &Stop) -> Self
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (of, stop) = (Arc::new(of), stop.clone());
+        Self::new(name, move || run(of.clone(), stop.clone()))
+    }
+
+    /// Runs it under supervision.
+    pub async fn run(mut self, pipeline: String, observer: Arc<dyn Observer>, stop: Stop) {
+        let task = Task::new(pipeline, self.name);
+        supervise(&task, &*observer, &stop, || (self.begin)()).await;
+    }
+}
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Beside").field(&self.name).finish()
+    }
+}
+
+/// For tasks of the process that belong to no pipeline: the log tells of them.
+#[derive(Debug, Clone, Copy)]
+pub struct LogAlone;
+
+impl Observer for LogAlone {
+    fn restarts(&self, _: &str, _: Cause, _: &str) {}
+    fn is_steady(&self, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::base::task::{doings, silent_after, step, step_with, waits};
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Observer for Heard {
+        fn restarts(&self, task: &str, cause: Cause, why: &str) {
+            self.0.lock().unwrap().push(format!("{task} {}: {why}", cause.word()));
+        }
+        fn is_steady(&self, task: &str) {
+            self.0.lock().unwrap().push(format!("{task} steady"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_begun_anew_until_it_ends_and_is_steady_after_a_while() {
+        let (heard, stop, began) = (Heard::default(), Stop::new(), AtomicU32::new(0));
+        let task = Task::new("thing:update", "counts");
+        supervise(&task, &heard, &stop, || async {
+            match began.fetch_add(1, Ordering::Relaxed) {
+                0 => panic!("of the first kind"),
+                1 => panic!("number {}", 2),
+                2 => stop.sleep(2 * STEADY).await,
+                _ => unreachable!(),
+            }
+        })
+        .await;
+        let heard = heard.0.into_inner().unwrap();
+        assert_eq!(heard.len(), 3, "{heard:?}");
+        assert!(heard[0].starts_with("counts panic: it panicked at src/base/supervise.rs:"), "{heard:?}");
+        assert!(heard[0].ends_with(": of the first kind") && heard[1].ends_with(": number 2"), "{heard:?}");
+        assert_eq!((began.into_inner(), heard[2].as_str()), (3, "counts steady"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_beyond_what_a_task_waits_for_and_another_one_goes_on() {
+        let (heard, stop) = (Heard::default(), Stop::new());
+        let (task, clock) = (Task::new("thing:update", "hangs"), Stopwatch::start());
+        let began = AtomicU32::new(0);
+        supervise(&task, &heard, &stop, || async {
+            if began.fetch_add(1, Ordering::Relaxed) > 0 {
+                return;
+            }
+            waits("waits", Some(10 * silent_after()));
+            tokio::time::sleep(10 * silent_after()).await;
+            step_with("looks up", || "claim a: 1 and 99 more".to_owned());
+            step("saves");
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let heard = heard.0.into_inner().unwrap();
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        assert!(heard[0].contains("thing:update hangs: saves, claim a: 1 and 99 more, for 3600.0 s"), "{heard:?}");
+        assert!(
+            clock.elapsed() >= 11 * silent_after() && clock.elapsed() < 11 * silent_after() + Duration::from_secs(2)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_what_may_never_come_is_never_silent_and_is_listed() {
+        let (heard, stop) = (Heard::default(), Stop::new());
+        let task = Task::new("thing:update", "listens");
+        let listens = supervise(&task, &heard, &stop, || async {
+            waits("waits for a change", None);
+            std::future::pending::<()>().await;
+        });
+        assert!(tokio::time::timeout(100 * silent_after(), listens).await.is_err());
+        assert!(heard.0.into_inner().unwrap().is_empty());
+        assert!(doings().iter().any(|line| line.starts_with("thing:update listens: waits for a change, for 36")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_is_not_begun_anew_once_the_process_is_to_stop() {
+        let (heard, stop) = (Heard::default(), Stop::new());
+        let task = Task::new("thing:update", "ends");
+        supervise(&task, &heard, &stop, || async {
+            stop.drain();
+            panic!("late");
+        })
+        .await;
+        assert_eq!(heard.0.into_inner().unwrap().len(), 1);
+    }
+}

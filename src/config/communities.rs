@@ -1,0 +1,224 @@
+//! `[communities.NAME]`: who belongs, where new ones are looked for, and what is collected of members.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::findings::Findings;
+use super::{BadConfig, Settings, as_text, is_plain_name};
+use crate::model::account::Role;
+use crate::model::provider::Provider;
+
+/// `[communities.NAME]`
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)]
+pub struct CommunitySettings {
+    pub on: bool,
+    #[serde(with = "as_text")]
+    pub provider: Provider,
+    pub seeds: String,
+    pub from_posts: String,
+    pub from_lists: u32,
+    pub from_searches: String,
+    pub appearances: u32,
+    pub new_a_day: u64,
+    pub share_a_day: f64,
+    pub most: u64,
+    #[serde(with = "humantime_serde")]
+    pub grow_every: Duration,
+    pub country: String,
+    pub language: String,
+    pub variant: String,
+    pub variants_file: PathBuf,
+    pub posts: u32,
+    pub place_weight: f64,
+    pub language_weight: f64,
+    pub friends_weight: f64,
+    pub threshold: f64,
+    pub near: f64,
+    #[serde(with = "humantime_serde")]
+    pub judge_again: Duration,
+    pub timelines: bool,
+    pub followers: bool,
+    pub friends: bool,
+}
+
+impl Default for CommunitySettings {
+    fn default() -> Self {
+        Self {
+            on: true,
+            provider: Provider::Twitter,
+            seeds: String::new(),
+            from_posts: "mentioned, reposted".to_owned(),
+            from_lists: 100,
+            from_searches: String::new(),
+            appearances: 2,
+            new_a_day: 5_000,
+            share_a_day: 3.0,
+            most: 1_000_000,
+            grow_every: Duration::from_secs(60),
+            country: String::new(),
+            language: String::new(),
+            variant: String::new(),
+            variants_file: PathBuf::new(),
+            posts: 30,
+            place_weight: 1.0,
+            language_weight: 1.0,
+            friends_weight: 0.5,
+            threshold: 0.5,
+            near: 0.2,
+            judge_again: Duration::from_secs(30 * 86_400),
+            timelines: true,
+            followers: false,
+            friends: false,
+        }
+    }
+}
+
+/// Words of a setting, comma separated.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+impl CommunitySettings {
+    /// The ids of its first members.
+    #[must_use]
+    pub fn seed_ids(&self) -> Vec<String> {
+        words(&self.seeds).map(str::to_owned).collect()
+    }
+
+    /// The sources in the settings whose authors are candidates.
+    #[must_use]
+    pub fn searches(&self) -> Vec<String> {
+        words(&self.from_searches).map(str::to_owned).collect()
+    }
+
+    /// The parts in a member's post that make an account a candidate.
+    ///
+    /// # Errors
+    /// A word is none of them.
+    pub fn roles(&self) -> Result<Vec<Role>, String> {
+        let role = |word: &str| {
+            let known = [Role::Mentioned, Role::Reposted].into_iter().find(|role| role.as_str() == word);
+            known.ok_or_else(|| format!("{word:?} is not known; there are mentioned and reposted"))
+        };
+        words(&self.from_posts).map(role).collect()
+    }
+
+    /// Returns true if nothing is asked of those that belong: all candidates do.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        self.country.is_empty() && self.language.is_empty() && self.variant.is_empty()
+    }
+
+    fn contradictions(&self, place: &str, settings: &Settings, found: &mut Findings) {
+        let mut wrong = |setting: &str, why: String| {
+            let setting = format!("{place}.{setting}");
+            let why = format!("{setting}: {why}");
+            found.add(setting, why);
+        };
+        self.out_of_bounds(&mut wrong);
+        if let Err(why) = self.roles() {
+            wrong("from_posts", why);
+        }
+        let is_code = |text: &str, is_letter: fn(&u8) -> bool| {
+            text.is_empty() || (text.len() == 2 && text.as_bytes().iter().all(is_letter))
+        };
+        let Self { country, language, variant, .. } = self;
+        if !is_code(country, u8::is_ascii_uppercase) {
+            wrong("country", format!("{country:?} is no country; write its two letters of ISO 3166 in capitals: PT"));
+        }
+        if !is_code(language, u8::is_ascii_lowercase) {
+            wrong("language", format!("{language:?} is no language; write its two letters of ISO 639: pt"));
+        }
+        for seed in words(&self.seeds).filter(|seed| seed.starts_with('@')) {
+            let why = format!("{seed} is a handle, and handles move: write its id, or use `community seed`");
+            wrong("seeds", why);
+        }
+        if !variant.is_empty() && language.is_empty() {
+            wrong("variant", format!("{variant:?} is a variant of a language: set {place}.language, too"));
+        }
+        if self.on {
+            self.lacks(settings, &mut wrong);
+        }
+    }
+
+    /// Each setting by itself.
+    fn out_of_bounds(&self, wrong: &mut impl FnMut(&str, String)) {
+        let mut check = |setting: &str, value: f64, least: f64, most: f64| {
+            if !(least..=most).contains(&value) {
+                wrong(setting, format!("{value} is out of bounds; write {least} to {most}"));
+            }
+        };
+        check("threshold", self.threshold, 0.05, 1.0);
+        check("near", self.near, 0.0, 1.0);
+        check("share_a_day", self.share_a_day, 0.0, 1_000.0);
+        check("place_weight", self.place_weight, 0.0, 100.0);
+        check("language_weight", self.language_weight, 0.0, 100.0);
+        check("friends_weight", self.friends_weight, 0.0, 100.0);
+        check("posts", self.posts.into(), 1.0, 200.0);
+        check("appearances", self.appearances.into(), 1.0, 1e6);
+        check("from_lists", self.from_lists.into(), 0.0, 5_000.0);
+        for (setting, value) in [("grow_every", self.grow_every), ("judge_again", self.judge_again)] {
+            let (least, most) = (Duration::from_millis(100), Duration::from_secs(100 * 365 * 86_400));
+            if !(least..=most).contains(&value) {
+                wrong(setting, "is out of bounds; write 100ms to 100 years".to_owned());
+            }
+        }
+    }
+
+    /// What it needs of other settings.
+    fn lacks(&self, settings: &Settings, wrong: &mut impl FnMut(&str, String)) {
+        let sources = &settings.poll.sources;
+        for source in words(&self.from_searches).filter(|source| !sources.contains_key(*source)) {
+            wrong("from_searches", format!("there is no [poll.sources.{source}]"));
+        }
+        if !settings.accounts.collect {
+            wrong("on", "a community needs profiles: set accounts.collect = true".to_owned());
+        } else if !words(&settings.accounts.from_posts).any(|word| word == Role::Author.as_str()) {
+            wrong("on", "a community needs the authors of posts: add author to accounts.from_posts".to_owned());
+        }
+        if (self.timelines || !self.language.is_empty()) && !settings.visits.collect {
+            let why = "the posts of its accounts are collected by visits: set visits.collect = true, or timelines = false \
+                       and no language";
+            wrong("timelines", why.to_owned());
+        }
+        let lists: Vec<&str> = words(&settings.relations.collect).collect();
+        for (side, is_on) in [("followers", self.followers), ("friends", self.friends)] {
+            if is_on && !lists.contains(&side) {
+                wrong(side, format!("add {side} to relations.collect"));
+            }
+        }
+    }
+}
+
+impl Settings {
+    /// The community of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn community(&self, name: &str) -> Result<&CommunitySettings, BadConfig> {
+        self.communities.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.communities.keys().map(String::as_str).collect();
+            let known = if names.is_empty() {
+                "the settings have none".to_owned()
+            } else {
+                format!("there are {}", names.join(", "))
+            };
+            BadConfig(format!("there is no community {name:?}; {known}"))
+        })
+    }
+
+    pub(super) fn communities_make_sense(&self, found: &mut Findings) {
+        for (name, community) in &self.communities {
+            let place = format!("communities.{name}");
+            if !is_plain_name(name) {
+                let why = format!("{place}: a name is made of a to z, 0 to 9, _ and -");
+                found.add(&place, why);
+            }
+            community.contradictions(&place, self, found);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Forgetting a person: its hash first, then its rows, portion by portion. See [`crate::store::Forgetting`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::base::clock::Millis;
+use crate::engine::queue::{Queue, QueueError};
+use crate::model::pipeline_id::PipelineId;
+use crate::model::provider::Provider;
+use crate::pipelines::profiles::PROFILES;
+use crate::store::{Database, ItemsOf, RemovedRows, StoreError, network, providers};
+
+/// Items that one transaction removes.
+const PORTION: usize = 500;
+
+/// Why a removal ended early. What was done stays done; the same call again does the rest.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    /// The store is out.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A queue is out.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// The queues of the pipelines that items are in.
+#[async_trait]
+pub trait QueuesOf: Send + Sync {
+    /// The queue of a pipeline.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError>;
+}
+
+/// What a removal did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Forgotten {
+    /// False: the person was kept away before.
+    pub is_new: bool,
+    /// Removed rows, by table.
+    pub removed: RemovedRows,
+    /// By pipeline, rows of others whose raw object names the person. They stay.
+    pub stays: RemovedRows,
+}
+
+/// A person that is forgotten.
+#[derive(Debug, Clone)]
+pub struct Forget {
+    /// Where its rows are.
+    pub database: Database,
+    /// A provider of its network.
+    pub provider: Provider,
+    /// The id of its account.
+    pub account: String,
+}
+
+impl Forget {
+    /// The items that a removal would begin with.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn known(&self) -> Result<Vec<ItemsOf>, StoreError> {
+        self.database.forgetting.items_of(&network(&self.provider), &self.account).await
+    }
+
+    /// Keeps the person away, and removes its rows and its jobs. `at`: ms since the epoch.
+    ///
+    /// # Errors
+    /// A service is out: the same call again does the rest.
+    pub async fn run(&self, queues: &dyn QueuesOf, at: Millis) -> Result<Forgotten, ForgetError> {
+        let Database { forgetting, edges, .. } = &self.database;
+        let network = network(&self.provider);
+        let handles: Vec<String> = self.handles().await?.into_iter().collect();
+        let mut done =
+            Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
+        // Before its profile goes, which has its handles.
+        done.removed.extend(forgetting.remove_account(&network, &self.account, &handles).await?);
+        // Its lists before their items: they are found by them.
+        for provider in providers(&self.provider) {
+            let gone = edges.forget_edges(&provider.to_string(), &self.account).await?;
+            done.removed.add("list_edge", gone);
+        }
+        for items in self.known().await? {
+            for ids in items.ids.chunks(PORTION) {
+                let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
+                let media = forgetting.media_of_posts(&portion).await?;
+                for portion in [media, portion].into_iter().filter(|portion| !portion.ids.is_empty()) {
+                    // Before the rows: by them a removal that was killed finds what is left to do. A job that a worker has ends
+                    // with its next answer, since there is no row.
+                    queues.queue_of(&portion.namespace).await?.forget(&portion.ids).await?;
+                    done.removed.extend(forgetting.remove_items(&portion).await?);
+                }
+            }
+        }
+        done.stays = forgetting.mentions_of(&network, &self.account).await?;
+        Ok(done)
+    }
+
+    /// Its handles, as stored, in small letters: the present one and former ones.
+    async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
+        let store = &self.database.store;
+        let mut handles = BTreeSet::new();
+        for provider in providers(&self.provider) {
+            let namespace = PipelineId::items(&provider, PROFILES).to_string();
+            let known = store.account(&namespace, &self.account).await?;
+            handles.extend(known.and_then(|known| known.handle));
+            let changes = store.account_changes(&namespace, &self.account).await?;
+            let former = changes.into_iter().filter(|change| change.field == "handle");
+            handles.extend(former.flat_map(|change| [change.old, change.new]).flatten());
+        }
+        Ok(handles.into_iter().map(|handle| handle.to_lowercase()).collect())
+    }
+}

@@ -1,0 +1,180 @@
+//! Why an account belongs to a community, or does not; and the decision of a person about it.
+
+use maud::{Markup, html};
+
+use super::community::{evidence, is_community, name_of};
+use super::hands::token_field;
+use super::layout::problem;
+use super::pages::Page;
+use super::words::{date, error};
+use crate::base::humanize::one_line;
+use crate::model::community::{Belonging, Finding};
+use crate::model::pipeline_id::PipelineId;
+use crate::pipelines::profiles::PROFILES;
+use crate::store::{BelongingChange, Communities, CommunityAccount, StoreError, StoredAppearance};
+
+/// Appearances of an account that are listed.
+const APPEARANCES: u32 = 20;
+
+/// An account in a community.
+#[derive(Debug)]
+struct Known {
+    namespace: String,
+    account: CommunityAccount,
+    changes: Vec<BelongingChange>,
+    appearances: Vec<StoredAppearance>,
+}
+
+/// An account in the communities that know it; or why that is unknown.
+pub(super) struct Belongs(Result<Vec<Known>, String>);
+
+impl Page {
+    /// `#community`, as read a moment ago.
+    pub(super) async fn community_section(&self) -> Markup {
+        let database = self.database.load();
+        let threshold = self.whole.terms.load().threshold.unwrap_or(0.0);
+        let namespace = self.whole.queue.namespace();
+        self.community.section(&database, namespace, threshold, &|id| self.to_account(id)).await
+    }
+
+    /// Where an account of the community is shown.
+    fn to_account(&self, id: &str) -> String {
+        let provider = PipelineId::read(self.whole.queue.namespace()).map(|id| id.provider);
+        let profiles = provider.map(|of| PipelineId::items(&of, PROFILES).to_string()).unwrap_or_default();
+        self.routes.to_item_of(&profiles, id).unwrap_or_else(|| self.routes.to_item(id))
+    }
+
+    /// The account of that id in all communities of its network.
+    pub(super) async fn belongs(&self, id: &str) -> Belongs {
+        let database = self.database.load();
+        let read = match database.as_ref() {
+            Ok(database) => self.archive.ask(async |_| self.read_belongs(&*database.communities, id).await).await,
+            Err(why) => Err(why.clone()),
+        };
+        Belongs(read)
+    }
+
+    async fn read_belongs(&self, communities: &dyn Communities, id: &str) -> Result<Vec<Known>, StoreError> {
+        let own = self.whole.queue.namespace();
+        let provider = PipelineId::read(own).map(|id| id.provider);
+        let is_near = |namespace: &&String| {
+            is_community(namespace) && PipelineId::read(namespace).map(|id| id.provider) == provider
+        };
+        let own = own.to_owned();
+        let all = self.routes.all.iter().map(|(namespace, _)| namespace).chain(std::iter::once(&own));
+        let mut namespaces: Vec<&String> = all.filter(is_near).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        let mut known = Vec::new();
+        for namespace in namespaces {
+            let Some(account) = communities.community_account(namespace, id).await? else { continue };
+            let changes = communities.belonging_changes(namespace, id).await?;
+            let appearances = communities.appearances(namespace, id, APPEARANCES).await?;
+            known.push(Known { namespace: namespace.clone(), account, changes, appearances });
+        }
+        Ok(known)
+    }
+
+    /// Where a form about a community's account is sent to.
+    fn to_decide(&self, namespace: &str) -> String {
+        let root = self.routes.all.iter().find(|(name, _)| name == namespace).map(|(_, root)| root.clone());
+        root.map_or_else(|| self.routes.to("/belong"), |root| format!("{root}/belong"))
+    }
+}
+
+impl Belongs {
+    /// Nothing where no community knows it.
+    pub(super) fn markup(&self, page: &Page) -> Markup {
+        let all = match &self.0 {
+            Ok(all) => all,
+            Err(why) => return html! { h2 { "Communities" } (problem(&format!("They are unknown: {}", error(why)))) },
+        };
+        html! { @for known in all { (known.section(page)) } }
+    }
+}
+
+/// What a state means, after "it".
+fn meaning(state: Belonging) -> &'static str {
+    match state {
+        Belonging::Seen => "appeared, and is no candidate yet",
+        Belonging::Candidate => "is a candidate: evidence is being collected",
+        Belonging::Open => "is undecided: the evidence is not enough either way",
+        Belonging::Member => "belongs",
+        Belonging::Outside => "does not belong",
+    }
+}
+
+impl Known {
+    fn section(&self, page: &Page) -> Markup {
+        let Self { namespace, account, changes, appearances } = self;
+        let (name, findings) = (name_of(namespace), evidence(account));
+        html! {
+            section.panel id=(format!("belongs-{name}")) aria-label=(format!("Community {name}")) {
+                h2 { "Community " (name) }
+                p.lead { "It " strong { (meaning(account.state)) } ", since " (date(account.decided_at)) "." }
+                @match (&account.by_hand, account.judged_at) {
+                    (Some(who), _) => {
+                        p {
+                            "Decided by " (one_line(who)) ": "
+                            (account.why.as_deref().filter(|why| !why.is_empty()).map_or("no reason was given".to_owned(), one_line))
+                        }
+                    }
+                    (None, Some(at)) => {
+                        p {
+                            "Judged at " (date(at)) ", score "
+                            @match account.score { Some(score) => (format!("{score:+.2}")), None => "unknown: nothing is known of it yet" }
+                            @if let Some(rule) = &account.rule { span.quiet { " (rule " (rule) ")" } }
+                        }
+                    }
+                    (None, None) => p { "Not judged yet." },
+                }
+                @if !findings.is_empty() {
+                    ul.evidence {
+                        @for Finding { test, says, weight, about } in &findings {
+                            li dir="auto" { (test) ": " (format!("{says:+.2}")) " × " (format!("{weight:.2}")) ": " (one_line(about)) }
+                        }
+                    }
+                }
+                @if !appearances.is_empty() {
+                    p { "It appeared " (account.appearances) " times; first:" }
+                    ul {
+                        @for of in appearances {
+                            li { (of.reason) " by " (one_line(&of.source)) ", " (date(of.first_at)) }
+                        }
+                    }
+                }
+                @if !changes.is_empty() {
+                    ul.changes {
+                        @for change in changes.iter().rev() {
+                            li {
+                                (date(change.at)) ": " (change.old_state.as_deref().unwrap_or("unknown")) " → " (change.new_state)
+                                @if let Some(who) = &change.by_hand { " by " (one_line(who)) }
+                            }
+                        }
+                    }
+                }
+                (decide_form(page, namespace, &account.account))
+            }
+        }
+    }
+}
+
+/// Decides about an account; nothing where nobody may.
+fn decide_form(page: &Page, namespace: &str, account: &str) -> Markup {
+    if page.in_common.token.is_none() {
+        return html! {};
+    }
+    html! {
+        form.act method="post" action=(page.to_decide(namespace)) {
+            input type="hidden" name="id" value=(account);
+            select name="words" aria-label="Decision" {
+                option value="member" { "belongs" }
+                option value="outside" { "does not belong" }
+                option value="candidate" { "leave it to the rule" }
+            }
+            input name="reason" maxlength="200" placeholder="The reason" aria-label="Reason";
+            (token_field())
+            button type="submit" { "Decide" }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Growth: seeds become members, accounts that appeared often enough become candidates, within the caps, and those that another
+//! version of the rule has judged are judged again. A task beside the handler, which every process may run: each step says the
+//! same whoever makes it.
+
+use std::sync::Arc;
+
+use super::by_hand::ByHand;
+use super::collecting::Collecting;
+use super::counters::Judged;
+use super::handler::{Network, Rules};
+use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::shutdown::Stop;
+use crate::config::CommunitySettings;
+use crate::engine::worker::Outlook;
+use crate::model::community::Belonging;
+use crate::pipelines::refresh::Target;
+use crate::store::{Communities, CommunitySize, Growth};
+
+/// Candidates, and accounts that are judged again, of one step.
+const AT_ONCE: u32 = 1_000;
+/// Steps between two entries of the log of growth.
+const LOGGED_EVERY: u32 = 60;
+/// Who decides on the seeds of the settings.
+pub const BY_SETTINGS: &str = "settings";
+
+/// The growth of a community.
+pub struct Growing {
+    /// The pipeline's name in queue and store.
+    pub namespace: String,
+    /// The pipelines that are counted.
+    pub network: Network,
+    /// The rule in force.
+    pub rules: Arc<Rules>,
+    /// The communities in the store.
+    pub communities: Arc<dyn Communities>,
+    /// The community's own pipeline.
+    pub own: Target,
+    /// Takes decisions on seeds.
+    pub by_hand: ByHand,
+    /// Collects.
+    pub collecting: Arc<Collecting>,
+    /// The counters.
+    pub counters: Arc<Judged>,
+}
+
+impl Growing {
+    /// Works until it is stopped. What fails is tried again with the next step.
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let mut is_out = false;
+        let mut logged: Option<(Stopwatch, CommunitySize)> = None;
+        while !stop.is_draining() {
+            let rule = self.rules.now();
+            let settings = rule.settings();
+            if settings.on {
+                match self.step(settings, rule.version(), &mut logged).await {
+                    Ok(()) if std::mem::take(&mut is_out) => tracing::info!(namespace = self.namespace, "grows again"),
+                    Ok(()) => {}
+                    Err(Outlook::Outage(why) | Outlook::Stop(why)) if !std::mem::replace(&mut is_out, true) => {
+                        tracing::warn!(namespace = self.namespace, why, "cannot grow now; tried again");
+                    }
+                    Err(_) => {}
+                }
+            }
+            stop.sleep(settings.grow_every).await;
+        }
+    }
+
+    /// One step.
+    ///
+    /// # Errors
+    /// A service is out; the same may be repeated.
+    pub async fn step(
+        &self,
+        settings: &CommunitySettings,
+        version: &str,
+        logged: &mut Option<(Stopwatch, CommunitySize)>,
+    ) -> Result<(), Outlook> {
+        let now = clock::wall_ms();
+        self.seed(settings, now).await?;
+        let growth = Growth {
+            appearances: settings.appearances,
+            new_a_day: settings.new_a_day,
+            share_a_day: settings.share_a_day,
+            most: settings.most,
+        };
+        let out = |error: crate::store::StoreError| Outlook::Outage(error.to_string());
+        let accounts = self.communities.admissible(&self.namespace, now, &growth, AT_ONCE).await.map_err(out)?;
+        if !accounts.is_empty() {
+            self.collecting.admit(&self.own, &accounts, now).await?;
+            self.counters.candidates_admitted.add(accounts.len());
+        }
+        let outdated = self.communities.outdated(&self.namespace, version, AT_ONCE).await.map_err(out)?;
+        if !outdated.is_empty() {
+            let again = self.by_hand.judge_now(&outdated, now).await;
+            again.map_err(|error| Outlook::Outage(error.to_string()))?;
+        }
+        self.log(settings, now, logged).await.map_err(out)
+    }
+
+    /// Makes the seeds of the settings members, unless somebody has decided on them.
+    async fn seed(&self, settings: &CommunitySettings, now: Millis) -> Result<(), Outlook> {
+        let seeds = settings.seed_ids();
+        if seeds.is_empty() {
+            return Ok(());
+        }
+        let out = |error: crate::store::StoreError| Outlook::Outage(error.to_string());
+        let known = self.communities.belonging(&self.namespace, &seeds).await.map_err(out)?;
+        let is_new = |state: Option<Belonging>| matches!(state, None | Some(Belonging::Seen));
+        let new: Vec<String> =
+            seeds.into_iter().zip(known).filter(|(_, state)| is_new(*state)).map(|(id, _)| id).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let by_hand = self.by_hand.decide(&new, Belonging::Member, BY_SETTINGS, "a seed", now).await;
+        by_hand.map_err(|error| Outlook::Outage(error.to_string()))
+    }
+
+    /// Writes the size down where it has changed, now and then.
+    async fn log(
+        &self,
+        settings: &CommunitySettings,
+        now: Millis,
+        logged: &mut Option<(Stopwatch, CommunitySize)>,
+    ) -> crate::store::Result<()> {
+        let every = settings.grow_every.saturating_mul(LOGGED_EVERY);
+        if logged.as_ref().is_some_and(|(since, _)| since.elapsed() < every) {
+            return Ok(());
+        }
+        let size = self.communities.size(&self.namespace, self.network.neighbours(), now).await?;
+        let before = logged.as_ref().map(|(_, size)| CommunitySize { at: size.at, ..size.to_owned() });
+        if before.is_none_or(|before| CommunitySize { at: now, ..before } != size) {
+            self.communities.note_size(&self.namespace, &size).await?;
+        }
+        *logged = Some((Stopwatch::start(), size));
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! The rule of a community: what the evidence about an account says. Pure.
+//!
+//! Each test that finds something says a number from -1 (does not belong) to 1 (belongs), with a weight. The score is the
+//! weighted sum divided by the sum of weights, or by 1 where that is more: a test that weighs less than the threshold never decides
+//! alone. At the threshold an account is a member, at its opposite it is outside; between them it stays open.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+
+use super::language::{Variants, Weight, detect};
+use super::place::{Gazetteer, Place};
+use crate::config::CommunitySettings;
+use crate::model::community::{Belonging, Finding};
+use crate::store::{Decision, Facts, PostLanguage};
+
+/// The share of posts in the community's language below which an account does not speak it.
+const SPEAKS: f64 = 0.25;
+/// The share of posts whose language must be clear.
+const CLEAR: f64 = 0.5;
+/// Decided friends that say something.
+const FRIENDS: i64 = 5;
+/// Bytes of the digest in a version.
+const VERSION_BYTES: usize = 6;
+/// States of accounts that their networks no longer show.
+const GONE: [&str; 3] = ["suspended", "deactivated", "deleted"];
+
+/// A community's rule, with what it judges by.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    settings: CommunitySettings,
+    variants: Option<Arc<Variants>>,
+    version: String,
+}
+
+/// The judgement of an account.
+#[derive(Debug, Clone)]
+pub struct Judgement {
+    /// What is stored.
+    pub decision: Decision,
+    /// The languages of its posts, as far as they are clear.
+    pub languages: Vec<PostLanguage>,
+    /// Its posts are to be collected, so that it can be judged.
+    pub wants_posts: bool,
+}
+
+impl Rule {
+    /// The rule of these settings.
+    ///
+    /// # Errors
+    /// The file of the variants cannot be used.
+    pub fn new(settings: &CommunitySettings) -> Result<Self, String> {
+        let variants = variants(settings)?;
+        let mut digested = Vec::new();
+        let CommunitySettings { country, language, variant, posts, threshold, .. } = settings;
+        let CommunitySettings { place_weight, language_weight, friends_weight, .. } = settings;
+        digested.extend(
+            format!(
+                "{country} {language} {variant} {posts} {threshold} {place_weight} {language_weight} {friends_weight}"
+            )
+            .into_bytes(),
+        );
+        if let Some(variants) = &variants {
+            digested.extend(variants.to_text().into_bytes());
+        }
+        digested.extend(env!("CARGO_PKG_VERSION").bytes());
+        let version =
+            digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
+        Ok(Self { settings: settings.clone(), variants, version })
+    }
+
+    /// Its version: another one where the settings, the model or the program differ.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The settings it was made of.
+    #[must_use]
+    pub fn settings(&self) -> &CommunitySettings {
+        &self.settings
+    }
+
+    /// Returns true if posts say something to it.
+    #[must_use]
+    pub fn reads_posts(&self) -> bool {
+        !self.settings.language.is_empty() && self.settings.language_weight > 0.0
+    }
+
+    /// Posts that are read of an account, at the most: reposts among them say nothing.
+    #[must_use]
+    pub fn texts(&self) -> u32 {
+        if self.reads_posts() { self.settings.posts.saturating_mul(2).clamp(60, 400) } else { 0 }
+    }
+
+    /// Judges an account.
+    #[must_use]
+    pub fn judge(&self, facts: &Facts) -> Judgement {
+        let languages = if self.reads_posts() { languages(facts) } else { Vec::new() };
+        let mut findings: Vec<Finding> = Vec::new();
+        findings.extend(self.place(facts));
+        let enough = facts.texts.len() >= self.settings.posts as usize;
+        if self.reads_posts() && enough {
+            findings.extend(self.language(facts, &languages));
+        }
+        findings.extend(self.friends(facts));
+        let weights: f64 = findings.iter().map(|of| of.weight).sum();
+        let sum: f64 = findings.iter().map(|of| of.weight * of.says).sum();
+        let score = (weights > 0.0).then(|| sum / weights.max(1.0));
+        let threshold = self.settings.threshold;
+        let is_gone = facts.profile.as_ref().is_some_and(|of| of.state.as_deref().is_some_and(|is| GONE.contains(&is)));
+        let before = facts.state.unwrap_or(Belonging::Candidate);
+        let wants_posts = self.reads_posts() && !enough && !self.is_silent(facts);
+        let state = match score {
+            _ if self.settings.takes_all() => Belonging::Member,
+            // Who is gone says nothing new: the network would have to say it.
+            _ if is_gone && before.is_decided() => before,
+            Some(score) if score >= threshold => Belonging::Member,
+            Some(score) if score <= -threshold => Belonging::Outside,
+            _ if facts.profile.is_none() || wants_posts => Belonging::Candidate,
+            _ => Belonging::Open,
+        };
+        // One that was decided stays so until there is as much evidence again.
+        let state = if state == Belonging::Candidate && before.is_decided() { before } else { state };
+        // What derives Serialize out of texts and numbers cannot fail.
+        let evidence = serde_json::to_string(&findings).unwrap_or_default();
+        let (account, posts) = (facts.account.clone(), facts.posts);
+        let decision = Decision { account, state, score, evidence, posts };
+        Judgement { decision, languages, wants_posts: wants_posts && !state.is_decided() }
+    }
+
+    /// Its posts cannot be had: it shows them to its followers alone, or it has none.
+    fn is_silent(&self, facts: &Facts) -> bool {
+        facts.profile.as_ref().is_some_and(|of| {
+            let is_gone = of.state.as_deref().is_some_and(|state| GONE.contains(&state));
+            is_gone
+                || of.protected == Some(true)
+                || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
+        })
+    }
+
+    fn place(&self, facts: &Facts) -> Option<Finding> {
+        let (country, weight) = (&self.settings.country, self.settings.place_weight);
+        let location = facts.profile.as_ref()?.location.as_deref().filter(|text| !text.trim().is_empty())?;
+        if country.is_empty() || weight <= 0.0 {
+            return None;
+        }
+        let place = Gazetteer::shipped().judge(location);
+        let strongest = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
+        // Hints beside an answer say nothing.
+        let least = strongest.min(Place::ENOUGH);
+        let named: Vec<_> = place.countries.iter().filter(|of| of.strength >= least).collect();
+        let said: Vec<String> = named.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
+        let said = said.join(", ");
+        let (says, weight, about) = match &named[..] {
+            [] => return None,
+            [only] if only.country == country => (only.strength, weight, format!("{location:?} names {said}")),
+            [only] => (-only.strength, weight, format!("{location:?} names {said}")),
+            _ => (0.0, 0.0, format!("{location:?} names several countries: {said}")),
+        };
+        Some(Finding { test: "place".to_owned(), says, weight, about })
+    }
+
+    fn language(&self, facts: &Facts, languages: &[PostLanguage]) -> Option<Finding> {
+        let (wanted, all) = (&self.settings.language, facts.texts.len());
+        let clear = languages.len();
+        if (clear as f64) < CLEAR * all as f64 {
+            return None;
+        }
+        let spoken: HashMap<&str, &PostLanguage> =
+            languages.iter().filter(|of| of.language == wanted).map(|of| (of.id.as_str(), of)).collect();
+        let share = spoken.len() as f64 / clear as f64;
+        let finding = |says: f64, about: String| Finding {
+            test: "language".to_owned(),
+            says: says.clamp(-1.0, 1.0),
+            weight: self.settings.language_weight,
+            about,
+        };
+        let counted = format!("{} of {clear} posts with a clear language are in {wanted}", spoken.len());
+        if share < SPEAKS {
+            return Some(finding(-1.0, counted));
+        }
+        let Some(variants) = &self.variants else { return Some(finding(2.0 * share - 1.0, counted)) };
+        let texts = facts.texts.iter().filter(|text| spoken.contains_key(text.id.as_str()));
+        let weights: Vec<Weight> = texts.map(|text| variants.weigh(&text.text)).collect();
+        let verdict = variants.judge(weights.iter().copied());
+        let towards_first = variants.labels()[0].eq_ignore_ascii_case(&self.settings.variant);
+        let says = if towards_first { verdict.score } else { -verdict.score };
+        let is = verdict.label.map_or("not sure", |label| variants.labels()[label]);
+        Some(finding(says, format!("{counted}; their variant is {is} ({:+.2} for {})", says, self.settings.variant)))
+    }
+
+    fn friends(&self, facts: &Facts) -> Option<Finding> {
+        let (members, outside) = facts.friends;
+        let weight = self.settings.friends_weight;
+        if members + outside < FRIENDS || weight <= 0.0 {
+            return None;
+        }
+        let share = members as f64 / (members + outside) as f64;
+        let about = format!("{members} of {} decided friends are members", members + outside);
+        Some(Finding { test: "friends".to_owned(), says: 2.0 * share - 1.0, weight, about })
+    }
+}
+
+/// The languages of posts, as far as they are clear.
+fn languages(facts: &Facts) -> Vec<PostLanguage> {
+    let of = facts.texts.iter().filter_map(|text| {
+        let detected = detect(&text.text)?;
+        Some(PostLanguage { id: text.id.clone(), language: detected.language, confidence: detected.confidence })
+    });
+    of.collect()
+}
+
+/// The model of the variants that a community asks for.
+fn variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, String> {
+    if settings.variant.is_empty() {
+        return Ok(None);
+    }
+    let variants = if settings.variants_file == Path::new("") {
+        Variants::shipped().clone()
+    } else {
+        let file = &settings.variants_file;
+        let text = std::fs::read_to_string(file).map_err(|why| format!("{}: {why}", file.display()))?;
+        Variants::parse(&text).map_err(|why| format!("{}: {why}", file.display()))?
+    };
+    let labels = variants.labels();
+    if variants.language() != settings.language
+        || !labels.iter().any(|label| label.eq_ignore_ascii_case(&settings.variant))
+    {
+        return Err(format!(
+            "the model tells {} from {} in {}, and not {:?} in {:?}: name another variants_file (docs/communities.md)",
+            labels[0],
+            labels[1],
+            variants.language(),
+            settings.variant,
+            settings.language
+        ));
+    }
+    Ok(Some(Arc::new(variants)))
+}

@@ -1,0 +1,87 @@
+//! What a visit tells: its posts are posts of its account, and communities hear of the accounts in them. Nobody has to look
+//! the posts up for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::clock::Millis;
+use crate::engine::metrics::Metrics;
+use crate::engine::worker::Outlook;
+use crate::model::account::{Person, Role};
+use crate::pipelines::community::shown::{COMMUNITY, Shown};
+use crate::pipelines::refresh::{Mention, Named, Target};
+use crate::pipelines::store_call;
+use crate::providers::timeline::Post;
+use crate::store::{Sighting, Store};
+
+/// Tells communities of visits.
+pub struct Telling {
+    /// The pipeline of the network's profiles.
+    pub profiles: String,
+    /// Reads the accounts out of a raw object.
+    pub people: fn(&str) -> Vec<Person>,
+    /// The pipelines of communities.
+    pub targets: Vec<Target>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The time limit for a service.
+    pub within: Duration,
+    /// Where what was fanned out is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What there is to tell of a visit.
+pub struct Told {
+    people: fn(&str) -> Vec<Person>,
+    sightings: Vec<Sighting>,
+    named: Named,
+    account: String,
+}
+
+impl Telling {
+    /// Nothing yet, of the account with this id; `at` is now, ms since the epoch.
+    pub fn of(&self, account: &str, at: Millis) -> Told {
+        let (sightings, named) = (Vec::new(), Named::at(account, at));
+        Told { people: self.people, sightings, named, account: account.to_owned() }
+    }
+
+    /// Records it, and tells the communities: a candidate is judged by its posts now.
+    ///
+    /// # Errors
+    /// The store or a queue is out; the same may be told again.
+    pub async fn tell(&self, told: Told) -> Result<(), Outlook> {
+        let Told { sightings, mut named, account, .. } = told;
+        named.mention(Mention { kind: COMMUNITY, id: account, ..Mention::default() });
+        store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await?;
+        let received = store_call::in_time(self.within, named.record(&self.targets)).await?;
+        for (target, received) in self.targets.iter().zip(received).filter(|(_, received)| !received.is_empty()) {
+            if !target.schedule(&received, self.within, &self.metrics.counters).await {
+                return Err(Outlook::Outage(format!("the queue of {} takes no accounts", target.id())));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Posts of a page.
+    pub fn posts(&mut self, posts: &[Post], made_at: impl Fn(&Post) -> Millis) {
+        for post in posts {
+            let (account, id) = (self.account.clone(), post.tweet.id.clone());
+            self.sightings.push(Sighting { account: account.clone(), post: id.clone(), at: made_at(post) });
+            let mut shown = Shown { posted: true, ..Shown::default() };
+            for Person { id, role, .. } in (self.people)(&post.tweet.raw) {
+                match role {
+                    Role::Author => {}
+                    Role::Mentioned => shown.mentioned.push(id),
+                    Role::Reposted => shown.reposted.push(id),
+                }
+            }
+            if !shown.names_nobody() {
+                // Texts alone: it cannot fail.
+                let object = serde_json::to_string(&shown).ok();
+                self.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
+            }
+        }
+    }
+}

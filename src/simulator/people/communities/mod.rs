@@ -1,0 +1,154 @@
+//! Planted groups of accounts: who speaks which language, where they say to be, with whom they talk and whom they follow. On
+//! with [`SimulatorOptions::communities`]; the truth that a search for a community is measured by.
+//!
+//! `groups` has the groups and their shares as data, `words` the words (`*.txt`), `posts` makes texts, `profiles` profiles.
+//! The partition is arithmetic: of each 50 accounts in a row some belong to each group, at places that turn from block to block,
+//! so the members of a group can be counted, and found by their ranks, without any list.
+
+mod groups;
+mod posts;
+mod profiles;
+mod words;
+
+use self::groups::{BLOCK, FIRST_PLACES};
+pub use self::groups::{GROUPS, Group, ROUND};
+use crate::simulator::dice::{draw, mix, unit};
+use crate::simulator::options::SimulatorOptions;
+use crate::simulator::text::AUTHORS;
+
+/// The share of mentions, replies and retweets that go to anybody, as paper 004 found it: 79 % of those whom Portuguese users
+/// mention are Portuguese;
+const TO_ANYBODY: f64 = 0.2;
+/// that of those that go to friends of one's own group; the others go to its well-known members.
+const TO_FRIENDS: f64 = 0.4;
+/// Friends of an account to whom it talks.
+const FRIENDS: u64 = 8;
+/// How flat the top of the ranks is: the first of 1,200 gets 1 % of what goes to well-known members.
+const FLATNESS: f64 = 20.0;
+
+/// The most accounts of planted groups: all of them write posts.
+pub const MOST_IN_COMMUNITIES: u64 = AUTHORS;
+
+/// The planted groups of a simulator's accounts.
+#[derive(Debug, Clone, Copy)]
+pub struct Communities {
+    seed: u64,
+    accounts: u64,
+}
+
+/// The accounts inside a group, or all the others, in whole blocks, each with a rank.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    communities: Communities,
+    /// The first place in a block, and the number of places.
+    first: u64,
+    places: u64,
+}
+
+impl Communities {
+    /// The groups of so many accounts; `None` unless they are switched on.
+    pub fn new(options: &SimulatorOptions, accounts: u64) -> Option<Self> {
+        options.communities.then_some(Self { seed: options.seed, accounts })
+    }
+
+    /// The author whom the bits of an id stand for: all authors are accounts, so some accounts write the posts of two.
+    pub fn author(&self, author: u64) -> u64 {
+        author % self.accounts
+    }
+
+    /// The place of an account in its block.
+    fn place(&self, number: u64) -> u64 {
+        (number % BLOCK + self.turned(number / BLOCK)) % BLOCK
+    }
+
+    fn turned(&self, block: u64) -> u64 {
+        draw(self.seed, TURNED, block, 0) % BLOCK
+    }
+
+    /// The group of an account, an index of [`GROUPS`].
+    pub fn group(&self, number: u64) -> usize {
+        let place = self.place(number);
+        FIRST_PLACES.iter().rposition(|first| *first <= place).unwrap_or(0)
+    }
+
+    /// The members of a group.
+    pub fn inside(self, group: usize) -> Span {
+        Span { communities: self, first: FIRST_PLACES[group], places: GROUPS[group].parts }
+    }
+
+    /// All who are not.
+    pub fn outside(self, group: usize) -> Span {
+        let parts = GROUPS[group].parts;
+        Span { communities: self, first: (FIRST_PLACES[group] + parts) % BLOCK, places: BLOCK - parts }
+    }
+
+    /// Somebody to whom an account talks: mostly of its own group, a friend or a well-known member.
+    pub fn peer(&self, author: u64, dice: u64) -> u64 {
+        let group = self.inside(self.group(author));
+        let (how, which) = (unit(mix(dice ^ HOW)), unit(mix(dice ^ WHICH)));
+        let number = match group.size() {
+            0 => ranked(self.accounts, which),
+            _ if how < TO_ANYBODY => ranked(self.accounts, which),
+            size if how < TO_ANYBODY + TO_FRIENDS => {
+                group.at(draw(self.seed, FRIEND, author, (dice % FRIENDS) as i64) % size)
+            }
+            size => group.at(ranked(size, which)),
+        };
+        if number == author { (number + 1) % self.accounts } else { number }
+    }
+}
+
+impl Span {
+    /// Accounts of whole blocks.
+    pub fn size(&self) -> u64 {
+        self.communities.accounts / BLOCK * self.places
+    }
+
+    /// The account with a rank below the size.
+    pub fn at(&self, rank: u64) -> u64 {
+        let (block, place) = (rank / self.places, self.first + rank % self.places);
+        block * BLOCK + (place + BLOCK - self.communities.turned(block)) % BLOCK
+    }
+
+    /// The rank of an account; `None` for one that is not here.
+    pub fn rank(&self, number: u64) -> Option<u64> {
+        let place = (self.communities.place(number) + BLOCK - self.first) % BLOCK;
+        let rank = number / BLOCK * self.places + place;
+        (place < self.places && rank < self.size()).then_some(rank)
+    }
+}
+
+/// A rank by Zipf's law, with a flat top.
+fn ranked(size: u64, dice: f64) -> u64 {
+    let rank = FLATNESS * ((1.0 + size as f64 / FLATNESS).powf(dice) - 1.0);
+    (rank as u64).min(size.saturating_sub(1))
+}
+
+/// A die that is thrown again and again.
+struct Die(u64);
+
+impl Die {
+    fn next(&mut self) -> u64 {
+        self.0 = mix(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.0
+    }
+
+    /// True in such a share of all throws.
+    fn falls(&mut self, share: f64) -> bool {
+        unit(self.next()) < share
+    }
+
+    /// One of them; empty where there are none.
+    fn pick(&mut self, of: &[&'static str]) -> &'static str {
+        let at = self.next() as usize % of.len().max(1);
+        of.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// The random choices.
+const TURNED: u64 = 201;
+const FRIEND: u64 = 202;
+const HABITS: u64 = 203;
+const PROFILE: u64 = 204;
+const HOW: u64 = 0x51_7c_c1;
+const WHICH: u64 = 0x27_22_0a;

@@ -1,0 +1,224 @@
+//! The texts of posts in planted groups: in the language of their author, but not all of them.
+
+use super::groups::GROUPS;
+use super::words::{ENGLISH, SPANISH, words};
+use super::{Communities, Die, HABITS};
+use crate::base::clock::Millis;
+use crate::model::post::TweetId;
+use crate::simulator::bits::{AUTHOR, author_bits};
+use crate::simulator::dice::{draw, unit};
+use crate::simulator::text::{Text, UNDETERMINED};
+
+/// The share of posts that are replies,
+const REPLIES: f64 = 0.25;
+/// of those that are nothing but a link,
+const LINK_ALONE: f64 = 0.04;
+/// emoji,
+const EMOJI_ALONE: f64 = 0.03;
+/// a word or two,
+const SHORT: f64 = 0.06;
+/// and that of other posts that name somebody, and have a link, a hashtag, an emoji.
+const MENTIONS: f64 = 0.25;
+const LINKS: f64 = 0.15;
+const TAGS: f64 = 0.12;
+const EMOJI: f64 = 0.25;
+
+/// The share of an account's sentences that say nothing of its side of the Atlantic, from the least to the most, and of those of
+/// the other side's.
+const COMMON: [f64; 2] = [0.35, 0.85];
+const OTHER_SIDE: f64 = 0.02;
+
+/// The share of accounts that mostly write in another language, and of their posts that are;
+const STRANGE: f64 = 0.05;
+const STRANGE_POSTS: f64 = 0.7;
+/// of the other accounts' posts, at the most.
+const OTHER_POSTS: f64 = 0.15;
+/// The share of accounts that leave out accents, and of those that begin with small letters.
+const PLAIN: f64 = 0.12;
+const SMALL: f64 = 0.45;
+
+/// The share of texts whose language a network mistakes, and of short ones that it does not know.
+const MISTAKEN: f64 = 0.03;
+const UNKNOWN: f64 = 0.5;
+
+/// A reply comes so much later than what it replies to, at the most: six hours, in ms.
+const LATEST_REPLY_MS: u64 = 21_600_000;
+/// Texts end before they have so many characters.
+const LONG: usize = 200;
+
+const SMILEYS: [&str; 10] = ["😂", "❤️", "🙄", "😍", "🔥", "👏", "😭", "🙏", "🤔", "☀️"];
+const ENDS: [&str; 6] = ["", "", ".", "!", "...", "!!"];
+
+/// What an account does in all of its posts.
+struct Habits {
+    other: f64,
+    common: f64,
+    is_plain: bool,
+    is_small: bool,
+}
+
+impl Communities {
+    fn habits(&self, author: u64) -> Habits {
+        let mut die = Die(draw(self.seed, HABITS, author, 0));
+        let other = if die.falls(STRANGE) { STRANGE_POSTS } else { OTHER_POSTS * unit(die.next()) };
+        let common = COMMON[0] + (COMMON[1] - COMMON[0]) * unit(die.next());
+        Habits { other, common, is_plain: die.falls(PLAIN), is_small: die.falls(SMALL) }
+    }
+
+    /// An id of a post by an author that was made then, ms since the epoch. All networks' ids can hold it.
+    pub fn post_by(&self, author: u64, made: Millis, dice: u64) -> TweetId {
+        TweetId::at(made, ((dice & 0xffff & !AUTHOR) | author_bits(self.seed, author)) as u32)
+    }
+
+    /// The text of an author's post that was made then (ms since the epoch); all of it depends on `dice`.
+    pub fn text(&self, author: u64, made: Millis, dice: u64) -> Text {
+        let (mut die, habits, group) = (Die(dice), self.habits(author), self.group(author));
+        let mut text = Text::default();
+        if die.falls(REPLIES) {
+            let peer = self.peer(author, die.next());
+            let parent = self.post_by(peer, made - 1_000 - (die.next() % LATEST_REPLY_MS) as Millis, die.next());
+            text.mention(peer);
+            text.reply = parent.created_at().map(|_| (parent, peer));
+        }
+        let kind = unit(die.next());
+        let language = match kind {
+            _ if kind < LINK_ALONE => {
+                text.link(die.next());
+                UNDETERMINED
+            }
+            _ if kind < LINK_ALONE + EMOJI_ALONE => {
+                for _ in 0..=die.next() % 3 {
+                    text.word(die.pick(&SMILEYS));
+                }
+                UNDETERMINED
+            }
+            _ if kind < LINK_ALONE + EMOJI_ALONE + SHORT => {
+                text.word(die.pick(words(group).list("short")));
+                if die.falls(UNKNOWN) { UNDETERMINED } else { told(group, 0.4, &mut die) }
+            }
+            _ => self.say(&mut text, author, group, &habits, &mut die),
+        };
+        text.told = Some(language);
+        text
+    }
+
+    /// One to three sentences and what stands beside them; returns their language as a network tells it.
+    fn say(&self, text: &mut Text, author: u64, group: usize, habits: &Habits, die: &mut Die) -> &'static str {
+        let spoken = match die.falls(habits.other) {
+            false => group,
+            true if group == ENGLISH || die.falls(0.2) => SPANISH,
+            true => ENGLISH,
+        };
+        // Of the first two groups, each is the other's other side.
+        let other_side = if spoken < SPANISH { 1 - spoken } else { spoken };
+        let sentences = [1, 1, 1, 1, 1, 1, 2, 2, 2, 3][(die.next() % 10) as usize];
+        for _ in 0..sentences {
+            let voice = words(if die.falls(OTHER_SIDE) { other_side } else { spoken });
+            let list = if die.falls(habits.common) { "common" } else { "sentences" };
+            let said = spelled(&voice.sentence(list, die), habits);
+            text.word(&format!("{said}{}", die.pick(&ENDS)));
+            if text.length > LONG / 2 {
+                break;
+            }
+        }
+        if die.falls(EMOJI) {
+            text.word(die.pick(&SMILEYS));
+        }
+        if die.falls(TAGS) {
+            text.tag(die.pick(words(spoken).list("tags")));
+        }
+        if die.falls(MENTIONS) {
+            text.mention(self.peer(author, die.next()));
+        }
+        if die.falls(LINKS) {
+            text.link(die.next());
+        }
+        told(spoken, MISTAKEN, die)
+    }
+}
+
+/// The language of a group's words as a network tells it, which mistakes such a share.
+fn told(group: usize, mistaken: f64, die: &mut Die) -> &'static str {
+    let group = &GROUPS[group];
+    if die.falls(mistaken) { die.pick(&group.mistaken) } else { group.language }
+}
+
+/// A sentence as an account spells it.
+fn spelled(sentence: &str, habits: &Habits) -> String {
+    let mut letters = sentence.chars();
+    let first =
+        letters.next().map(|first| if habits.is_small { first.to_string() } else { first.to_uppercase().collect() });
+    let spelled: String = first.unwrap_or_default() + letters.as_str();
+    if habits.is_plain { spelled.chars().map(plain).collect() } else { spelled }
+}
+
+/// A letter without its accent.
+fn plain(letter: char) -> char {
+    const ACCENTED: [(&str, char); 12] = [
+        ("áàâãä", 'a'),
+        ("éèêë", 'e'),
+        ("íìîï", 'i'),
+        ("óòôõö", 'o'),
+        ("úùûü", 'u'),
+        ("ç", 'c'),
+        ("ñ", 'n'),
+        ("ÁÀÂÃ", 'A'),
+        ("ÉÊ", 'E'),
+        ("ÓÔÕ", 'O'),
+        ("ÚÜ", 'U'),
+        ("Ç", 'C'),
+    ];
+    if letter.is_ascii() {
+        return letter;
+    }
+    ACCENTED.iter().find(|(accented, _)| accented.contains(letter)).map_or(letter, |(_, plain)| *plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::groups::GROUPS;
+    use super::*;
+    use crate::simulator::SimulatorOptions;
+    use crate::simulator::bits::author_of;
+
+    const MADE: Millis = 1_790_000_000_000;
+
+    #[test]
+    fn twenty_thousand_authors_write_by_the_shares_of_their_groups() {
+        let options = SimulatorOptions { communities: true, ..SimulatorOptions::default() };
+        let communities = Communities::new(&options, 20_000).unwrap();
+        let mut counted = [[0.0; 5]; GROUPS.len()];
+        for author in 0..20_000 {
+            let text = communities.text(author, MADE, draw(7, 7, author, 0));
+            assert_eq!(text.length, text.text.chars().count());
+            assert!((1..=280).contains(&text.length) && !text.text.contains(['{', '}']), "{}", text.text);
+            let at = |from, to| text.text.chars().skip(from).take(to - from).collect::<String>();
+            let group = communities.group(author);
+            for (from, to, named) in &text.mentions {
+                assert!(at(*from, *to).starts_with('@') && *named != author && *named < 20_000);
+                counted[group][0] += 1.0;
+                counted[group][1] += f64::from(u8::from(communities.group(*named) == group));
+            }
+            if let Some((parent, peer)) = text.reply {
+                assert_eq!((author_of(options.seed, parent.get()), text.mentions[0].2), (peer, peer));
+                assert!(parent.created_at().unwrap() < MADE);
+            }
+            counted[group][2] += 1.0;
+            counted[group][3] += f64::from(u8::from(text.language() == GROUPS[group].language));
+            counted[group][4] += f64::from(u8::from(text.reply.is_some()));
+        }
+        for (group, [named, inside, posts, spoken, replies]) in GROUPS.iter().zip(counted) {
+            assert_eq!(posts, group.parts as f64 * 400.0, "{}", group.label);
+            // Anybody may be of the group, too.
+            let expected = 0.8 + 0.2 * group.parts as f64 / 50.0;
+            assert!((inside / named - expected).abs() < 0.06, "{}: {inside} of {named}", group.label);
+            assert!((0.72..0.86).contains(&(spoken / posts)), "{}: {spoken} of {posts}", group.label);
+            assert!((0.21..0.29).contains(&(replies / posts)), "{}: {replies} of {posts}", group.label);
+        }
+    }
+
+    #[test]
+    fn accents_go_and_nothing_else() {
+        assert_eq!("Não é à toa, ¿señor? Ção 🇵🇹".chars().map(plain).collect::<String>(), "Nao e a toa, ¿senor? Cao 🇵🇹");
+    }
+}

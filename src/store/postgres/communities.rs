@@ -1,0 +1,222 @@
+//! Communities in PostgreSQL.
+
+use async_trait::async_trait;
+
+use super::PostgresStore;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::model::community::Belonging;
+use crate::store::communities::{self, statements};
+use crate::store::rows::clean;
+use crate::store::{
+    Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
+    HandDecision, KnownAccount, Neighbours, PersonOf, PostLanguage, PostText, Result, StoredAppearance,
+};
+
+macro_rules! kept {
+    ($account:literal, $network:literal) => {
+        concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
+    };
+}
+
+statements!(
+    "json_array_elements(CAST($2 AS json)) AS given (value)",
+    "json_array_elements(CAST($5 AS json)) AS searches (value)",
+    "list_owner",
+    "post_language (namespace, id, language, confidence) SELECT tweet.namespace, tweet.id,",
+    kept
+);
+
+const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
+     FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
+     CROSS JOIN LATERAL (SELECT post FROM account_post WHERE namespace = $3 AND id = of.account \
+     ORDER BY at DESC, post DESC LIMIT $4) AS newest JOIN tweet ON tweet.namespace = $1 AND tweet.id = newest.post \
+     WHERE tweet.text IS NOT NULL AND tweet.retweet_of IS NULL";
+
+#[async_trait]
+impl Communities for PostgresStore {
+    /// Each statement may be repeated alone: what led to an account is stored before the account is.
+    async fn arrive(
+        &self,
+        namespace: &str,
+        at: Millis,
+        found: &[FoundPost],
+        appeared: &[Appearance],
+        (posts, searches): (&str, &[String]),
+    ) -> Result<Vec<KnownAccount>> {
+        let (has_found, has_appeared) = (!found.is_empty(), !appeared.is_empty());
+        let (found, appeared) = (communities::given_posts(found), communities::given_appearances(appeared));
+        let with = |statement: &'static str, given: &str| {
+            sqlx::query(statement).bind(namespace.to_owned()).bind(given.to_owned()).bind(at)
+        };
+        let network = PersonOf::rows(namespace).map(|of| of.network);
+        if has_appeared {
+            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared).bind(network.clone())).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &appeared).bind(network.clone())).await?;
+        }
+        if has_found && !searches.is_empty() {
+            let searches = communities::given_ids(searches);
+            let find = || {
+                let statement = with(FIND, &found).bind(posts.to_owned());
+                statement.bind(searches.clone()).bind(network.clone())
+            };
+            let _: Vec<()> = self.rows(find).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &found).bind(network.clone())).await?;
+        }
+        failpoint::point("before_commit");
+        self.rows(|| sqlx::query(COUNT_POSTS).bind(namespace.to_owned()).bind(found.clone())).await
+    }
+
+    async fn belonging(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Belonging>>> {
+        let given = communities::given_ids(accounts);
+        let rows = self.rows(|| sqlx::query(STATES).bind(namespace.to_owned()).bind(given.clone())).await?;
+        Ok(communities::states(accounts, rows))
+    }
+
+    async fn admissible(&self, namespace: &str, at: Millis, growth: &Growth, limit: u32) -> Result<Vec<String>> {
+        let room = || sqlx::query(communities::ROOM).bind(namespace.to_owned()).bind(at - communities::DAY);
+        let room = communities::room(growth, self.row(room).await?, limit);
+        let accounts = || {
+            let statement = sqlx::query(communities::ADMISSIBLE).bind(namespace.to_owned());
+            statement.bind(i64::from(growth.appearances)).bind(room)
+        };
+        let accounts: Vec<(String,)> = self.rows(accounts).await?;
+        Ok(accounts.into_iter().map(|(account,)| account).collect())
+    }
+
+    async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()> {
+        let given = communities::given_ids(accounts);
+        let admit = || sqlx::query(ADMIT).bind(namespace.to_owned()).bind(given.clone()).bind(at);
+        let _: Vec<()> = self.rows(admit).await?;
+        Ok(())
+    }
+
+    async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>> {
+        let given = communities::given_ids(accounts);
+        let with = |statement: &'static str, namespace: &str| {
+            sqlx::query(statement).bind(namespace.to_owned()).bind(given.clone())
+        };
+        let states = self.rows(|| with(STATES, namespace)).await?;
+        let profiles = self.rows(|| with(PROFILES, of.profiles)).await?;
+        let friends = self.rows(|| with(FRIENDS, namespace).bind(of.friends.to_owned())).await?;
+        let newest = || with(TEXTS, of.posts).bind(of.profiles.to_owned()).bind(i64::from(texts));
+        let texts: Vec<PostText> = if texts > 0 { self.rows(newest).await? } else { Vec::new() };
+        Ok(communities::joined(accounts, states, profiles, texts, friends))
+    }
+
+    async fn decide(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()> {
+        let given = communities::given_decisions(decisions);
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let decide =
+            || sqlx::query(DECIDE).bind(namespace.to_owned()).bind(given.clone()).bind(at).bind(rule.to_owned());
+        let _: Vec<()> = self.rows(decide).await?;
+        Ok(())
+    }
+
+    async fn decide_by_hand(
+        &self,
+        namespace: &str,
+        at: Millis,
+        who: &str,
+        why: &str,
+        decisions: &[HandDecision],
+    ) -> Result<()> {
+        let given = communities::given_by_hand(decisions);
+        let decide = || {
+            let statement = sqlx::query(BY_HAND).bind(namespace.to_owned()).bind(given.clone()).bind(at);
+            let statement = statement.bind(clean(who).into_owned()).bind(clean(why).into_owned());
+            statement.bind(PersonOf::rows(namespace).map(|of| of.network))
+        };
+        let _: Vec<()> = self.rows(decide).await?;
+        Ok(())
+    }
+
+    async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()> {
+        let given = communities::given_ids(accounts);
+        let mark = || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(i64::from(follows));
+        let _: Vec<()> = self.rows(mark).await?;
+        Ok(())
+    }
+
+    async fn follows(&self, namespaces: &[String], accounts: &[String]) -> Result<Vec<String>> {
+        let (given, mut all) = (communities::given_ids(accounts), Vec::new());
+        for namespace in namespaces {
+            let follows = || sqlx::query(FOLLOWS).bind(namespace.to_owned()).bind(given.clone());
+            let rows: Vec<(String,)> = self.rows(follows).await?;
+            all.extend(rows.into_iter().map(|(account,)| account));
+        }
+        Ok(all)
+    }
+
+    async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()> {
+        if languages.is_empty() {
+            return Ok(());
+        }
+        let given = communities::given_languages(languages);
+        let _: Vec<()> = self.rows(|| sqlx::query(LANGUAGES).bind(posts.to_owned()).bind(given.clone())).await?;
+        Ok(())
+    }
+
+    async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>> {
+        let outdated = || sqlx::query(communities::OUTDATED).bind(namespace.to_owned()).bind(rule.to_owned());
+        let rows: Vec<(String,)> = self.rows(|| outdated().bind(i64::from(limit))).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
+    async fn size(&self, namespace: &str, of: Neighbours<'_>, at: Millis) -> Result<CommunitySize> {
+        self.row(|| sqlx::query(communities::SIZE).bind(namespace.to_owned()).bind(at).bind(of.posts.to_owned())).await
+    }
+
+    async fn note_size(&self, namespace: &str, size: &CommunitySize) -> Result<()> {
+        let CommunitySize { at, seen, candidates, open, members, outside, posts, edges } = *size;
+        let note = || {
+            let statement = sqlx::query(communities::NOTE_SIZE).bind(namespace.to_owned()).bind(at).bind(seen);
+            statement.bind(candidates).bind(open).bind(members).bind(outside).bind(posts).bind(edges)
+        };
+        let _: Vec<()> = self.rows(note).await?;
+        Ok(())
+    }
+
+    async fn growth(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>> {
+        let growth = || sqlx::query(communities::GROWTH).bind(namespace.to_owned()).bind(since);
+        self.rows(|| growth().bind(i64::from(limit))).await
+    }
+
+    async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>> {
+        let known = || sqlx::query(communities::ACCOUNT).bind(namespace.to_owned()).bind(clean(account).into_owned());
+        Ok(self.rows(known).await?.pop())
+    }
+
+    async fn belonging_changes(&self, namespace: &str, account: &str) -> Result<Vec<BelongingChange>> {
+        self.rows(|| sqlx::query(communities::CHANGES).bind(namespace.to_owned()).bind(clean(account).into_owned()))
+            .await
+    }
+
+    async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>> {
+        let of = || sqlx::query(communities::APPEARANCES).bind(namespace.to_owned()).bind(clean(account).into_owned());
+        self.rows(|| of().bind(i64::from(limit))).await
+    }
+
+    async fn page_community(
+        &self,
+        namespace: &str,
+        state: Belonging,
+        above: &str,
+        limit: u32,
+    ) -> Result<Vec<CommunityAccount>> {
+        let page = || {
+            let statement = sqlx::query(communities::PAGE).bind(namespace.to_owned()).bind(state.as_str());
+            statement.bind(clean(above).into_owned()).bind(i64::from(limit))
+        };
+        self.rows(page).await
+    }
+
+    async fn near_misses(&self, namespace: &str, threshold: f64, limit: u32) -> Result<Vec<CommunityAccount>> {
+        let near = || sqlx::query(communities::NEAR).bind(namespace.to_owned()).bind(threshold);
+        self.rows(|| near().bind(i64::from(limit))).await
+    }
+
+    async fn by_reason(&self, namespace: &str) -> Result<Vec<(String, String, i64)>> {
+        self.rows(|| sqlx::query(communities::BY_REASON).bind(namespace.to_owned())).await
+    }
+}

@@ -1,0 +1,199 @@
+//! Forgotten people in PostgreSQL.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::{AssertSqlSafe, Connection};
+
+use super::{PostgresStore, silent};
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::forget::{
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
+};
+use crate::store::rows::{Row, clean, number};
+use crate::store::{PersonOf, Result, StoreError};
+
+/// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
+const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
+
+const KEEP_AWAY: &str =
+    "INSERT INTO forgotten_person (hash, at) VALUES (person_hash($1, $2), $3) ON CONFLICT DO NOTHING";
+
+const LET_BACK: &str = "WITH gone AS (DELETE FROM forgotten_person WHERE hash = person_hash($1, $2) RETURNING 1) \
+     SELECT count(*) FROM gone";
+
+const ARE_KEPT_AWAY: &str = "SELECT is_forgotten($1, account) FROM UNNEST($2::text[]) WITH ORDINALITY AS given (account, nth) \
+     ORDER BY nth";
+
+const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.namespace = $1 AND used.post = ANY($2) \
+     AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
+     AND NOT other.post = ANY($2))";
+
+/// Removes items by all tables that have rows of them, in one statement, and answers how many each had. In the order of their
+/// ids, as all statements lock them.
+fn remove() -> String {
+    let parts: Vec<String> = OF_ITEM
+        .iter()
+        .map(|table| format!("{table} AS (DELETE FROM {table} WHERE namespace = $1 AND id = ANY($2) RETURNING 1)"))
+        .collect();
+    let counts: Vec<String> =
+        OF_ITEM.iter().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
+    // A use of the same row may not be deleted twice by one statement: those by the post are of other items.
+    format!(
+        "WITH items AS (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE), {}, \
+         uses AS (DELETE FROM media_use AS of WHERE of.namespace = $3 AND of.post = ANY($2) RETURNING 1), \
+         lists AS (DELETE FROM list_owner AS of WHERE of.namespace = $1 AND of.id = ANY($2) RETURNING 1), \
+         tweet AS (DELETE FROM tweet AS of WHERE of.namespace = $1 AND of.id IN (SELECT id FROM items) RETURNING 1) \
+         SELECT json_build_object({}, 'uses', (SELECT count(*) FROM uses), 'list_owner', (SELECT count(*) FROM lists), \
+         'tweet', (SELECT count(*) FROM tweet))::text",
+        parts.join(", "),
+        counts.join(", ")
+    )
+}
+
+/// Of posts, those whose authors are kept away.
+const REFUSED: &str = "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
+     WHERE EXISTS (SELECT FROM forgotten_person) AND is_forgotten($1, author)";
+
+impl PostgresStore {
+    /// Removes what stands of posts whose authors are kept away: rows that had their ids alone, until an answer told the author.
+    pub(super) async fn remove_refused(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
+        let Some(PersonOf { network, by_id: false }) = PersonOf::rows(namespace) else { return Ok(()) };
+        let ids: Vec<String> = rows.iter().map(|row| row.id.to_string()).collect();
+        let authors: Vec<Option<String>> = rows.iter().map(|row| row.author_id.as_deref().map(str::to_owned)).collect();
+        let refused = || sqlx::query(REFUSED).bind(network.clone()).bind(ids.clone()).bind(authors.clone());
+        let refused: Vec<(String,)> = self.rows(refused).await?;
+        if !refused.is_empty() {
+            let ids = refused.into_iter().map(|(id,)| id).collect();
+            let posts = ItemsOf { namespace: namespace.to_owned(), ids };
+            // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+            let media = self.media_of_posts(&posts).await?;
+            self.remove_items(&media).await?;
+            self.remove_items(&posts).await?;
+        }
+        Ok(())
+    }
+
+    async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
+        let known: Vec<(String,)> = self.rows(|| sqlx::query(NAMESPACES)).await?;
+        Ok(of_network(known.into_iter().map(|(namespace,)| namespace), network))
+    }
+
+    /// The same of another table, which is small.
+    async fn namespaces_in(&self, table: &str, network: &str) -> Result<Vec<String>> {
+        let sql = format!("SELECT DISTINCT namespace FROM {table}");
+        let known: Vec<(String,)> = self.rows(|| sqlx::query(AssertSqlSafe(sql.clone()))).await?;
+        let of = of_network(known.into_iter().map(|(namespace,)| namespace), network);
+        Ok(of.into_iter().map(|(namespace, _)| namespace).collect())
+    }
+
+    /// Rows that a `WITH gone AS (...)` removes.
+    async fn count(&self, sql: &str, namespaces: &[String], values: &[String]) -> Result<u64> {
+        let sql = format!("WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone");
+        let statement = || sqlx::query(AssertSqlSafe(sql.clone())).bind(namespaces.to_vec()).bind(values.to_vec());
+        let (gone,): (i64,) = self.row(statement).await?;
+        Ok(number(gone))
+    }
+}
+
+#[async_trait]
+impl Forgetting for PostgresStore {
+    async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool> {
+        let (patience, mut connection) = (self.patience, self.pool.acquire().await?);
+        let done = async {
+            let mut transaction = connection.begin().await?;
+            sqlx::query(HOLD_WRITES).execute(&mut *transaction).await?;
+            let keep = sqlx::query(KEEP_AWAY).bind(network).bind(clean(account)).bind(at);
+            let added = keep.execute(&mut *transaction).await?.rows_affected();
+            transaction.commit().await?;
+            Ok::<_, StoreError>(added > 0)
+        };
+        let done = tokio::time::timeout(patience.max(Duration::from_secs(1)), done).await;
+        let done = done.unwrap_or_else(|_| Err(silent(patience)));
+        if done.is_err() {
+            drop(connection.detach()); // it may hold the lock
+        }
+        done
+    }
+
+    async fn let_back(&self, network: &str, account: &str) -> Result<bool> {
+        let account = clean(account).into_owned();
+        let gone = || sqlx::query(LET_BACK).bind(network.to_owned()).bind(account.clone());
+        let (gone,): (i64,) = self.row(gone).await?;
+        Ok(gone > 0)
+    }
+
+    async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
+        let given: Vec<String> = accounts.iter().map(|account| clean(account).into_owned()).collect();
+        let asked = || sqlx::query(ARE_KEPT_AWAY).bind(network.to_owned()).bind(given.clone());
+        let rows: Vec<(bool,)> = self.rows(asked).await?;
+        Ok(rows.into_iter().map(|(away,)| away).collect())
+    }
+
+    async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
+        const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = $1 AND id = $2";
+        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = $1 AND author_id = $2 ORDER BY id";
+        let mut items = Vec::new();
+        for (namespace, by_id) in self.namespaces_of(network).await? {
+            let sql = if by_id { OF_ID } else { OF_AUTHOR };
+            let asked = || sqlx::query(sql).bind(namespace.clone()).bind(clean(account).into_owned());
+            let ids: Vec<(String,)> = self.rows(asked).await?;
+            if !ids.is_empty() {
+                items.push(ItemsOf { namespace, ids: ids.into_iter().map(|(id,)| id).collect() });
+            }
+        }
+        Ok(items)
+    }
+
+    async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf> {
+        let Some(namespace) = media_namespace(&posts.namespace) else { return Ok(ItemsOf::default()) };
+        let asked = || sqlx::query(MEDIA).bind(namespace.clone()).bind(posts.ids.clone());
+        let ids: Vec<(String,)> = self.rows(asked).await?;
+        Ok(ItemsOf { ids: ids.into_iter().map(|(id,)| id).collect(), namespace })
+    }
+
+    async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
+        let sql = remove();
+        let media = media_namespace(&items.namespace);
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let statement = || {
+            let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone());
+            remove.bind(items.ids.clone()).bind(media.clone())
+        };
+        let (counts,): (String,) = self.row(statement).await?;
+        let counts: std::collections::BTreeMap<String, u64> =
+            serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let mut removed = RemovedRows::default();
+        for (table, rows) in counts {
+            removed.add(if table == "uses" { "media_use" } else { &table }, rows);
+        }
+        Ok(removed)
+    }
+
+    async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {
+        let mut removed = RemovedRows::default();
+        let account = [clean(account).into_owned()];
+        for (table, column) in OF_ACCOUNT {
+            let namespaces = self.namespaces_in(table, network).await?;
+            let sql = format!("DELETE FROM {table} WHERE namespace = ANY($1) AND {column} = ANY($2)");
+            removed.add(table, self.count(&sql, &namespaces, &account).await?);
+        }
+        let namespaces = self.namespaces_in("account_handle", network).await?;
+        let sql = "DELETE FROM account_handle WHERE namespace = ANY($1) AND handle = ANY($2)";
+        removed.add("account_handle", self.count(sql, &namespaces, handles).await?);
+        Ok(removed)
+    }
+
+    async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
+        const NAMED: &str =
+            "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";
+        let mut stay = RemovedRows::default();
+        for (namespace, _) in self.namespaces_of(network).await? {
+            let named = || sqlx::query(NAMED).bind(namespace.clone()).bind(clean(account).into_owned());
+            let (rows,): (i64,) = self.row(named).await?;
+            stay.add(&namespace, number(rows));
+        }
+        Ok(stay)
+    }
+}

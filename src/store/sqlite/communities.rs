@@ -1,0 +1,211 @@
+//! Communities in the file.
+
+use async_trait::async_trait;
+
+use super::SqliteStore;
+use super::forget::away_from;
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::model::community::Belonging;
+use crate::store::communities::{self, statements};
+use crate::store::rows::clean;
+use crate::store::{
+    Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
+    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, Result, StoredAppearance,
+};
+
+/// Who is kept away is taken out before: one transaction has both.
+macro_rules! kept {
+    ($account:literal, $network:literal) => {
+        "TRUE"
+    };
+}
+
+statements!(
+    "json_each($2) AS given",
+    "json_each($5) AS searches",
+    "tweet",
+    "post_language_row (tweet, language, confidence) SELECT tweet.key,",
+    kept
+);
+
+/// The newest posts of one account: SQLite joins nothing laterally.
+const TEXTS: &str = "SELECT $2 AS account, tweet.id, tweet.text FROM (SELECT post FROM account_post WHERE namespace = $3 \
+     AND id = $2 ORDER BY at DESC, post DESC LIMIT $4) AS newest JOIN tweet ON tweet.namespace = $1 AND tweet.id = newest.post \
+     WHERE tweet.text IS NOT NULL AND tweet.retweet_of IS NULL";
+
+#[async_trait]
+impl Communities for SqliteStore {
+    async fn arrive(
+        &self,
+        namespace: &str,
+        at: Millis,
+        found: &[FoundPost],
+        appeared: &[Appearance],
+        (posts, searches): (&str, &[String]),
+    ) -> Result<Vec<KnownAccount>> {
+        let mut transaction = self.begin().await?;
+        let people = appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author));
+        let away = away_from(&mut transaction, namespace, people.collect::<Vec<_>>()).await?;
+        let appeared: Vec<Appearance> = appeared.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
+        let found: Vec<FoundPost> = found.iter().filter(|of| !away.contains(&of.author)).cloned().collect();
+        let (found, appeared) = (communities::given_posts(&found), communities::given_appearances(&appeared));
+        let appear = sqlx::query(APPEAR).bind(namespace).bind(&appeared).bind(at);
+        appear.execute(&mut *transaction).await?;
+        if !searches.is_empty() {
+            let find = sqlx::query(FIND).bind(namespace).bind(&found).bind(at).bind(posts);
+            find.bind(communities::given_ids(searches)).execute(&mut *transaction).await?;
+            sqlx::query(SEE).bind(namespace).bind(&found).bind(at).execute(&mut *transaction).await?;
+        }
+        sqlx::query(SEE).bind(namespace).bind(&appeared).bind(at).execute(&mut *transaction).await?;
+        let known = sqlx::query_as(COUNT_POSTS).bind(namespace).bind(&found).fetch_all(&mut *transaction).await?;
+        failpoint::point("before_commit");
+        transaction.commit().await?;
+        Ok(known)
+    }
+
+    async fn belonging(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Belonging>>> {
+        let rows = sqlx::query_as(STATES).bind(namespace).bind(communities::given_ids(accounts));
+        Ok(communities::states(accounts, rows.fetch_all(self.readers()).await?))
+    }
+
+    async fn admissible(&self, namespace: &str, at: Millis, growth: &Growth, limit: u32) -> Result<Vec<String>> {
+        let room = sqlx::query_as(communities::ROOM).bind(namespace).bind(at - communities::DAY);
+        let room = communities::room(growth, room.fetch_one(self.readers()).await?, limit);
+        let accounts = sqlx::query_scalar(communities::ADMISSIBLE).bind(namespace).bind(growth.appearances).bind(room);
+        Ok(accounts.fetch_all(self.readers()).await?)
+    }
+
+    async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        let admit = sqlx::query(ADMIT).bind(namespace).bind(communities::given_ids(accounts)).bind(at);
+        admit.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>> {
+        let given = communities::given_ids(accounts);
+        let states = sqlx::query_as(STATES).bind(namespace).bind(&given).fetch_all(self.readers()).await?;
+        let profiles = sqlx::query_as(PROFILES).bind(of.profiles).bind(&given).fetch_all(self.readers()).await?;
+        let friends = sqlx::query_as(FRIENDS).bind(namespace).bind(&given).bind(of.friends);
+        let friends = friends.fetch_all(self.readers()).await?;
+        let mut all = Vec::new();
+        for account in accounts.iter().filter(|_| texts > 0) {
+            let newest = sqlx::query_as(TEXTS).bind(of.posts).bind(clean(account)).bind(of.profiles).bind(texts);
+            let newest: Vec<PostText> = newest.fetch_all(self.readers()).await?;
+            all.extend(newest);
+        }
+        Ok(communities::joined(accounts, states, profiles, all, friends))
+    }
+
+    async fn decide(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()> {
+        let given = communities::given_decisions(decisions);
+        let mut transaction = self.begin().await?;
+        sqlx::query(DECIDE).bind(namespace).bind(given).bind(at).bind(rule).execute(&mut *transaction).await?;
+        failpoint::point("before_commit");
+        Ok(transaction.commit().await?)
+    }
+
+    async fn decide_by_hand(
+        &self,
+        namespace: &str,
+        at: Millis,
+        who: &str,
+        why: &str,
+        decisions: &[HandDecision],
+    ) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        let people: Vec<&str> = decisions.iter().map(|of| &*of.account).collect();
+        let away = away_from(&mut transaction, namespace, people).await?;
+        let decisions: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
+        let given = communities::given_by_hand(&decisions);
+        let decide = sqlx::query(BY_HAND).bind(namespace).bind(given).bind(at).bind(clean(who)).bind(clean(why));
+        decide.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        let mark = sqlx::query(MARK).bind(namespace).bind(communities::given_ids(accounts)).bind(i64::from(follows));
+        mark.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn follows(&self, namespaces: &[String], accounts: &[String]) -> Result<Vec<String>> {
+        let (given, mut all) = (communities::given_ids(accounts), Vec::new());
+        for namespace in namespaces {
+            let follows = sqlx::query_scalar(FOLLOWS).bind(namespace).bind(&given);
+            all.extend(follows.fetch_all(self.readers()).await?);
+        }
+        Ok(all)
+    }
+
+    async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()> {
+        if languages.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        let save = sqlx::query(LANGUAGES).bind(posts).bind(communities::given_languages(languages));
+        save.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>> {
+        let outdated = sqlx::query_scalar(communities::OUTDATED).bind(namespace).bind(rule).bind(limit);
+        Ok(outdated.fetch_all(self.readers()).await?)
+    }
+
+    async fn size(&self, namespace: &str, of: Neighbours<'_>, at: Millis) -> Result<CommunitySize> {
+        let size = sqlx::query_as(communities::SIZE).bind(namespace).bind(at).bind(of.posts);
+        Ok(size.fetch_one(self.readers()).await?)
+    }
+
+    async fn note_size(&self, namespace: &str, size: &CommunitySize) -> Result<()> {
+        let CommunitySize { at, seen, candidates, open, members, outside, posts, edges } = *size;
+        let mut transaction = self.begin().await?;
+        let note = sqlx::query(communities::NOTE_SIZE).bind(namespace).bind(at).bind(seen).bind(candidates).bind(open);
+        note.bind(members).bind(outside).bind(posts).bind(edges).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn growth(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>> {
+        let growth = sqlx::query_as(communities::GROWTH).bind(namespace).bind(since).bind(limit);
+        Ok(growth.fetch_all(self.readers()).await?)
+    }
+
+    async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>> {
+        let known = sqlx::query_as(communities::ACCOUNT).bind(namespace).bind(clean(account));
+        Ok(known.fetch_optional(self.readers()).await?)
+    }
+
+    async fn belonging_changes(&self, namespace: &str, account: &str) -> Result<Vec<BelongingChange>> {
+        let changes = sqlx::query_as(communities::CHANGES).bind(namespace).bind(clean(account));
+        Ok(changes.fetch_all(self.readers()).await?)
+    }
+
+    async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>> {
+        let appearances = sqlx::query_as(communities::APPEARANCES).bind(namespace).bind(clean(account)).bind(limit);
+        Ok(appearances.fetch_all(self.readers()).await?)
+    }
+
+    async fn page_community(
+        &self,
+        namespace: &str,
+        state: Belonging,
+        above: &str,
+        limit: u32,
+    ) -> Result<Vec<CommunityAccount>> {
+        let page =
+            sqlx::query_as(communities::PAGE).bind(namespace).bind(state.as_str()).bind(clean(above)).bind(limit);
+        Ok(page.fetch_all(self.readers()).await?)
+    }
+
+    async fn near_misses(&self, namespace: &str, threshold: f64, limit: u32) -> Result<Vec<CommunityAccount>> {
+        let near = sqlx::query_as(communities::NEAR).bind(namespace).bind(threshold).bind(limit);
+        Ok(near.fetch_all(self.readers()).await?)
+    }
+
+    async fn by_reason(&self, namespace: &str) -> Result<Vec<(String, String, i64)>> {
+        Ok(sqlx::query_as(communities::BY_REASON).bind(namespace).fetch_all(self.readers()).await?)
+    }
+}

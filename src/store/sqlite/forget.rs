@@ -1,0 +1,210 @@
+//! Forgotten people in the file.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use ring::hmac;
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use super::{SqliteStore, json};
+use crate::base::clock::Millis;
+use crate::base::failpoint;
+use crate::store::forget::{
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
+};
+use crate::store::rows::{Row, clean, number};
+use crate::store::{PersonOf, Result};
+
+/// The salt, if anybody is kept away.
+const SALT: &str = "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)";
+
+const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN tweet AS medium ON medium.key = used.tweet \
+     WHERE medium.namespace = ?1 AND used.post IN (SELECT value FROM json_each(?2)) \
+     AND NOT EXISTS (SELECT 1 FROM media_use_row AS other WHERE other.tweet = used.tweet \
+     AND other.post NOT IN (SELECT value FROM json_each(?2)))";
+
+fn hash(salt: &[u8], network: &str, account: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
+    let hash = hmac::sign(&key, format!("{network} {}", clean(account)).as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Those of these accounts that are kept away. In a transaction that writes, it stays so until its end.
+pub(super) async fn away<'a>(
+    connection: &mut SqliteConnection,
+    network: &str,
+    accounts: impl IntoIterator<Item = &'a str> + Send,
+) -> Result<HashSet<String>> {
+    let salt: Option<Vec<u8>> = sqlx::query_scalar(SALT).fetch_optional(&mut *connection).await?;
+    let Some(salt) = salt else { return Ok(HashSet::new()) };
+    let hashes: Vec<(String, &str)> =
+        accounts.into_iter().map(|account| (hash(&salt, network, account), account)).collect();
+    let asked = json(hashes.iter().map(|(hash, _)| hash.as_str().into()));
+    let known = "SELECT hash FROM forgotten_person WHERE hash IN (SELECT value FROM json_each(?1))";
+    let known: Vec<String> = sqlx::query_scalar(known).bind(asked).fetch_all(connection).await?;
+    let known: HashSet<&String> = known.iter().collect();
+    Ok(hashes.iter().filter(|(hash, _)| known.contains(hash)).map(|(_, account)| (*account).to_owned()).collect())
+}
+
+/// The same of rows whose ids are accounts; nobody where they are not.
+pub(super) async fn away_from<'a>(
+    connection: &mut SqliteConnection,
+    namespace: &str,
+    accounts: impl IntoIterator<Item = &'a str> + Send,
+) -> Result<HashSet<String>> {
+    match PersonOf::rows(namespace) {
+        Some(PersonOf { network, by_id: true }) => away(connection, &network, accounts).await,
+        _ => Ok(HashSet::new()),
+    }
+}
+
+/// The rows of those who are not kept away. Of a post whose author is, what stands is removed: its id alone, until an answer told
+/// the author.
+pub(super) async fn kept<'a>(
+    connection: &mut SqliteConnection,
+    namespace: &str,
+    mut rows: Vec<Row<'a>>,
+) -> Result<Vec<Row<'a>>> {
+    let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return Ok(rows) };
+    let of = |row: &Row<'_>| if by_id { Some(row.id.to_string()) } else { row.author_id.as_deref().map(str::to_owned) };
+    let people: Vec<String> = rows.iter().filter_map(of).collect();
+    let away = away(connection, &network, people.iter().map(String::as_str)).await?;
+    if away.is_empty() {
+        return Ok(rows);
+    }
+    let is_away = |row: &Row<'_>| of(row).is_some_and(|person| away.contains(&person));
+    let refused = rows.iter().filter(|row| is_away(row)).map(|row| row.id.to_string()).collect();
+    let refused = ItemsOf { namespace: namespace.to_owned(), ids: refused };
+    // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+    let media = media_of_posts(connection, &refused).await?;
+    remove(connection, &media).await?;
+    remove(connection, &refused).await?;
+    rows.retain(|row| !is_away(row));
+    Ok(rows)
+}
+
+async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<ItemsOf> {
+    let Some(namespace) = media_namespace(&posts.namespace) else { return Ok(ItemsOf::default()) };
+    let asked = sqlx::query_scalar(MEDIA).bind(&namespace).bind(json(posts.ids.iter().map(|id| clean(id))));
+    Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
+}
+
+/// Removes items by all tables that have rows of them.
+async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<RemovedRows> {
+    let ids = json(items.ids.iter().map(|id| clean(id)));
+    let mut removed = RemovedRows::default();
+    if let Some(media) = media_namespace(&items.namespace) {
+        let uses = "DELETE FROM media_use_row WHERE post IN (SELECT value FROM json_each(?2)) \
+             AND tweet IN (SELECT key FROM tweet WHERE namespace = ?1)";
+        let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
+        removed.add("media_use", uses.rows_affected());
+    }
+    let keys =
+        "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
+    let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;
+    let of_item = OF_ITEM.iter().map(|table| (*table, format!("{table}_row"), "tweet"));
+    for (table, name, column) in of_item.chain([("tweet", "tweet".to_owned(), "key")]) {
+        let sql = format!("DELETE FROM {name} WHERE {column} IN (SELECT value FROM json_each(?1))");
+        let gone = sqlx::query(AssertSqlSafe(sql)).bind(&keys).execute(&mut *connection).await?;
+        removed.add(table, gone.rows_affected());
+    }
+    Ok(removed)
+}
+
+impl SqliteStore {
+    async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
+        let known: Vec<String> = sqlx::query_scalar(NAMESPACES).fetch_all(self.readers()).await?;
+        Ok(of_network(known, network))
+    }
+}
+
+/// The namespaces in another table, which is small.
+async fn namespaces_in(connection: &mut SqliteConnection, table: &str, network: &str) -> Result<String> {
+    let sql = format!("SELECT DISTINCT namespace FROM {table}");
+    let known: Vec<String> = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(connection).await?;
+    let of: Vec<String> = of_network(known, network).into_iter().map(|(namespace, _)| namespace).collect();
+    Ok(serde_json::json!(of).to_string())
+}
+
+#[async_trait]
+impl Forgetting for SqliteStore {
+    async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        let salt: Vec<u8> = sqlx::query_scalar("SELECT salt FROM forgotten_salt").fetch_one(&mut *transaction).await?;
+        let add = sqlx::query("INSERT INTO forgotten_person VALUES (?1, ?2) ON CONFLICT DO NOTHING");
+        let added = add.bind(hash(&salt, network, account)).bind(at).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(added.rows_affected() > 0)
+    }
+
+    async fn let_back(&self, network: &str, account: &str) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        let salt: Vec<u8> = sqlx::query_scalar("SELECT salt FROM forgotten_salt").fetch_one(&mut *transaction).await?;
+        let gone = sqlx::query("DELETE FROM forgotten_person WHERE hash = ?1").bind(hash(&salt, network, account));
+        let gone = gone.execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(gone.rows_affected() > 0)
+    }
+
+    async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
+        let mut reader = self.readers().acquire().await?;
+        let away = away(&mut reader, network, accounts.iter().map(String::as_str)).await?;
+        Ok(accounts.iter().map(|account| away.contains(account)).collect())
+    }
+
+    async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
+        const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND id = ?2";
+        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND author_id = ?2 ORDER BY id";
+        let mut items = Vec::new();
+        for (namespace, by_id) in self.namespaces_of(network).await? {
+            let asked = sqlx::query_scalar(if by_id { OF_ID } else { OF_AUTHOR }).bind(&namespace).bind(clean(account));
+            let ids: Vec<String> = asked.fetch_all(self.readers()).await?;
+            if !ids.is_empty() {
+                items.push(ItemsOf { namespace, ids });
+            }
+        }
+        Ok(items)
+    }
+
+    async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf> {
+        media_of_posts(&mut *self.readers().acquire().await?, posts).await
+    }
+
+    async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
+        let mut transaction = self.begin().await?;
+        let removed = remove(&mut transaction, items).await?;
+        failpoint::point("before_commit");
+        transaction.commit().await?;
+        Ok(removed)
+    }
+
+    async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {
+        let mut removed = RemovedRows::default();
+        let (accounts, handles) =
+            (serde_json::json!([clean(account)]).to_string(), serde_json::json!(handles).to_string());
+        let mut transaction = self.begin().await?;
+        let tables = OF_ACCOUNT.iter().map(|(table, column)| (*table, *column, &accounts));
+        for (table, column, values) in tables.chain([("account_handle", "handle", &handles)]) {
+            let namespaces = namespaces_in(&mut transaction, table, network).await?;
+            let sql = format!(
+                "DELETE FROM {table} WHERE namespace IN (SELECT value FROM json_each(?1)) \
+                 AND {column} IN (SELECT value FROM json_each(?2))"
+            );
+            let gone = sqlx::query(AssertSqlSafe(sql)).bind(namespaces).bind(values).execute(&mut *transaction).await?;
+            removed.add(table, gone.rows_affected());
+        }
+        transaction.commit().await?;
+        Ok(removed)
+    }
+
+    async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
+        const NAMED: &str = "SELECT count(*) FROM tweet WHERE namespace = ?1 AND instr(raw, '\"' || ?2 || '\"') > 0";
+        let mut stay = RemovedRows::default();
+        for (namespace, _) in self.namespaces_of(network).await? {
+            let named = sqlx::query_scalar(NAMED).bind(&namespace).bind(clean(account));
+            let rows: i64 = named.fetch_one(self.readers()).await?;
+            stay.add(&namespace, number(rows));
+        }
+        Ok(stay)
+    }
+}

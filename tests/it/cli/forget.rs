@@ -1,0 +1,51 @@
+//! `forget account`.
+
+use std::os::unix::process::ExitStatusExt;
+
+use super::*;
+
+const SIGABRT: i32 = 6;
+
+#[test]
+fn a_person_is_forgotten_and_stays_so() {
+    let home = Home::new();
+    says_one_line(&home.run(&["forget", "account", "12", "--yes"]), 69, "home.db");
+    let ids = young(3);
+    let post = |id: &String, author: &str| {
+        format!(r#"{{"id_str":"{id}","text":"of {author}","user":{{"id_str":"{author}","screen_name":"n{author}"}}}}"#)
+    };
+    let posts = [post(&ids[0], "12"), post(&ids[1], "12"), post(&ids[2], "13")].join("\n");
+    let file = home.file("posts.jsonl", posts);
+    let output = home.run(&["enqueue", &file]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    says_one_line(&home.run(&["forget", "account", "@nobody", "--yes"]), 1, "give its id");
+    let output = home.run(&["forget", "account", "12"]);
+    says_one_line(&output, 64, "--yes");
+    assert!(text(&output.stdout).contains("tweet:update"), "{}", text(&output.stdout));
+    assert_eq!(home.status()["delayed"], 3);
+
+    // Killed between the hash and the rows: the same command does the rest.
+    let mut crash = home.settings(&[]);
+    crash.push(("TWITTER_UPDATER_CRASH_AT".to_owned(), "before_commit".to_owned()));
+    let output = run(&["forget", "account", "12", "--yes"], &crash);
+    assert_eq!(output.status.signal(), Some(SIGABRT), "{}", text(&output.stderr));
+    let exported = || text(&home.run(&["export", "posts"]).stdout);
+    assert_eq!(exported().matches("of 12").count(), 2, "{}", exported());
+    let output = home.run(&["forget", "account", "12", "--yes", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&done["is_new"], &done["removed"]["tweet"]), (&Value::from(false), &Value::from(2)), "{done}");
+    assert!(!exported().contains("of 12") && exported().contains("of 13"), "{}", exported());
+    assert_eq!(home.status()["delayed"], 1);
+
+    let output = home.run(&["enqueue", &file]);
+    assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr).matches("2 of the lines up to this one").count(), 1, "{}", text(&output.stderr));
+    assert!(!exported().contains("of 12"), "{}", exported());
+    assert_eq!(home.status()["delayed"], 1);
+    let output = home.run(&["forget", "account", "12", "--undo"]);
+    assert!(text(&output.stdout).contains("may be stored again"), "{}", text(&output.stdout));
+    assert!(home.run(&["enqueue", &file]).status.success());
+    assert_eq!(exported().matches("of 12").count(), 2, "{}", exported());
+}

@@ -1,0 +1,240 @@
+//! Communities: what is seen, judged and decided, in every backend.
+
+use std::sync::Arc;
+
+use twitter_updater::model::account::Account;
+use twitter_updater::model::community::Belonging;
+use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::store::{
+    Appearance, Communities, Decision, FoundPost, Growth, HandDecision, Neighbours, NewTweet, Observation,
+    PostLanguage, Reason, Seen, Sighting, Store, Way,
+};
+
+use super::{T, open_postgres};
+use crate::support::postgres;
+
+const COMMUNITY: &str = "community:twitter:pt";
+const POSTS: &str = "tweet:update";
+const PROFILES: &str = "profiles:twitter";
+const OF: Neighbours<'static> = Neighbours { posts: POSTS, profiles: PROFILES, friends: "friends:twitter" };
+const DAY: i64 = 86_400_000;
+const FREE: Growth = Growth { appearances: 2, new_a_day: 1_000, share_a_day: 1_000.0, most: 1_000 };
+
+struct Both {
+    communities: Arc<dyn Communities>,
+    store: Arc<dyn Store>,
+}
+
+fn appeared(account: &str, source: &str, reason: Reason) -> Appearance {
+    Appearance { account: account.into(), source: source.into(), reason, post: Some(format!("p{source}")) }
+}
+
+fn found(post: &str, author: &str) -> FoundPost {
+    FoundPost { post: post.into(), author: author.into() }
+}
+
+fn by_hand(account: &str, state: Belonging) -> HandDecision {
+    HandDecision { account: account.into(), state }
+}
+
+fn decision(account: &str, state: Belonging, score: f64, posts: i64) -> Decision {
+    Decision { account: account.into(), state, score: Some(score), evidence: "[]".into(), posts }
+}
+
+async fn states(of: &Both, accounts: &[&str]) -> Vec<Option<Belonging>> {
+    let accounts: Vec<String> = accounts.iter().map(|id| (*id).to_owned()).collect();
+    of.communities.belonging(COMMUNITY, &accounts).await.unwrap()
+}
+
+fn observation<T>(id: &str, at: i64, item: T) -> Observation<T> {
+    Observation {
+        id: id.into(),
+        answered_at: at,
+        seen: Seen::Found(item),
+        state: TweetState::Live,
+        next_due: Some(at + 1_000),
+        follow: None,
+        forget: false,
+        recent: None,
+    }
+}
+
+/// Accounts that members show are seen, by distinct members; those of others are not; calls may be repeated.
+async fn growth(of: &Both) {
+    let seeds = [by_hand("m1", Belonging::Member), by_hand("m2", Belonging::Member)];
+    for _ in 0..2 {
+        of.communities.decide_by_hand(COMMUNITY, T, "ann", "seeds", &seeds).await.unwrap();
+        let shown = [
+            appeared("a", "m1", Reason::Mentioned),
+            appeared("a", "m1", Reason::Reposted),
+            appeared("a", "m2", Reason::Mentioned),
+            appeared("b", "m1", Reason::Mentioned),
+            appeared("c", "stranger", Reason::Mentioned),
+            appeared("m1", "m2", Reason::Follower),
+            appeared("m1", "m1", Reason::Mentioned),
+        ];
+        let known = of.communities.arrive(COMMUNITY, T + 1, &[], &shown, (POSTS, &[])).await.unwrap();
+        assert!(known.is_empty());
+    }
+    use Belonging::{Member, Seen as IsSeen};
+    assert_eq!(states(of, &["a", "b", "c", "m1"]).await, [Some(IsSeen), Some(IsSeen), None, Some(Member)]);
+    let a = of.communities.community_account(COMMUNITY, "a").await.unwrap().unwrap();
+    assert_eq!((a.appearances, a.first_at, a.judged_at), (2, T + 1, None), "two members, three appearances");
+    let led = of.communities.appearances(COMMUNITY, "a", 10).await.unwrap();
+    assert_eq!(led.len(), 3);
+    // Of the two only one appeared often enough; then the caps.
+    let admissible = async |at, growth: Growth| of.communities.admissible(COMMUNITY, at, &growth, 10).await.unwrap();
+    assert_eq!(admissible(T + 2, FREE).await, ["a"]);
+    let one = Growth { appearances: 1, ..FREE };
+    assert_eq!(admissible(T + 2, one).await, ["a", "b"], "those with most appearances first");
+    assert_eq!(admissible(T + 2, Growth { new_a_day: 3, ..one }).await, ["a"], "two seeds came today");
+    assert_eq!(admissible(T + 2, Growth { most: 2, ..one }).await, Vec::<String>::new());
+    for _ in 0..2 {
+        of.communities.admit(COMMUNITY, T + 2, &["a".to_owned(), "nobody".to_owned()]).await.unwrap();
+    }
+    assert_eq!(states(of, &["a", "nobody"]).await, [Some(Belonging::Candidate), None]);
+    assert_eq!(admissible(T + 3, Growth { new_a_day: 3, ..one }).await, Vec::<String>::new());
+    assert_eq!(admissible(T + 2 * DAY, Growth { new_a_day: 3, ..one }).await, ["b"], "a day later there is room again");
+}
+
+/// The rule decides, a person's decision stays, each change is kept, and an older judgement changes nothing.
+async fn decisions(of: &Both) {
+    let decide = async |at, decision: Decision| of.communities.decide(COMMUNITY, at, "r1", &[decision]).await.unwrap();
+    decide(T + 10, decision("a", Belonging::Member, 0.9, 40)).await;
+    decide(T + 9, decision("a", Belonging::Outside, -0.9, 30)).await;
+    decide(T + 11, decision("b", Belonging::Outside, -0.9, 1)).await;
+    decide(T + 11, decision("m1", Belonging::Outside, -0.7, 5)).await;
+    let of_a = of.communities.community_account(COMMUNITY, "a").await.unwrap().unwrap();
+    assert_eq!((of_a.state, of_a.score, of_a.judged_at), (Belonging::Member, Some(0.9), Some(T + 10)));
+    let m1 = of.communities.community_account(COMMUNITY, "m1").await.unwrap().unwrap();
+    assert_eq!((m1.state, m1.by_hand.as_deref(), m1.score), (Belonging::Member, Some("ann"), Some(-0.7)));
+    assert_eq!(states(of, &["b"]).await, [Some(Belonging::Seen)], "one that was only seen is not judged");
+    let changes = async |account: &str| {
+        let all = of.communities.belonging_changes(COMMUNITY, account).await.unwrap();
+        all.into_iter().map(|of| (of.old_state, of.new_state, of.by_hand)).collect::<Vec<_>>()
+    };
+    let text = |word: &str| Some(word.to_owned());
+    assert_eq!(
+        changes("a").await,
+        [(text("seen"), "candidate".to_owned(), None), (text("candidate"), "member".to_owned(), None)]
+    );
+    assert_eq!(changes("m1").await, [(None, "member".to_owned(), text("ann"))]);
+    // Back to the rule.
+    of.communities.decide_by_hand(COMMUNITY, T + 20, "bob", "", &[by_hand("m1", Belonging::Candidate)]).await.unwrap();
+    decide(T + 21, decision("m1", Belonging::Outside, -0.7, 5)).await;
+    let m1 = of.communities.community_account(COMMUNITY, "m1").await.unwrap().unwrap();
+    assert_eq!((m1.state, m1.by_hand, m1.decided_at), (Belonging::Outside, None, T + 21));
+    assert_eq!(of.communities.outdated(COMMUNITY, "r1", 10).await.unwrap(), Vec::<String>::new());
+    let mut outdated = of.communities.outdated(COMMUNITY, "r2", 10).await.unwrap();
+    outdated.sort();
+    assert_eq!(outdated, ["a", "m1"]);
+    decide(T + 22, decision("a", Belonging::Open, 0.41, 40)).await;
+    let near = of.communities.near_misses(COMMUNITY, 0.5, 10).await.unwrap();
+    assert_eq!(near.iter().map(|of| &*of.account).collect::<Vec<_>>(), ["a"]);
+    let size = of.communities.size(COMMUNITY, OF, T + 30).await.unwrap();
+    assert_eq!((size.members, size.open, size.outside, size.seen, size.candidates), (1, 1, 1, 1, 0), "{size:?}");
+    of.communities.note_size(COMMUNITY, &size).await.unwrap();
+    of.communities.note_size(COMMUNITY, &size).await.unwrap();
+    assert_eq!(of.communities.growth(COMMUNITY, 0, 10).await.unwrap(), [size]);
+    let reasons = of.communities.by_reason(COMMUNITY).await.unwrap();
+    assert!(reasons.contains(&("mentioned".to_owned(), "open".to_owned(), 1)), "{reasons:?}");
+    let members = of.communities.page_community(COMMUNITY, Belonging::Member, "", 10).await.unwrap();
+    assert_eq!(members.iter().map(|of| &*of.account).collect::<Vec<_>>(), ["m2"]);
+}
+
+/// Profile and newest texts of an account, without those that it repeats; posts are counted.
+async fn facts(of: &Both) {
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    of.store.record(PROFILES, T, &Way::of("enqueue"), &[new("a")]).await.unwrap();
+    let account = Account {
+        id: "a".into(),
+        location: Some("Lisboa".into()),
+        description: Some("olá".into()),
+        raw: "{}".into(),
+        ..Account::default()
+    };
+    of.store.save_accounts(PROFILES, &[observation("a", T + 1, account)]).await.unwrap();
+    let post = |number: i64| Tweet {
+        id: format!("{number}"),
+        text: Some(format!("texto {number}")),
+        author_id: Some("a".into()),
+        raw: "{}".into(),
+        ..Tweet::default()
+    };
+    let mut posts: Vec<_> = (1..=5).map(|number| observation(&number.to_string(), T + number, post(number))).collect();
+    if let Seen::Found(repeated) = &mut posts[4].seen {
+        repeated.details.retweet_of = Some("77".into());
+    }
+    of.store.save(POSTS, &posts).await.unwrap();
+    let sightings: Vec<_> =
+        (1..=5).map(|at| Sighting { account: "a".into(), post: at.to_string(), at: T + at }).collect();
+    of.store.record_sightings(PROFILES, &sightings).await.unwrap();
+    let before = of.communities.facts(COMMUNITY, OF, &["a".to_owned()], 0).await.unwrap()[0].posts;
+    let found: Vec<_> = (1..=3).map(|number: i64| found(&number.to_string(), "a")).collect();
+    let known = of.communities.arrive(COMMUNITY, T + 40, &found, &[], (POSTS, &[])).await.unwrap();
+    assert_eq!((known.len(), &*known[0].account, known[0].is_judged), (1, "a", true));
+    let asked = ["nobody".to_owned(), "a".to_owned()];
+    let facts = of.communities.facts(COMMUNITY, OF, &asked, 3).await.unwrap();
+    assert_eq!((facts[0].state, facts[0].profile.is_none(), facts[0].texts.len()), (None, true, 0));
+    let a = &facts[1];
+    assert_eq!(a.posts, before + 3);
+    assert_eq!(a.profile.as_ref().unwrap().location.as_deref(), Some("Lisboa"));
+    let mut texts: Vec<&str> = a.texts.iter().map(|text| text.text.as_str()).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, ["texto 3", "texto 4"], "the newest three, without the repeated one");
+    let language = |id: &str| PostLanguage { id: id.into(), language: "pt", confidence: 0.9 };
+    for _ in 0..2 {
+        of.communities.save_languages(POSTS, &[language("3"), language("4")]).await.unwrap();
+    }
+    assert!(facts[1].friends == (0, 0));
+}
+
+/// The authors of posts that a search found are seen, each post once.
+async fn searches(of: &Both) {
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    let by = |source: &str| Way { source: source.into(), ..Way::of("poll") };
+    of.store.record(POSTS, T, &by("lisboa"), &[new("s1"), new("s2")]).await.unwrap();
+    of.store.record(POSTS, T, &by("other"), &[new("s3")]).await.unwrap();
+    let posts = [found("s1", "author"), found("s2", "author"), found("s3", "else")];
+    for _ in 0..2 {
+        of.communities.arrive(COMMUNITY, T, &posts, &[], (POSTS, &["lisboa".to_owned()])).await.unwrap();
+    }
+    assert_eq!(states(of, &["author", "else"]).await, [Some(Belonging::Seen), None]);
+    let author = of.communities.community_account(COMMUNITY, "author").await.unwrap().unwrap();
+    assert_eq!(author.appearances, 2);
+}
+
+/// Marks of what is followed for a community's sake.
+async fn follows(of: &Both) {
+    let (a, other) = (["a".to_owned(), "nobody".to_owned()], "community:twitter:other".to_owned());
+    of.communities.mark_follows(COMMUNITY, &a, true).await.unwrap();
+    let all = [COMMUNITY.to_owned(), other.clone()];
+    assert_eq!(of.communities.follows(&all, &a).await.unwrap(), ["a"]);
+    assert_eq!(of.communities.follows(&[other], &a).await.unwrap(), Vec::<String>::new());
+    of.communities.mark_follows(COMMUNITY, &a, false).await.unwrap();
+    assert_eq!(of.communities.follows(&all, &a).await.unwrap(), Vec::<String>::new());
+}
+
+async fn all(of: &Both) {
+    growth(of).await;
+    decisions(of).await;
+    facts(of).await;
+    searches(of).await;
+    follows(of).await;
+}
+
+#[tokio::test]
+async fn a_community_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tweets.db");
+    let store = Arc::new(twitter_updater::store::SqliteStore::open(&file, super::PATIENCE).await.unwrap());
+    twitter_updater::store::Lifecycle::migrate(&*store).await.unwrap();
+    all(&Both { communities: store.clone(), store }).await;
+}
+
+#[tokio::test]
+async fn a_community_on_postgres() {
+    let store = Arc::new(open_postgres(&postgres::database().await).await);
+    twitter_updater::store::Lifecycle::migrate(&*store).await.unwrap();
+    all(&Both { communities: store.clone(), store }).await;
+}

@@ -1,0 +1,352 @@
+//! A forgotten person leaves no row in any table, and none comes back.
+
+use std::collections::BTreeMap;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::model::account::{Account, AccountCounts};
+use twitter_updater::model::community::Belonging;
+use twitter_updater::model::media::{MediaKind, Medium};
+use twitter_updater::model::post::{Tweet, TweetState};
+use twitter_updater::store::{
+    Appearance, Communities, CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, HandDecision, ItemsOf, Lifecycle,
+    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen,
+    Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+};
+
+use super::on_sqlite::plain;
+use super::{NS, PATIENCE, SqliteStore, T, counts, new_tweet, observation, open_postgres, way};
+use crate::support::postgres;
+
+const PROFILES: &str = "profiles:twitter";
+const MEDIA: &str = "media:twitter";
+const VISITS: &str = "visits:twitter";
+const COMMUNITY: &str = "community:twitter:readers";
+const LISTS: [&str; 2] = ["followers:twitter", "friends:x"];
+
+/// Tables without rows of people.
+const OF_NOBODY: &[&str] = &[
+    "community_growth",
+    "forgotten_person",
+    "forgotten_salt",
+    "list_network",
+    "media_file",
+    "media_room",
+    "schedule_budget",
+    "sqlite_sequence",
+    "store_migrations",
+    "tweet_fill",
+];
+
+trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting {}
+impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting> Whole for T {}
+
+/// What is written of a person: ids that contain its number, and handles.
+struct Who {
+    id: &'static str,
+    handle: &'static str,
+    posts: [&'static str; 2],
+}
+
+const ANN: Who = Who { id: "700100", handle: "annforget", posts: ["7001001", "7001002"] };
+const BOB: Who = Who { id: "800100", handle: "bobstays", posts: ["8001001", "8001002"] };
+
+fn post_of(who: &Who, id: &str, text: &str) -> Tweet {
+    Tweet {
+        id: id.into(),
+        created_at: Some(T),
+        text: Some(format!("{text} of {}", who.handle)),
+        author_id: Some(who.id.into()),
+        author_name: Some(who.handle.into()),
+        metrics: counts(text.len() as i64, 1),
+        raw: format!(r#"{{"id_str":"{id}","user":{{"id_str":"{}"}}}}"#, who.id),
+        ..Tweet::default()
+    }
+}
+
+fn profile(who: &Who, at: Millis, handle: String) -> Observation<Account> {
+    let account = Account {
+        id: who.id.into(),
+        handle: Some(handle),
+        counts: AccountCounts { followers: Some(at - T), ..AccountCounts::default() },
+        raw: format!(r#"{{"id_str":"{}"}}"#, who.id),
+        ..Account::default()
+    };
+    let (id, next_due) = (who.id.into(), Some(at + 1_000));
+    let (seen, state) = (Seen::Found(account), TweetState::Live);
+    Observation { id, answered_at: at, seen, state, next_due, follow: None, forget: false, recent: None }
+}
+
+/// Writes something of that person into every table that may hold it; `other` is on its lists.
+async fn write(store: &dyn Whole, who: &Who, other: &Who) {
+    let posts: Vec<NewTweet> = who
+        .posts
+        .iter()
+        .map(|id| {
+            let content = Some(post_of(who, id, "ingested"));
+            NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        })
+        .collect();
+    store.record(NS, T, &way(), &posts).await.unwrap();
+    for (at, text) in [(T + 1, "first"), (T + 2, "another")] {
+        let answers: Vec<_> =
+            who.posts.iter().map(|id| observation(id, at, Seen::Found(post_of(who, id, text)))).collect();
+        store.save(NS, &answers).await.unwrap();
+    }
+    store.record(PROFILES, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
+    for (at, handle) in [(T + 1, format!("{}former", who.handle)), (T + 2, who.handle.to_owned())] {
+        store.save_accounts(PROFILES, &[profile(who, at, handle)]).await.unwrap();
+    }
+    let sighting = |post: &&str| Sighting { account: who.id.into(), post: (*post).into(), at: T };
+    store.record_sightings(PROFILES, &who.posts.iter().map(sighting).collect::<Vec<_>>()).await.unwrap();
+    assert!(store.keep_handles(PROFILES, &[who.handle.to_owned()], T, 100).await.unwrap());
+    let media = [format!("m{}", who.id), "mshared".to_owned()];
+    let of_media: Vec<NewTweet> = media.iter().map(|id| new_tweet(id, T, Some(T))).collect();
+    store.record(MEDIA, T, &way(), &of_media).await.unwrap();
+    let shown = |id: &String| {
+        let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
+        MediumSeen { medium, post: who.posts[0].into(), at: T }
+    };
+    store.record_media(MEDIA, &media.iter().map(shown).collect::<Vec<_>>()).await.unwrap();
+
+    store.follow(VISITS, T, &[(who.id.to_owned(), 1)]).await.unwrap();
+    store.record("visits:twitter:p1", T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
+    let gap = SourceGap { from: "1".into(), to: "2".into(), reason: "gone".into(), noted_at: T };
+    let page = SavedPage { at: T, position: "{}", gaps: &[gap], brought: true, notes: Some("{}") };
+    store.save_page(VISITS, who.id, &page).await.unwrap();
+    let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
+    store.save_trouble(VISITS, who.id, &trouble).await.unwrap();
+    belong(store, who, other).await;
+    let language = |post: &&str| PostLanguage { id: (*post).into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &who.posts.iter().map(language).collect::<Vec<_>>()).await.unwrap();
+    for list in LISTS {
+        store.record(list, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
+        let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
+        let Some(crawl) = store.begin_crawl(list, who.id, &crawl).await.unwrap() else { continue };
+        let members = [other.id, "900100"].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
+        let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
+        let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
+        store.save_edges(list, who.id, &page).await.unwrap();
+    }
+}
+
+/// It is a member by hand, and leads to another one.
+async fn belong(store: &dyn Whole, who: &Who, other: &Who) {
+    let member = HandDecision { account: who.id.into(), state: Belonging::Member };
+    store.decide_by_hand(COMMUNITY, T, "ann", "known", &[member]).await.unwrap();
+    let appeared = |account: &str| Appearance {
+        account: account.into(),
+        source: who.id.into(),
+        reason: Reason::Mentioned,
+        post: Some(who.posts[0].into()),
+    };
+    store.arrive(COMMUNITY, T, &[], &[appeared(other.id)], (NS, &[])).await.unwrap();
+}
+
+/// All that a person may have written again by whoever had asked before, or asks now.
+async fn write_again(store: &dyn Whole) {
+    // Following refuses, and says so; all else goes on with the others.
+    let refused = store.follow(VISITS, T, &[(ANN.id.to_owned(), 1)]).await.unwrap_err();
+    assert!(refused.to_string().contains("forget account"), "{refused}");
+    let posts = ANN.posts.map(|id| {
+        let content = Some(post_of(&ANN, id, "ingested"));
+        NewTweet { content, ..new_tweet(id, T, Some(T)) }
+    });
+    let recorded = store.record(NS, T, &way(), &posts).await.unwrap();
+    assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 2));
+    assert_eq!(store.standing(NS, &ANN.posts.map(str::to_owned)).await.unwrap(), [None, None]);
+    let saved = store.save_accounts(PROFILES, &[profile(&ANN, T + 9, ANN.handle.into())]).await.unwrap();
+    assert_eq!((saved.saved, saved.older), (0, 1));
+    for namespace in [PROFILES, "visits:twitter:p1", LISTS[0], LISTS[1], "profiles:x"] {
+        let recorded = store.record(namespace, T, &way(), &[new_tweet(ANN.id, T, Some(T))]).await.unwrap();
+        assert_eq!((recorded.new, recorded.revived), (0, 0), "{namespace}");
+    }
+    store.bury(PROFILES, T, &[(ANN.id.into(), "refused".into())]).await.unwrap();
+    // A post of which the id alone was known goes as well, once an answer tells its author; another one in that batch is saved.
+    store.record(NS, T, &way(), &[new_tweet("7001003", T, Some(T))]).await.unwrap();
+    // Its media are recorded before it is saved.
+    store.record(MEDIA, T, &way(), &[new_tweet("m7001late", T, Some(T))]).await.unwrap();
+    let medium = Medium { id: "m7001late".into(), url: "https://a/m7001late".into(), kind: MediaKind::Photo };
+    store.record_media(MEDIA, &[MediumSeen { medium, post: "7001003".into(), at: T }]).await.unwrap();
+    let late = [
+        observation("7001003", T + 9, Seen::Found(post_of(&ANN, "7001003", "late"))),
+        observation(BOB.posts[0], T + 2, Seen::Found(post_of(&BOB, BOB.posts[0], "another"))),
+    ];
+    let saved = store.save(NS, &late).await.unwrap();
+    assert_eq!((saved.saved, saved.older), (1, 1));
+    belong(store, &ANN, &BOB).await;
+    belong(store, &BOB, &ANN).await;
+    let language = PostLanguage { id: ANN.posts[0].into(), language: "pt", confidence: 0.5 };
+    store.save_languages(NS, &[language]).await.unwrap();
+    let sighting = Sighting { account: ANN.id.into(), post: ANN.posts[0].into(), at: T };
+    store.record_sightings(PROFILES, &[sighting]).await.unwrap();
+    let page = SavedPage { at: T, position: "{}", gaps: &[], brought: true, notes: None };
+    store.save_page(VISITS, ANN.id, &page).await.unwrap();
+    let trouble = SourceTrouble { since: T, failures: 1, error: "HTTP 500".into(), at: T };
+    store.save_trouble(VISITS, ANN.id, &trouble).await.unwrap();
+    // A page of another list that has it.
+    store.record(LISTS[0], T, &way(), &[new_tweet("900100", T, Some(T))]).await.unwrap();
+    let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
+    let crawl = store.begin_crawl(LISTS[0], "900100", &crawl).await.unwrap().unwrap();
+    let members = [ANN.id, BOB.id].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
+    let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
+    let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
+    let saved = store.save_edges(LISTS[0], "900100", &page).await.unwrap().unwrap();
+    assert_eq!(saved.new, 1, "the other one alone");
+}
+
+/// Removes all rows, as `ops::forget` does it.
+async fn remove(store: &dyn Whole) {
+    store.remove_account("twitter", ANN.id, &[ANN.handle.to_owned()]).await.unwrap();
+    for network in ["twitter", "x"] {
+        store.forget_edges(network, ANN.id).await.unwrap();
+    }
+    for items in store.items_of("twitter", ANN.id).await.unwrap() {
+        let media = store.media_of_posts(&items).await.unwrap();
+        for of in [media, items] {
+            store.remove_items(&of).await.unwrap();
+        }
+    }
+}
+
+/// Rows of each table, and those that hold a text with one of these words.
+type Tables = BTreeMap<String, (i64, i64)>;
+
+fn told(columns: &[String], words: &[&str]) -> String {
+    let has = |column: &String| {
+        words.iter().map(move |word| format!("CAST({column} AS TEXT) LIKE '%{word}%'")).collect::<Vec<_>>().join(" OR ")
+    };
+    if words.is_empty() { "1 = 0".to_owned() } else { columns.iter().map(has).collect::<Vec<_>>().join(" OR ") }
+}
+
+async fn tables_of_sqlite(path: &std::path::Path, words: &[&str]) -> Tables {
+    let mut file = plain(path).await;
+    let names = "SELECT name FROM sqlite_schema WHERE type = 'table'";
+    let names: Vec<String> = sqlx::query_scalar(names).fetch_all(&mut file).await.unwrap();
+    let mut tables = Tables::new();
+    for name in names {
+        let columns = sqlx::query_scalar("SELECT name FROM pragma_table_info(?1)").bind(&name);
+        let columns: Vec<String> = columns.fetch_all(&mut file).await.unwrap();
+        let columns: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+        let sql = format!("SELECT count(*), COALESCE(SUM({}), 0) FROM {name}", told(&columns, words));
+        let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut file).await.unwrap();
+        tables.insert(name, (row.get(0), row.get(1)));
+    }
+    tables
+}
+
+async fn tables_of_postgres(url: &str, words: &[&str]) -> Tables {
+    let mut server = PgConnection::connect(url).await.unwrap();
+    let names = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'";
+    let names: Vec<String> = sqlx::query_scalar(names).fetch_all(&mut server).await.unwrap();
+    let mut tables = Tables::new();
+    for name in names {
+        let columns = "SELECT quote_ident(column_name) FROM information_schema.columns WHERE table_schema = 'public' AND table_name = $1";
+        let columns: Vec<String> = sqlx::query_scalar(columns).bind(&name).fetch_all(&mut server).await.unwrap();
+        let sql = format!("SELECT count(*), count(*) FILTER (WHERE {}) FROM {name}", told(&columns, words));
+        let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut server).await.unwrap();
+        tables.insert(name, (row.get(0), row.get(1)));
+    }
+    tables
+}
+
+/// What differs between a store that never knew the person and one that has forgotten it.
+async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables) {
+    // The other one, and what stands on its lists: all but the person.
+    write(store, &BOB, &Who { id: "900200", ..BOB }).await;
+    let before = tables(&[]).await;
+    write(store, &ANN, &BOB).await;
+    // Of others' lists, too.
+    store.record(LISTS[0], T, &way(), &[new_tweet("900300", T, Some(T))]).await.unwrap();
+    let with = tables(&["7001", ANN.handle]).await;
+    for (table, (rows, _)) in &with {
+        let is_written = *rows > before[table].0;
+        let is_known = OF_NOBODY.contains(&table.as_str());
+        assert!(
+            is_written != is_known,
+            "{table}: {rows} rows; a new table of people belongs into this test and forget.rs"
+        );
+    }
+    let at = T + 5;
+    assert!(store.keep_away("twitter", ANN.id, at).await.unwrap());
+    assert!(!store.keep_away("twitter", ANN.id, at).await.unwrap());
+    let is_away = store.are_kept_away("twitter", &[BOB.id.to_owned(), ANN.id.to_owned()]).await.unwrap();
+    assert_eq!(is_away, [false, true]);
+    remove(store).await;
+    nothing_is_left(&tables(&["7001", ANN.handle]).await, &before);
+    assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), []);
+
+    write_again(store).await;
+    let after = tables(&["7001", ANN.handle]).await;
+    let told: Vec<_> = after.iter().filter(|(_, (_, told))| *told > 0).collect();
+    assert!(told.is_empty(), "{told:?}");
+    let visited = store.page_followed(VISITS, "", 10).await.unwrap();
+    assert_eq!(visited.iter().map(|of| &*of.account).collect::<Vec<_>>(), [BOB.id]);
+
+    // What others' objects say of it is counted, and it may come back.
+    let mut reply = post_of(&BOB, "8001003", "a reply");
+    reply.raw = format!(r#"{{"in_reply_to_user_id_str":"{}"}}"#, ANN.id);
+    store.save(NS, &[observation("8001003", T, Seen::Found(reply))]).await.unwrap();
+    assert_eq!(store.mentions_of("twitter", ANN.id).await.unwrap().0, BTreeMap::from([(NS.to_owned(), 1)]));
+    assert!(store.let_back("twitter", ANN.id).await.unwrap());
+    assert!(!store.let_back("twitter", ANN.id).await.unwrap());
+    let recorded = store.record(PROFILES, T, &way(), &[new_tweet(ANN.id, T, Some(T))]).await.unwrap();
+    assert_eq!(recorded.new, 1);
+    let items = ItemsOf { namespace: PROFILES.into(), ids: vec![ANN.id.into()] };
+    assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), [items]);
+}
+
+/// Rows as before the person came, but those of accounts that its lists named: they are not its own.
+fn nothing_is_left(now: &Tables, before: &Tables) {
+    for (table, (rows, told)) in now.iter().filter(|(table, _)| !OF_NOBODY.contains(&table.as_str())) {
+        let more = match table.as_str() {
+            "list_account" => LISTS.len() as i64,         // BOB, on its lists
+            "tweet" | "tweet_way" | "tweet_way_row" => 1, // the list of another one
+            _ => 0,
+        };
+        assert_eq!((*rows, *told), (before[table].0 + more, 0), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_is_forgotten_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    store.migrate().await.unwrap();
+    is_forgotten(&store, async |words| tables_of_sqlite(&path, words).await).await;
+}
+
+#[tokio::test]
+async fn a_person_is_forgotten_in_postgres() {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    is_forgotten(&store, async |words| tables_of_postgres(&url, words).await).await;
+}
+
+/// The hash waits for a write under way: what that wrote is found by the removal, and no later write brings it back.
+#[tokio::test]
+async fn a_write_under_way_is_waited_for() {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut transaction = other.begin().await.unwrap();
+    // As a save does that has not committed yet.
+    let save = "INSERT INTO tweet (namespace, id, state, author_id, first_seen, lookups, misses) \
+         SELECT $1, $2, 'live', $3, 0, 0, 0 WHERE NOT EXISTS (SELECT FROM forgotten_person)";
+    sqlx::query(save).bind(NS).bind("1").bind(ANN.id).execute(&mut *transaction).await.unwrap();
+    let (kept, ()) = tokio::join!(store.keep_away("twitter", ANN.id, T), async {
+        let waits =
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'forgotten_person'::regclass)";
+        let mut third = PgConnection::connect(&url).await.unwrap();
+        while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut third).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        transaction.commit().await.unwrap();
+    });
+    assert!(kept.unwrap());
+    let found = store.items_of("twitter", ANN.id).await.unwrap();
+    assert_eq!(found, [ItemsOf { namespace: NS.into(), ids: vec!["1".into()] }]);
+}
