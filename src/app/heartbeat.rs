@@ -97,6 +97,7 @@ impl Listed {
             ("pid", std::process::id().to_string()),
             (WorkerStats::TROUBLE, why),
             (WorkerStats::TROUBLE_SINCE, since),
+            (WorkerStats::FAILING, health.failing().map_or_else(String::new, |of| of.why)),
         ];
         let (untold, lateness) = match &self.counted {
             Counted::Updates => {

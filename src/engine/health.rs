@@ -83,7 +83,7 @@ impl Health {
 
     /// A service is out, for this reason. Answers whether that is news: that it is out, not why.
     pub fn is_out(&self, why: &str) -> bool {
-        let since_ms = self.contact_trouble().map_or_else(wall_ms, |known| known.since_ms);
+        let since_ms = self.trouble().map_or_else(wall_ms, |known| known.since_ms);
         self.note(Contact::Out(Trouble { why: why.to_owned(), since_ms }))
     }
 
@@ -108,16 +108,16 @@ impl Health {
         self.changed.notify_one();
     }
 
-    /// The reason why it cannot work, or not all of it: the last contact failed, or there was none yet, or a task failed lately.
+    /// The task that has failed for the longest time, if one failed lately; the rest works.
     #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
-        self.contact_trouble().or_else(|| {
-            let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-            failing.values().min_by_key(|trouble| trouble.since_ms).cloned()
-        })
+    pub fn failing(&self) -> Option<Trouble> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.values().min_by_key(|trouble| trouble.since_ms).cloned()
     }
 
-    fn contact_trouble(&self) -> Option<Trouble> {
+    /// The reason why it cannot work: the last contact failed, or there was none yet.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
             Contact::Out(trouble) | Contact::Ended(trouble) => Some(trouble.clone()),
             Contact::None => Some(Trouble { why: OPENING.to_owned(), since_ms: self.started_ms }),

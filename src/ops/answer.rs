@@ -55,6 +55,9 @@ impl Answer {
         if let Some(sentence) = missing(snapshot).or_else(|| late(snapshot)) {
             return State::Late.because(sentence);
         }
+        if let Some(why) = failing(&snapshot.status.stats) {
+            return State::Late.because(format!("Late: {why}"));
+        }
         State::Fresh.because(fresh(snapshot)).unless_pollers(seen.pollers.as_deref())
     }
 
@@ -167,6 +170,13 @@ fn troubled(stats: &Stats) -> Option<String> {
     let since = living().filter_map(|worker| worker.fields.get(WorkerStats::TROUBLE_SINCE)?.parse().ok()).min();
     let since = since.map_or_else(String::new, |since| format!(" since {}", when(since)));
     Some(format!("{who}{since}: {}", one_line(why)))
+}
+
+/// A task of a worker fails, while the posts are up to date: what it does is not done meanwhile.
+fn failing(stats: &Stats) -> Option<String> {
+    let living = |worker: &&WorkerStats| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS;
+    let why = stats.workers.iter().filter(living).find_map(WorkerStats::failing)?;
+    Some(format!("a worker works, but not all of it: {}", one_line(why)))
 }
 
 /// Why it cannot be told how fresh posts are.
@@ -427,6 +437,14 @@ mod tests {
             (WorkerStats::TROUBLE_SINCE, "1769851800000"),
         ];
         reading.stats.workers[worker].fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    }
+
+    #[test]
+    fn a_task_that_fails_is_not_green_and_does_not_stop_anything() {
+        let failing = |reading: &mut Reading| {
+            reading.stats.workers[0].fields.insert(WorkerStats::FAILING.to_owned(), "the task x failed".to_owned());
+        };
+        assert_eq!(answers(failing), is(State::Late, "Late: a worker works, but not all of it: the task x failed"));
     }
 
     #[test]

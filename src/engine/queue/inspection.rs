@@ -129,6 +129,15 @@ impl WorkerStats {
     /// The field that says since when, by the worker's own clock, ms since the epoch.
     pub const TROUBLE_SINCE: &'static str = "trouble_since_ms";
 
+    /// The field that names a task of it that failed lately, and why; empty where none did.
+    pub const FAILING: &'static str = "failing";
+
+    /// Its own report of a task that failed lately; the others work.
+    #[must_use]
+    pub fn failing(&self) -> Option<&str> {
+        self.fields.get(Self::FAILING).map(String::as_str).filter(|why| !why.is_empty())
+    }
+
     /// Its own report of why it cannot work.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {

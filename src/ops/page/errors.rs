@@ -102,6 +102,9 @@ fn of_snapshot(snapshot: &Snapshot, mut add: impl FnMut(Option<Millis>, Place, &
             let since = worker.fields.get(WorkerStats::TROUBLE_SINCE).and_then(|since| since.parse().ok());
             add(since, place(), why);
         }
+        if let Some(why) = worker.failing() {
+            add(None, place(), why);
+        }
         if let Some(why) = worker.fields.get("config_refused").filter(|why| !why.is_empty()) {
             add(None, place(), why);
         }

@@ -238,6 +238,7 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let refusals = [
         (WorkerStats::TROUBLE, "cannot work"),
+        (WorkerStats::FAILING, "a task fails"),
         ("config_refused", "refused a changed configuration"),
         ("config_needs_restart", "needs a restart"),
     ];

@@ -19,7 +19,7 @@ use crate::pipelines::kind::Words;
 use crate::quota::{CredentialStatus, Reads};
 
 /// Fields of a worker's report that need a line of their own; usually empty.
-const SENTENCES: [&str; 3] = [WorkerStats::TROUBLE, "config_refused", "config_needs_restart"];
+const SENTENCES: [&str; 4] = [WorkerStats::TROUBLE, WorkerStats::FAILING, "config_refused", "config_needs_restart"];
 
 /// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

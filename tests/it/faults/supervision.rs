@@ -83,9 +83,9 @@ async fn goes_on(case: Case) {
     .await;
     // The page would not be green: the worker tells of it.
     let queue = world.queue_of(folder.path(), case.within).await;
-    until_true("the worker tells of its trouble", WITHIN, async || {
+    until_true("the worker tells of it", WITHIN, async || {
         let stats = queue.stats().await.unwrap();
-        stats.workers.iter().any(|worker| worker.trouble().is_some_and(|why| why.contains(case.task)))
+        stats.workers.iter().any(|worker| worker.failing().is_some_and(|why| why.contains(case.task)))
     })
     .await;
     let failed = wall_ms();

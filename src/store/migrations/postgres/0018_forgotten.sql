@@ -36,8 +36,11 @@ CREATE FUNCTION person_hash(network TEXT, account TEXT) RETURNS TEXT LANGUAGE sq
     FROM forgotten_salt
 $$;
 
--- STABLE: it sees what the statement sees that calls it.
-CREATE FUNCTION is_forgotten(network TEXT, account TEXT) RETURNS BOOLEAN LANGUAGE sql STABLE AS $$
-    SELECT network IS NOT NULL AND account IS NOT NULL
-        AND EXISTS (SELECT FROM forgotten_person WHERE hash = person_hash(network, account))
-$$;
+-- STABLE: it sees what the statement sees that calls it. Not in plain SQL, which PostgreSQL plans anew for each row that has a
+-- sub-select: less than a quarter of the time.
+CREATE FUNCTION is_forgotten(network TEXT, account TEXT) RETURNS BOOLEAN LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN network IS NOT NULL AND account IS NOT NULL AND EXISTS (SELECT FROM forgotten_person WHERE hash = (
+        SELECT encode(sha256(outer_pad || sha256(inner_pad || convert_to(network || ' ' || account, 'UTF8'))), 'hex')
+        FROM forgotten_salt));
+END $$;
