@@ -4,10 +4,10 @@
 
 mod accounts;
 pub mod community;
+mod stage;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ use serde::Serialize;
 
 use self::accounts::AccountsSummary;
 use self::community::CommunitySummary;
+pub use self::stage::DemoOptions;
+use self::stage::{files, listen, site};
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::cut;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
-use crate::config::{QueueBackend, Settings, StoreBackend};
-use crate::engine::health::Health;
+use crate::config::Settings;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Queue, Stats};
 use crate::engine::schedule::age::AgeTable;
@@ -32,7 +33,6 @@ use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
 use crate::model::post::TweetState;
 use crate::model::provider::Provider;
-use crate::ops::{Server, Site};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::profiles::profiles_of;
@@ -57,51 +57,6 @@ const ACCOUNT_CHANGES: Duration = Duration::from_secs(15);
 const ACCOUNTS_GONE: f64 = 0.04;
 /// and the mean time for which one is.
 const ACCOUNT_AWAY: Duration = Duration::from_secs(12);
-
-/// The remedy for an address in use.
-const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
-
-/// The options of the command line.
-#[derive(Debug)]
-pub struct DemoOptions {
-    /// End after this long.
-    pub run_for: Option<Duration>,
-    /// Tweets to begin with.
-    pub tweets: u32,
-    /// The folder of the file.
-    pub dir: Option<PathBuf>,
-    /// The address of the page; port 0 takes a free port.
-    pub ops: Option<SocketAddr>,
-    /// True: it also collects the accounts of the posts, which change, vanish and come back.
-    pub accounts: bool,
-}
-
-/// A folder for the files of queue and store, and its settings; a temporary one ends with what is returned.
-///
-/// # Errors
-/// It cannot be made.
-fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
-    let temporary = tempfile::tempdir().context("no temporary folder")?;
-    let dir = dir.unwrap_or(temporary.path());
-    std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
-    let file = dir.join("demo.db");
-    settings.queue.backend = QueueBackend::Embedded;
-    settings.store.backend = StoreBackend::Sqlite;
-    settings.queue.embedded.path.clone_from(&file);
-    settings.store.sqlite.path = file;
-    Ok(temporary)
-}
-
-/// Listens for the page, where there is to be one.
-///
-/// # Errors
-/// Its address is taken.
-async fn listen(ops: Option<SocketAddr>) -> Result<Option<Server>> {
-    Ok(match ops {
-        Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
-        None => None,
-    })
-}
 
 /// Runs the demo of a community; `announce` is told where the page is before anything else is to be seen.
 ///
@@ -242,25 +197,6 @@ pub async fn run(
     api.stop().await;
     let summary = summary(&ids, scheduled, &view).await?;
     Ok(Summary { accounts: collected, ..summary })
-}
-
-/// The page that `ops` serves.
-async fn site(
-    settings: &Settings,
-    shared: &Shared,
-    pipelines: &[(&Registered, &Arc<dyn Queue>)],
-    stop: &Stop,
-) -> Result<Arc<Site>> {
-    let mut shown = Vec::new();
-    for (pipeline, queue) in pipelines {
-        // A health of its own: what the page reads must not tell the workers that all is well.
-        let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
-        let terms = Reloadable::new(app::terms(settings, pipeline));
-        let queue = Arc::clone(queue);
-        let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
-        shown.push(((*pipeline).clone(), Arc::new(whole)));
-    }
-    app::open_site(settings, &shared.service, &shown).await
 }
 
 /// Puts the tweets into the queue, then new ones as they are made, and draws the view, until the time is up or it is

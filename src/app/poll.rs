@@ -107,6 +107,7 @@ pub async fn open_poller(
         pages: poll.pages,
         starter: starter(&items, posts, Some(shared.database.store.clone()), schedule),
         way: "poll",
+        keeps_old: false,
         positions: shared.database.positions.clone(),
         credentials: credentials.clone(),
         call_timeout: settings.lookup.timeout,

@@ -37,7 +37,6 @@ pub struct CommunitySettings {
     pub language_weight: f64,
     pub friends_weight: f64,
     pub threshold: f64,
-    pub near: f64,
     #[serde(with = "humantime_serde")]
     pub judge_again: Duration,
     pub timelines: bool,
@@ -68,7 +67,6 @@ impl Default for CommunitySettings {
             language_weight: 1.0,
             friends_weight: 0.5,
             threshold: 0.5,
-            near: 0.2,
             judge_again: Duration::from_secs(30 * 86_400),
             timelines: true,
             followers: false,
@@ -153,7 +151,6 @@ impl CommunitySettings {
             }
         };
         check("threshold", self.threshold, 0.05, 1.0);
-        check("near", self.near, 0.0, 1.0);
         check("share_a_day", self.share_a_day, 0.0, 1_000.0);
         check("place_weight", self.place_weight, 0.0, 100.0);
         check("language_weight", self.language_weight, 0.0, 100.0);

@@ -217,7 +217,7 @@ impl Starter {
     /// # Errors
     /// [`StarterError`]; the call may be made again.
     pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
-        let Some(store) = &self.store else { return Ok(()) };
+        let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(()) };
         let now = clock::wall_ms();
         let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
             id,

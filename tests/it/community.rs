@@ -1,4 +1,7 @@
-//! Communities: language and place.
+//! Communities: language and place, the rule, and the whole.
 
+mod commands;
 mod language;
 mod place;
+mod rule;
+mod whole;

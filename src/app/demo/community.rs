@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{DemoOptions, site};
+use super::stage::{DemoOptions, site};
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::{grouped, span};

@@ -25,6 +25,8 @@ pub(super) struct HandOver<'a> {
     pub starter: Starter,
     pub polls: &'a Polls,
     pub lines: &'a Lines,
+    /// Posts that are too old to be looked up are stored as they came.
+    pub keeps_old: bool,
 }
 
 impl HandOver<'_> {
@@ -46,6 +48,10 @@ impl HandOver<'_> {
         let ids: Vec<u64> = posts.iter().map(|post| post.id).collect();
         let posts: Vec<Ingested> = posts.into_iter().map(|post| self.dated(rules, post, now)).collect();
         let answers = self.starter.queue_tweets(posts.clone()).await?;
+        if self.keeps_old {
+            let old = posts.iter().zip(&answers).filter(|(_, answer)| **answer == Queued::TooOld);
+            self.starter.keep(old.map(|(post, _)| post.clone()).collect()).await?;
+        }
         self.keep_refused(posts, &answers).await?;
         let fresh = || ids.iter().zip(&answers).filter(|(_, answer)| **answer == Queued::Scheduled);
         let late = fresh().filter(|(id, _)| **id <= promised).count();

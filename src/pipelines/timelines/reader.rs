@@ -41,6 +41,8 @@ pub struct Reader {
     pub starter: Starter,
     /// By which way they come.
     pub way: &'static str,
+    /// Posts that are too old to be looked up are stored as they came.
+    pub keeps_old: bool,
     /// The store of positions.
     pub positions: Arc<dyn Positions>,
     /// Grants a permit for each further page.
@@ -195,7 +197,7 @@ impl Reader {
     fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>) -> HandOver<'a> {
         let way = Way { source: source.to_owned(), query, ..Way::of(self.way) };
         let starter = self.starter.clone().by(way).within(self.save_timeout);
-        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines }
+        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines, keeps_old: self.keeps_old }
     }
 
     /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.

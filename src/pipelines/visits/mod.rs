@@ -146,6 +146,7 @@ impl PipelineKind for Timelines {
             pages: settings.visits.pages,
             starter: posts.starter().clone(),
             way: "visit",
+            keeps_old: true,
             positions,
             credentials,
             call_timeout: settings.lookup.timeout,

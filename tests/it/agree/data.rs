@@ -23,7 +23,7 @@ fn each_table_and_column_is_described() {
         })
         .collect();
     let posts = posts_of(&Provider::Twitter);
-    let all = || posts.tables().chain(export::ACCOUNTS).chain(export::EDGES);
+    let all = || posts.tables().chain(export::ACCOUNTS).chain(export::EDGES).chain(export::COMMUNITIES);
     let there: BTreeMap<&str, Vec<(String, String)>> = all()
         .map(|table| {
             let columns = table.columns.iter();

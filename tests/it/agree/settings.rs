@@ -202,7 +202,7 @@ fn settings_in_the_documents_are_settings() {
     let sections: BTreeSet<_> =
         defaults.keys().filter_map(|key| Some(format!("{}.", key.split_once('.')?.0))).collect();
     let secrets_of_tables =
-        ["twitter.credentials", "x.credentials", "mastodon.instances", "poll.sources", "poll.streams"]
+        ["twitter.credentials", "x.credentials", "mastodon.instances", "poll.sources", "poll.streams", "communities"]
             .map(str::to_owned)
             .to_vec();
     let secrets: Vec<String> = [secrets().into_iter().collect(), secrets_of_tables].concat();

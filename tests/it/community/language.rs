@@ -104,6 +104,8 @@ fn languages_are_told_and_little_text_is_not() {
         ("Уряд сьогодні оголосив нові заходи", None),
         ("دولت امروز اقدامات جدیدی را پذیرفت", None),
         ("ok lol", None),
+        ("kkkkkkkk hahahaha rsrsrs", None),
+        ("kkkkkkkk não acredito que ele disse isso", Some("pt")),
         ("https://t.co/abcdefghij @somebody_else #portugal", None),
         ("😀😀😀😀😀😀😀😀😀😀", None),
     ] {

@@ -184,6 +184,7 @@ impl Parts<'_> {
             pages: 3,
             starter: linked.starter(),
             way: "visit",
+            keeps_old: true,
             positions: Arc::new(linked.clone()),
             credentials: self.credentials,
             call_timeout: self.setup.lookup_timeout,

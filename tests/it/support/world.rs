@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Edges, FollowList, PostgresStore, SqliteStore, Store};
+use twitter_updater::store::{Communities, Edges, FollowList, PostgresStore, SqliteStore, Store};
 
 use super::postgres;
 use super::process::{Variables, variables};
@@ -22,6 +22,8 @@ pub struct World {
     pub edges: Arc<dyn Edges>,
     /// The accounts that are visited, in the same database.
     pub followed: Arc<dyn FollowList>,
+    /// Who belongs to which community, in the same database.
+    pub communities: Arc<dyn Communities>,
     /// Where the queue is, if it is in Redis.
     pub redis: Option<TestRedis>,
 }
@@ -64,17 +66,17 @@ impl World {
             }
             None => Arc::new(EmbeddedQueue::open(&file, NAMESPACE, patience).await.unwrap()),
         };
-        type Parts = (Arc<dyn Store>, Arc<dyn Edges>, Arc<dyn FollowList>);
-        let (store, edges, followed): Parts = if let Some(url) = postgres {
+        type Parts = (Arc<dyn Store>, Arc<dyn Edges>, Arc<dyn FollowList>, Arc<dyn Communities>);
+        let (store, edges, followed, communities): Parts = if let Some(url) = postgres {
             settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
             let store = Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap());
-            (store.clone(), store.clone(), store)
+            (store.clone(), store.clone(), store.clone(), store)
         } else {
             let store = Arc::new(SqliteStore::open(&tweets, patience).await.unwrap());
-            (store.clone(), store.clone(), store)
+            (store.clone(), store.clone(), store.clone(), store)
         };
         store.migrate().await.unwrap();
-        Self { settings, queue, store, edges, followed, redis: None }
+        Self { settings, queue, store, edges, followed, communities, redis: None }
     }
 
     /// The queue of another pipeline; `folder` is that of the world's files.

@@ -204,6 +204,7 @@ impl Poller {
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
             way: "poll",
+            keeps_old: false,
             longest: Duration::from_millis(500),
             pages: 3,
             starter: Starter::new(

@@ -195,6 +195,7 @@ impl World {
             namespace: POLL.to_owned(),
             endpoint: "timelines",
             way: "poll",
+            keeps_old: false,
             longest: Duration::from_secs(900),
             pages: 20,
             starter: Starter::new(

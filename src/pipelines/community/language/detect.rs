@@ -59,7 +59,7 @@ const MEASURED: &[(usize, [f64; 3])] =
 /// Latin script is taken for the nearest of these (Catalan for Spanish, Danish for Swedish).
 #[must_use]
 pub fn detect(text: &str) -> Option<Detected> {
-    let text = cut(text);
+    let text = without_laughter(&cut(text));
     let letters = letters(&text);
     if letters < FEWEST_LETTERS {
         return None;
@@ -76,6 +76,18 @@ pub fn detect(text: &str) -> Option<Detected> {
     let agree = [one, other].iter().filter(|half| detect_language(half) == whole).count();
     let confidence = MEASURED.iter().find(|(most, _)| letters <= *most).map_or(0.0, |(_, shares)| shares[agree]);
     Some(Detected { language, confidence })
+}
+
+/// `kkkkk`, `hahaha`, `rsrs` and `aaaaa` are of no language, and mislead.
+fn without_laughter(text: &str) -> String {
+    let is_laughter = |word: &&str| {
+        let mut letters = word.chars().filter(|c| c.is_alphabetic()).flat_map(char::to_lowercase);
+        let Some(first) = letters.next() else { return false };
+        let mut other = None;
+        let is_of_two = letters.clone().all(|letter| letter == first || *other.get_or_insert(letter) == letter);
+        is_of_two && letters.count() >= 3
+    };
+    text.split(' ').filter(|word| !is_laughter(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn letters(text: &str) -> usize {

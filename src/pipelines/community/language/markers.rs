@@ -1,8 +1,7 @@
 //! Words that one variant has and the other has not: `autocarro`, `ônibus`, laughter, `está fazendo` and `está a fazer`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::cut::cut;
 use super::words::plain;
 
 /// A marker of a label.
@@ -28,11 +27,27 @@ const INFINITIVE: &str = "*r";
 /// The longest marker, words.
 const LONGEST: usize = 3;
 
+/// Words that end like a gerund and are none.
+const NO_GERUNDS: &[&str] = &[
+    "quando",
+    "segundo",
+    "comando",
+    "fernando",
+    "armando",
+    "orlando",
+    "dividendo",
+    "contrabando",
+    "tremendo",
+    "horrendo",
+];
+
 /// Markers, found by their words.
 #[derive(Debug, Clone, Default)]
 pub struct Markers {
     all: Vec<Marker>,
     by_words: HashMap<String, usize>,
+    /// The first words of all, so that most words of a post are looked up once.
+    first: HashSet<String>,
 }
 
 impl Markers {
@@ -40,7 +55,8 @@ impl Markers {
     #[must_use]
     pub fn new(all: Vec<Marker>) -> Self {
         let by_words = all.iter().enumerate().map(|(at, marker)| (marker.words.clone(), at)).collect();
-        Self { all, by_words }
+        let first = all.iter().filter_map(|marker| marker.words.split(' ').next()).map(str::to_owned).collect();
+        Self { all, by_words, first }
     }
 
     /// All of them.
@@ -49,31 +65,28 @@ impl Markers {
         &self.all
     }
 
-    /// Calls `hit` for each place of a text where a marker stands.
-    pub fn find<'a>(&'a self, text: &str, mut hit: impl FnMut(&'a Marker)) {
-        if self.all.is_empty() {
-            return;
-        }
-        let cut = cut(text);
+    /// Calls `hit` for each place of a cut text where a marker stands.
+    pub fn find<'a>(&'a self, cut: &str, mut hit: impl FnMut(&'a Marker)) {
         let words: Vec<String> =
             cut.split(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).map(normal).collect();
         let mut key = String::new();
         for at in 0..words.len() {
-            for length in 1..=LONGEST.min(words.len() - at) {
-                // The words as they are, and with the names of their classes; a marker counts once.
-                let of = |classed: bool, key: &mut String| {
-                    key.clear();
-                    for (nth, word) in words[at..at + length].iter().enumerate() {
-                        if nth > 0 {
-                            key.push(' ');
-                        }
-                        key.push_str(if classed { class(word).unwrap_or(word) } else { word });
+            // The words as they are, then by the names of their classes.
+            for is_classed in [false, true] {
+                let named = |word: &str| if is_classed { class(word) } else { None };
+                let first = named(&words[at]).unwrap_or(&words[at]);
+                if is_classed && named(&words[at]).is_none() || !self.first.contains(first) {
+                    continue;
+                }
+                key.clear();
+                for word in words[at..].iter().take(LONGEST) {
+                    if !key.is_empty() {
+                        key.push(' ');
                     }
-                    self.by_words.get(key.as_str()).copied()
-                };
-                let found = of(false, &mut key).or_else(|| of(true, &mut key).filter(|_| length > 1));
-                if let Some(found) = found {
-                    hit(&self.all[found]);
+                    key.push_str(named(word).unwrap_or(word));
+                    if let Some(found) = self.by_words.get(key.as_str()) {
+                        hit(&self.all[*found]);
+                    }
                 }
             }
         }
@@ -91,14 +104,14 @@ fn normal(word: &str) -> String {
         return "rsrs".to_owned();
     }
     // `agoraaaa` is `agora`; `carro` keeps both.
-    letters.chunk_by(|one, next| one == next).flat_map(|row| if row.len() > 2 { &row[..1] } else { &row[..] }).collect()
+    letters.chunk_by(|one, next| one == next).flat_map(|row| if row.len() > 2 { &row[..1] } else { row }).collect()
 }
 
 fn class(word: &str) -> Option<&'static str> {
     if ESTAR.contains(&word) {
         return Some(ESTAR_NAME);
     }
-    if word.len() > 5 && word.ends_with("ndo") {
+    if word.len() > 5 && word.ends_with("ndo") && !NO_GERUNDS.contains(&word) {
         return Some(GERUND);
     }
     (word.len() > 3 && ["ar", "er", "ir"].iter().any(|end| word.ends_with(end)) || word == "ir" || word == "ver")

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::cut::cut;
 use super::labelled::Labelled;
 use super::markers::Marker;
-use super::variants::{Head, LONGEST, SHORTEST, Variants, Weight};
+use super::variants::{Head, LONGEST, SHORTEST, Variants};
 use super::words::letters;
 
 /// What a training is told beside its texts.
@@ -43,26 +44,25 @@ impl Variants {
     /// One line: too few texts of a label.
     pub fn train(labelled: impl Iterator<Item = Labelled>, training: &Training) -> Result<Self, String> {
         let of = |label: &str| training.labels.iter().position(|known| known == label);
-        let texts: Vec<(Vec<char>, usize, String)> =
-            labelled.filter_map(|one| of(&one.label).map(|label| (letters(&one.text), label, one.text))).collect();
+        let texts: Vec<(Vec<char>, usize)> =
+            labelled.filter_map(|one| of(&one.label).map(|label| (letters(&cut(&one.text)), label))).collect();
         for (at, label) in training.labels.iter().enumerate() {
-            let count = texts.iter().filter(|(_, of, _)| *of == at).count();
+            let count = texts.iter().filter(|(_, of)| *of == at).count();
             if count < FEWEST_TEXTS {
                 return Err(format!(
                     "has {count} texts labelled {label}; a model needs at least {FEWEST_TEXTS} of each label"
                 ));
             }
         }
-        let refs: Vec<(&[char], usize)> = texts.iter().map(|(letters, label, _)| (&letters[..], *label)).collect();
         let mut held_out = Vec::with_capacity(texts.len());
         for part in 0..PARTS {
             let (from, to) = (part * texts.len() / PARTS, (part + 1) * texts.len() / PARTS);
-            let rest = refs[..from].iter().chain(&refs[to..]).copied();
-            let model = Self::new(training.head(1.0), weights(rest), Vec::new());
-            held_out.extend(texts[from..to].iter().map(|(_, label, text)| (model.weigh(text), *label)));
+            let model = Self::new(training.head(1.0), weights(texts[..from].iter().chain(&texts[to..])), Vec::new());
+            held_out
+                .extend(texts[from..to].iter().map(|(letters, label)| (f64::from(model.of_grams(letters).0), *label)));
         }
         let head = training.head(scale(&held_out));
-        Ok(Self::new(head, weights(refs.iter().copied()), training.markers.clone()))
+        Ok(Self::new(head, weights(texts.iter()), training.markers.clone()))
     }
 }
 
@@ -80,14 +80,14 @@ impl Training {
 }
 
 /// The n-grams that tell most, with their log-odds rounded as the file has them.
-fn weights<'a>(texts: impl Iterator<Item = (&'a [char], usize)>) -> Vec<(String, f32)> {
+fn weights<'a>(texts: impl Iterator<Item = &'a (Vec<char>, usize)>) -> Vec<(String, f32)> {
     let mut counts: HashMap<&[char], [f64; 2]> = HashMap::new();
     let mut all = [0.0; 2];
     for (letters, label) in texts {
         for from in 0..letters.len() {
             for length in SHORTEST..=LONGEST.min(letters.len() - from) {
-                counts.entry(&letters[from..from + length]).or_default()[label] += 1.0;
-                all[label] += 1.0;
+                counts.entry(&letters[from..from + length]).or_default()[*label] += 1.0;
+                all[*label] += 1.0;
             }
         }
     }
@@ -111,12 +111,11 @@ fn weights<'a>(texts: impl Iterator<Item = (&'a [char], usize)>) -> Vec<(String,
 
 /// The factor that makes held-out sums the log-odds that they turned out to be: logistic regression through 0, by Newton's
 /// steps.
-fn scale(held_out: &[(Weight, usize)]) -> f32 {
+fn scale(held_out: &[(f64, usize)]) -> f32 {
     let mut scale = 0.0_f64;
     for _ in 0..50 {
         let (mut slope, mut bend) = (0.0, 0.0);
-        for (weight, label) in held_out {
-            let x = f64::from(weight.log_odds);
+        for (x, label) in held_out {
             let first = 1.0 / (1.0 + (-scale * x).exp());
             slope += (if *label == 0 { 1.0 } else { 0.0 } - first) * x;
             bend += first * (1.0 - first) * x * x;

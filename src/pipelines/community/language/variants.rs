@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! n-grams   scale × Σ ln(p(gram | first) / p(gram | second)) / √(number of grams)     2 to 6 letters
-//! markers   + their weights, each marker once a post, together between -CAP and CAP
+//! markers   + their weights, each marker once a post, together between -2 and 2
+//! together  between -4 and 4
 //! ```
 //!
 //! The root stands for what follows from each other in a text: twice the letters are not twice the evidence. The scale makes
@@ -13,6 +14,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use super::cut::cut;
 use super::markers::{Marker, Markers};
 use super::words::letters;
 
@@ -24,6 +26,8 @@ pub const LONGEST: usize = 6;
 const FEWEST_GRAMS: u32 = 12;
 /// Markers of one post weigh at most so much together, log-odds.
 const CAP: f32 = 2.0;
+/// A post says at most so much, 55 to 1: a strange one among thirty decides nothing.
+const MOST: f32 = 4.0;
 /// More posts than so many make a person no surer: posts of one person are alike.
 const MOST_POSTS: usize = 30;
 /// Weights of n-grams stand in the file in hundredths.
@@ -60,7 +64,7 @@ pub struct Head {
 /// What a post says of the variants. Small: a row of a store has room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Weight {
-    /// Log-odds (natural logarithm) of the first label over the second: above 0 speaks for the first.
+    /// Log-odds (natural logarithm) of the first label over the second, -4 to 4: above 0 speaks for the first.
     pub log_odds: f32,
     /// The n-grams of its text; below 12 a post does not count.
     pub grams: u32,
@@ -132,10 +136,11 @@ impl Variants {
     /// What one post says. The text is cut first, as `cut` does.
     #[must_use]
     pub fn weigh(&self, text: &str) -> Weight {
-        let (sum, grams) = self.grams.sum(&letters(text));
+        let text = cut(text);
+        let (of_grams, grams) = self.of_grams(&letters(&text));
         let mut seen: Vec<&str> = Vec::new();
         let (mut markers, mut marked) = ([0_u16; 2], 0.0_f32);
-        self.markers.find(text, |marker| {
+        self.markers.find(&text, |marker| {
             // A post has few markers: a list is the fastest set.
             if seen.len() < 64 && !seen.contains(&marker.words.as_str()) {
                 seen.push(&marker.words);
@@ -143,8 +148,14 @@ impl Variants {
                 marked += if marker.label == 0 { marker.weight } else { -marker.weight };
             }
         });
-        let of_grams = if grams == 0 { 0.0 } else { self.head.scale * sum / (grams as f32).sqrt() };
-        Weight { log_odds: of_grams + marked.clamp(-CAP, CAP), grams, markers }
+        let log_odds = (of_grams + marked.clamp(-CAP, CAP)).clamp(-MOST, MOST);
+        Weight { log_odds, grams, markers }
+    }
+
+    /// The log-odds of the n-grams of a text, and their number.
+    pub(super) fn of_grams(&self, letters: &[char]) -> (f32, u32) {
+        let (sum, grams) = self.grams.sum(letters);
+        (if grams == 0 { 0.0 } else { self.head.scale * sum / (grams as f32).sqrt() }, grams)
     }
 
     /// What the posts of a person say together. Their order does not matter.
@@ -313,7 +324,7 @@ impl Grams {
     fn new(all: Vec<(String, f32)>) -> Self {
         let mut table = vec![(0, 0.0); (all.len() * 2).next_power_of_two().max(2)];
         for (gram, weight) in &all {
-            let hash = gram.chars().fold(START, |hash, letter| step(hash, letter));
+            let hash = gram.chars().fold(START, step);
             let mut at = place(hash, table.len());
             while table[at].0 != 0 && table[at].0 != finish(hash) {
                 at = (at + 1) & (table.len() - 1);

@@ -1,17 +1,14 @@
 //! The letters that a model of variants counts: words in lower case, one space before, between and after them.
 
-use super::cut::cut;
-
 /// A letter stands at most so often in a row: `goooool` is `goool`, and `kkkkkkkk` is `kkk`.
 const ROW: usize = 3;
 
-/// A post as a model reads it: [`cut`], lower case, letters and hyphens inside words alone. Spellings that the
-/// Portuguese agreement of 1990 changed are those after it (`acção` is `ação`, `ideéia` and `tranqüilo` likewise), so that the
+/// A cut post as a model reads it: lower case, letters and hyphens inside words alone. Spellings that the
+/// Portuguese agreement of 1990 changed are those after it (`acção` is `ação`, `idéia` and `tranqüilo` likewise), so that the
 /// year of a text does not decide; with them goes what still differs (`facto`, `contacto`), which markers know.
 #[must_use]
-pub fn letters(text: &str) -> Vec<char> {
+pub fn letters(cut: &str) -> Vec<char> {
     let mut letters = vec![' '];
-    let cut = cut(text);
     for word in cut.split(|c: char| !c.is_alphabetic() && c != '-') {
         let word = word.trim_matches('-');
         if word.is_empty() {

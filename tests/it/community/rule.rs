@@ -1,0 +1,154 @@
+//! The rule of a community: what each test says, and what follows from all of them.
+
+use std::path::Path;
+
+use twitter_updater::config::{CommunitySettings, Settings};
+use twitter_updater::model::community::{Belonging, Finding};
+use twitter_updater::pipelines::community::rule::{Judgement, Rule};
+use twitter_updater::store::{Facts, PostText, ProfileFacts};
+
+const PORTUGAL: &str = "Estou à espera do autocarro, o comboio já passou e deixei o telemóvel em casa da minha mãe";
+const BRAZIL: &str = "Tô esperando o ônibus, o trem já passou e deixei o celular na casa da minha mãe, você acredita";
+const ENGLISH: &str = "Waiting for the bus again, the train has left already and my phone is at my mother's house";
+
+fn settings() -> CommunitySettings {
+    CommunitySettings {
+        country: "PT".into(),
+        language: "pt".into(),
+        variant: "pt-PT".into(),
+        ..CommunitySettings::default()
+    }
+}
+
+fn facts(location: Option<&str>, texts: &[(&str, usize)]) -> Facts {
+    let repeated = texts.iter().flat_map(|(text, times)| std::iter::repeat_n(*text, *times));
+    let texts = repeated.enumerate().map(|(at, text)| PostText {
+        account: "1".into(),
+        id: at.to_string(),
+        text: text.to_owned(),
+    });
+    Facts {
+        account: "1".into(),
+        state: Some(Belonging::Candidate),
+        profile: location.map(|location| ProfileFacts {
+            account: "1".into(),
+            state: Some("live".into()),
+            location: Some(location.to_owned()),
+            posts: Some(500),
+            ..ProfileFacts::default()
+        }),
+        texts: texts.collect(),
+        ..Facts::default()
+    }
+}
+
+fn judge(facts: &Facts) -> Judgement {
+    Rule::new(&settings()).unwrap().judge(facts)
+}
+
+fn state(facts: &Facts) -> Belonging {
+    judge(facts).decision.state
+}
+
+fn tests(judgement: &Judgement) -> Vec<String> {
+    let findings: Vec<Finding> = serde_json::from_str(&judgement.decision.evidence).unwrap();
+    findings.into_iter().map(|of| of.test).collect()
+}
+
+#[test]
+fn a_place_decides_and_a_place_of_several_countries_does_not() {
+    assert_eq!(state(&facts(Some("Lisboa, Portugal"), &[])), Belonging::Member);
+    assert_eq!(state(&facts(Some("São Paulo, Brasil"), &[])), Belonging::Outside);
+    for open in ["Porto / São Paulo", "somewhere", ""] {
+        let judged = judge(&facts(Some(open), &[]));
+        assert_eq!((judged.decision.state, judged.wants_posts), (Belonging::Candidate, true), "{open}");
+    }
+    let unknown = judge(&facts(None, &[]));
+    assert_eq!((unknown.decision.state, unknown.decision.score), (Belonging::Candidate, None));
+}
+
+#[test]
+fn thirty_posts_tell_the_variant_and_fewer_say_nothing() {
+    assert_eq!(state(&facts(Some(""), &[(PORTUGAL, 30)])), Belonging::Member);
+    assert_eq!(state(&facts(Some(""), &[(BRAZIL, 30)])), Belonging::Outside);
+    assert_eq!(state(&facts(Some(""), &[(ENGLISH, 30)])), Belonging::Outside);
+    let few = judge(&facts(Some(""), &[(PORTUGAL, 29)]));
+    assert_eq!((few.decision.state, few.wants_posts, tests(&few)), (Belonging::Candidate, true, Vec::new()));
+    // Half of it in another language is somebody who speaks both.
+    let both = judge(&facts(Some(""), &[(PORTUGAL, 16), (ENGLISH, 16)]));
+    assert_eq!(both.decision.state, Belonging::Member);
+    assert!(both.languages.iter().any(|of| of.language == "en"));
+}
+
+#[test]
+fn contradictions_stay_open_and_say_so() {
+    let judged = judge(&facts(Some("Lisboa, Portugal"), &[(BRAZIL, 30)]));
+    assert_eq!((judged.decision.state, judged.wants_posts), (Belonging::Open, false));
+    assert_eq!(tests(&judged), ["place", "language"]);
+    assert!(judged.decision.score.unwrap().abs() < 0.5);
+}
+
+#[test]
+fn decided_friends_count_where_there_are_enough() {
+    let with = |friends| judge(&Facts { friends, ..facts(Some(""), &[]) });
+    assert_eq!(tests(&with((4, 0))), Vec::<String>::new());
+    let judged = with((9, 1));
+    assert_eq!((tests(&judged), judged.decision.state), (vec!["friends".to_owned()], Belonging::Candidate));
+    assert_eq!(judged.decision.score, Some(0.4), "a weight below 1 decides nothing alone");
+}
+
+#[test]
+fn who_cannot_be_read_is_open_and_who_is_gone_stays_what_it_was() {
+    let mut silent = facts(Some(""), &[(PORTUGAL, 3)]);
+    if let Some(profile) = &mut silent.profile {
+        profile.protected = Some(true);
+    }
+    assert_eq!(state(&silent), Belonging::Open);
+    let mut gone = facts(Some("São Paulo"), &[]);
+    gone.state = Some(Belonging::Member);
+    if let Some(profile) = &mut gone.profile {
+        profile.state = Some("suspended".into());
+    }
+    assert_eq!(state(&gone), Belonging::Member);
+}
+
+#[test]
+fn a_community_without_tests_takes_all_and_versions_differ() {
+    let all = Rule::new(&CommunitySettings::default()).unwrap();
+    assert_eq!(all.judge(&facts(Some("anywhere"), &[])).decision.state, Belonging::Member);
+    assert_eq!(all.texts(), 0, "no posts are read that nobody judges by");
+    let version = |settings: &CommunitySettings| Rule::new(settings).unwrap().version().to_owned();
+    assert_eq!(version(&settings()), version(&settings()));
+    assert_ne!(version(&settings()), version(&CommunitySettings { threshold: 0.6, ..settings() }));
+    // What is collected is no part of the rule.
+    assert_eq!(version(&settings()), version(&CommunitySettings { followers: true, ..settings() }));
+    let wrong = Rule::new(&CommunitySettings { variant: "pt-AO".into(), ..settings() }).unwrap_err();
+    assert!(wrong.contains("pt-AO") && !wrong.contains('\n'), "{wrong}");
+    let missing = CommunitySettings { variants_file: "/nowhere.variants".into(), ..settings() };
+    assert!(Rule::new(&missing).unwrap_err().starts_with("/nowhere.variants: "));
+}
+
+#[test]
+fn wrong_settings_are_told_by_name() {
+    let load = |text: &str| Settings::load_text(Path::new("a.toml"), text, &[]);
+    let good = "[accounts]\ncollect = true\n[visits]\ncollect = true\n[communities.pt]\ncountry = \"PT\"\nlanguage = \"pt\"\n";
+    assert_eq!(load(good).unwrap().communities["pt"].country, "PT");
+    for (bad, says) in [
+        ("country = \"Portugal\"", "communities.pt.country: \"Portugal\" is no country"),
+        ("language = \"por\"", "communities.pt.language"),
+        ("seeds = \"@ann\"", "@ann is a handle"),
+        ("variant = \"pt-PT\"", "set communities.pt.language, too"),
+        ("threshold = 2.0", "communities.pt.threshold: 2 is out of bounds"),
+        ("from_searches = \"none\"", "there is no [poll.sources.none]"),
+        ("followers = true", "add followers to relations.collect"),
+        ("from_posts = \"author\"", "communities.pt.from_posts: \"author\" is not known"),
+        ("nonsense = 1", "nonsense"),
+        ("posts = -1", "posts"),
+    ] {
+        let text = format!("[accounts]\ncollect = true\n[visits]\ncollect = true\n[communities.pt]\n{bad}\n");
+        let why = load(&text).unwrap_err().to_string();
+        assert!(why.contains(says) && !why.contains('\n'), "{bad}: {why}");
+    }
+    let why = load("[communities.pt]\n").unwrap_err().to_string();
+    assert!(why.contains("accounts.collect = true") && why.contains("visits.collect = true"), "{why}");
+}

@@ -1,0 +1,97 @@
+//! A community finds its own in a simulated network: real processes on Redis and PostgreSQL, killed and begun anew, and the
+//! commands that people use.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use twitter_updater::app::demo::community::{compared, seeds, simulated};
+use twitter_updater::config::COMMUNITY_DEMO;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::simulator::{self, Running, SimulatorOptions};
+
+use crate::support::census::census;
+use crate::support::process::{Process, Variables, run, run_with_input, text};
+use crate::support::wait::until_true;
+use crate::support::world::{Backends, World};
+
+const COMMUNITY: &str = "community:twitter:pt-pt";
+const ACCOUNTS: u64 = 3_000;
+
+async fn network() -> Running {
+    let options = SimulatorOptions { calls_per_window: 0, app_calls_per_window: 0, ..SimulatorOptions::default() };
+    let options = SimulatorOptions { accounts: ACCOUNTS, missing_share: 0.0, ..simulated(options) };
+    simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
+}
+
+fn answer(arguments: &[&str], settings: &Variables) -> Value {
+    let output = run(arguments, settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
+    let (folder, api) = (tempfile::tempdir().unwrap(), network().await);
+    let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
+    let file = folder.path().join("community.toml");
+    std::fs::write(&file, COMMUNITY_DEMO).unwrap();
+    // The file's own times go for a short test.
+    let keep = ["LEASE", "SAVE_TIMEOUT", "TWEET_AGE"];
+    world.settings.retain(|(name, _)| !keep.iter().any(|word| name.ends_with(word)));
+    world.settings.push(("TWITTER_UPDATER_CONFIG".to_owned(), file.display().to_string()));
+    world.settings.push(("TWITTER_UPDATER__UPDATER__LEASE".to_owned(), "20s".to_owned()));
+    world.settings.push(("TWITTER_UPDATER__UPDATER__SAVE_TIMEOUT".to_owned(), "5s".to_owned()));
+    let provider = Provider::Twitter;
+    let seeds = seeds(api.people(), &provider);
+    let output = run_with_input(&["community", "seed", "pt-pt", "-"], &world.settings, seeds.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let updater = || Process::start(&["updater"], &world.settings, &log);
+    let mut processes = vec![updater(), updater(), updater(), updater()];
+    let communities = world.communities.clone();
+    let found = async || compared(&*communities, COMMUNITY, api.people(), &provider, &seeds).await.unwrap();
+    let within = Duration::from_secs(120);
+    for (kill, members) in [40, 60, 75, 85, 95, 100].into_iter().enumerate() {
+        until_true(&format!("{members} members"), within, async || found().await.members >= members).await;
+        processes.remove(0).kill();
+        processes.push(updater());
+        if let (3, Some(redis)) = (kill, &world.redis) {
+            let mut raw = redis.connection().await;
+            redis::cmd("FLUSHALL").query_async::<()>(&mut raw).await.unwrap();
+            let output = run(&["rebuild"], &world.settings);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    // A person decides: it stays, and is told.
+    let outsider = api.people().members(&provider, "en")[3].clone();
+    answer(&["community", "decide", "pt-pt", &outsider, "member", "--why", "a friend", "--who", "ann", "--json"], &world.settings);
+    let why = || answer(&["community", "why", "pt-pt", &outsider, "--json"], &world.settings);
+    until_true("the decision is carried out", within, async || why()["judged_at"].is_number()).await;
+    let why = why();
+    assert_eq!((&why["state"], &why["by_hand"], &why["why"]), (&"member".into(), &"ann".into(), &"a friend".into()));
+    let sizes = answer(&["community", "list", "--json"], &world.settings);
+    let members = sizes[0]["members"].as_u64().unwrap();
+    assert!(members > 100, "{sizes}");
+    for process in processes {
+        let status = process.terminate();
+        assert!(status.success(), "{status}\n{}", logged());
+    }
+    let summary = found().await;
+    println!("{ACCOUNTS} accounts, 6 kills and a wiped queue:\n{summary}");
+    assert!(summary.precision > Some(0.9), "{summary}");
+    // Each account that is judged is in one place of the queue.
+    let all: Vec<String> = {
+        let mut all = Vec::new();
+        for state in twitter_updater::model::community::Belonging::ALL.into_iter().skip(1) {
+            let page = communities.page_community(COMMUNITY, state, "", 10_000).await.unwrap();
+            all.extend(page.into_iter().map(|of| of.account));
+        }
+        all
+    };
+    let queue = world.queue_of(folder.path(), COMMUNITY).await;
+    let census = census(&*queue, &*world.store, &all).await;
+    assert_eq!(census.delayed + census.leased, all.len(), "{census:?}");
+    api.stop().await;
+}
