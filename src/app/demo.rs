@@ -23,7 +23,6 @@ use self::stage::{files, listen, site};
 use crate::app::{self, Monitored, Shared};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::cut;
-use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::engine::metrics::Metrics;

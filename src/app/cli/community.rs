@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::accounts::each_account;
-use super::{Options, exit, say, write_answer};
+use super::{Options, exit, say, write_answer, write_line};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
@@ -26,6 +26,8 @@ use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize
 
 /// Appearances that are told of an account.
 const APPEARANCES: u32 = 20;
+/// Accounts that are read at once.
+const PAGE: u32 = 5_000;
 
 /// Show who belongs to a community, and decide by hand.
 #[derive(Debug, Subcommand)]
@@ -83,6 +85,17 @@ pub(super) enum Command {
         /// One JSON object.
         #[arg(long)]
         json: bool,
+    },
+    /// Print the ids of the members, one a line.
+    #[command(
+        after_help = "Examples:\n  twitter-updater community members pt-pt > members.txt\n  twitter-updater community members pt-pt --state open"
+    )]
+    Members {
+        /// The community.
+        name: String,
+        /// Those in another state: seen, candidate, open or outside.
+        #[arg(long, default_value_t = Belonging::Member)]
+        state: Belonging,
     },
     /// Show the undecided accounts that nearly belong, or nearly do not.
     #[command(after_help = "Examples:\n  twitter-updater community near pt-pt --limit 20")]
@@ -192,6 +205,16 @@ impl Command {
                 Ok(0)
             }
             Self::Why { name, account, json } => why(settings, &name, &account, json).await,
+            Self::Members { name, state } => {
+                let opened = Opened::new(settings, &name).await?;
+                let (namespace, mut above) = (opened.namespace(), String::new());
+                loop {
+                    let page = opened.communities().page_community(&namespace, state, &above, PAGE).await?;
+                    let Some(last) = page.last() else { return Ok(0) };
+                    above.clone_from(&last.account);
+                    page.iter().try_for_each(|of| write_line(&of.account))?;
+                }
+            }
             Self::Near { name, limit, json } => {
                 let opened = Opened::new(settings, &name).await?;
                 let CommunitySettings { threshold, .. } = settings.community(&name)?;
