@@ -310,6 +310,9 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
     /// Stores the languages of posts of that pipeline; one that is known stays.
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()>;
 
+    /// Accounts that were admitted, or decided about, before that moment, ms since the epoch, and never judged; `limit` of them.
+    async fn unjudged(&self, namespace: &str, before: Millis, limit: u32) -> Result<Vec<String>>;
+
     /// Accounts that were judged by another version of the rule, `limit` of them.
     async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>>;
 
@@ -418,6 +421,9 @@ pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64), limi
 
 /// A day, ms.
 pub(super) const DAY: Millis = 86_400_000;
+
+pub(super) const UNJUDGED: &str = "SELECT account FROM community_account WHERE namespace = $1 AND judged_at IS NULL \
+     AND state <> 'seen' AND decided_at < $2 ORDER BY decided_at LIMIT $3";
 
 pub(super) const OUTDATED: &str = "SELECT account FROM community_account WHERE namespace = $1 AND judged_at IS NOT NULL \
      AND (rule IS NULL OR rule <> $2) AND state <> 'seen' LIMIT $3";

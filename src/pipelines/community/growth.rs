@@ -3,6 +3,7 @@
 //! same whoever makes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::by_hand::ByHand;
 use super::collecting::Collecting;
@@ -37,6 +38,8 @@ pub struct Growing {
     pub own: Target,
     /// Takes decisions on seeds.
     pub by_hand: ByHand,
+    /// How long a claim may take: one that was not judged after twice that is put into the queue again.
+    pub lease: Duration,
     /// Collects.
     pub collecting: Arc<Collecting>,
     /// The counters.
@@ -88,6 +91,15 @@ impl Growing {
         if !accounts.is_empty() {
             self.collecting.admit(&self.own, &accounts, now).await?;
             self.counters.candidates_admitted.add(accounts.len());
+        }
+        // What a process that died had recorded and not yet put into the queue.
+        let before = now - 2 * clock::millis(self.lease);
+        let waiting = self.communities.unjudged(&self.namespace, before, AT_ONCE).await.map_err(out)?;
+        if !waiting.is_empty() {
+            let ids = waiting.iter().map(String::as_str).collect();
+            let recorded = self.own.starter().record_ids(ids).await.map_err(out)?;
+            let handed = self.own.starter().hand_over(&recorded).await;
+            handed.map_err(|error| Outlook::Outage(error.to_string()))?;
         }
         let outdated = self.communities.outdated(&self.namespace, version, AT_ONCE).await.map_err(out)?;
         if !outdated.is_empty() {

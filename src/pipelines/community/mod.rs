@@ -181,6 +181,7 @@ impl PipelineKind for Communities {
                 starter: own.starter().clone(),
             },
             own,
+            lease: settings.updater.lease,
             collecting: collecting.clone(),
             counters: counters.clone(),
         };

@@ -157,6 +157,12 @@ impl Communities for PostgresStore {
         Ok(())
     }
 
+    async fn unjudged(&self, namespace: &str, before: Millis, limit: u32) -> Result<Vec<String>> {
+        let unjudged = || sqlx::query(communities::UNJUDGED).bind(namespace.to_owned()).bind(before);
+        let rows: Vec<(String,)> = self.rows(|| unjudged().bind(i64::from(limit))).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
     async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>> {
         let outdated = || sqlx::query(communities::OUTDATED).bind(namespace.to_owned()).bind(rule.to_owned());
         let rows: Vec<(String,)> = self.rows(|| outdated().bind(i64::from(limit))).await?;

@@ -150,6 +150,11 @@ impl Communities for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
+    async fn unjudged(&self, namespace: &str, before: Millis, limit: u32) -> Result<Vec<String>> {
+        let unjudged = sqlx::query_scalar(communities::UNJUDGED).bind(namespace).bind(before).bind(limit);
+        Ok(unjudged.fetch_all(self.readers()).await?)
+    }
+
     async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>> {
         let outdated = sqlx::query_scalar(communities::OUTDATED).bind(namespace).bind(rule).bind(limit);
         Ok(outdated.fetch_all(self.readers()).await?)

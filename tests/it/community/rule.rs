@@ -131,7 +131,8 @@ fn a_community_without_tests_takes_all_and_versions_differ() {
 #[test]
 fn wrong_settings_are_told_by_name() {
     let load = |text: &str| Settings::load_text(Path::new("a.toml"), text, &[]);
-    let good = "[accounts]\ncollect = true\n[visits]\ncollect = true\n[communities.pt]\ncountry = \"PT\"\nlanguage = \"pt\"\n";
+    let good =
+        "[accounts]\ncollect = true\n[visits]\ncollect = true\n[communities.pt]\ncountry = \"PT\"\nlanguage = \"pt\"\n";
     assert_eq!(load(good).unwrap().communities["pt"].country, "PT");
     for (bad, says) in [
         ("country = \"Portugal\"", "communities.pt.country: \"Portugal\" is no country"),

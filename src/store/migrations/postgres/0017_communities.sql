@@ -38,6 +38,7 @@ COMMENT ON COLUMN community_account.why IS 'What that person gave as the reason'
 COMMENT ON COLUMN community_account.follows IS '1: it is followed for the sake of this community';
 
 CREATE INDEX community_account_by_state ON community_account (namespace, state, appearances);
+CREATE INDEX community_account_unjudged ON community_account (namespace, decided_at) WHERE judged_at IS NULL AND state <> 'seen';
 
 CREATE TABLE community_appearance (
     namespace TEXT COLLATE "C" NOT NULL,

@@ -22,6 +22,7 @@ CREATE TABLE community_account (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX community_account_by_state ON community_account (namespace, state, appearances);
+CREATE INDEX community_account_unjudged ON community_account (namespace, decided_at) WHERE judged_at IS NULL AND state <> 'seen';
 
 -- What led to an account: a member that named or follows it, or a post that a search found.
 CREATE TABLE community_appearance (
