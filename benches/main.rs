@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod adaptive;
+mod community;
 mod edges;
 mod enqueue;
 mod export;
@@ -61,12 +62,13 @@ async fn run(name: &str, size: Size, cascades: &freshness::Given, timelines: &vi
         "memory" => memory::run(size).await,
         "edges" => edges::run(size).await,
         "visits" => visits::run(size, timelines.clone()).await,
+        "community" => community::run(size).await,
         "language" => language::run(size, cascades.folders.clone()).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 13] = [
     "queue_cycle",
     "elsewhere",
     "enqueue",
@@ -79,6 +81,7 @@ const ALL: [&str; 12] = [
     "edges",
     "visits",
     "language",
+    "community",
 ];
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -38,7 +38,9 @@ pub use self::service::{Service, Shared};
 pub use self::sources::sources;
 pub use self::starters::{dead_of, rebuild_of, starter};
 pub use self::status::{ids_per_second_left, status};
-pub use self::store::{connect_store, fill_details, open_graphs, open_store, open_tables, store_as_it_is, store_name};
+pub use self::store::{
+    connect_store, fill_details, open_graphs, open_patient_store, open_store, open_tables, store_as_it_is, store_name,
+};
 pub use self::tasks::print_tasks_on_quit;
 pub use self::tuning::{budget, fill, read_terms};
 pub use self::updater::{open_updater, updaters};

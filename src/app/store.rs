@@ -39,6 +39,16 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
     Ok(database)
 }
 
+/// The same for a command that reads whole tables: a statement may take as long as it takes.
+///
+/// # Errors
+/// As of [`open_store`].
+pub async fn open_patient_store(settings: &Settings) -> Result<Database> {
+    let mut settings = settings.clone();
+    settings.store.postgres.statement_timeout = Duration::ZERO;
+    open_store(&settings).await
+}
+
 /// Connects to the store without a look at its tables.
 ///
 /// # Errors

@@ -34,7 +34,7 @@ const PAGE: u32 = 5_000;
 pub(super) enum Command {
     /// Show the sizes of all communities.
     #[command(
-        after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq ."
+        after_help = "Examples:\n  twitter-updater community list\n  twitter-updater community list --json | jq '.communities[].members'"
     )]
     List {
         /// One JSON object.
@@ -225,7 +225,7 @@ impl Command {
                         findings(evidence.as_deref()).into_iter().map(|of| of.about).collect::<Vec<_>>().join("; ");
                     let _ = writeln!(text, "{account:<22} {:>6.2}  {about}", score.unwrap_or(0.0));
                 }
-                write_answer(json, &near, &text)?;
+                write_answer(json, &serde_json::json!({ "near": near }), &text)?;
                 Ok(0)
             }
         }
@@ -251,7 +251,7 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
     if all.is_empty() {
         text = "the settings have no community: docs/communities.md".to_owned();
     }
-    write_answer(json, &all, &text)?;
+    write_answer(json, &serde_json::json!({ "communities": all }), &text)?;
     Ok(0)
 }
 

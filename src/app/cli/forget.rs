@@ -59,7 +59,7 @@ impl Command {
         let start = options.start(&[])?;
         let provider = start.settings.provider()?;
         app::store_is_there(&start.settings)?;
-        let database = app::open_store(&start.settings).await?;
+        let database = app::open_patient_store(&start.settings).await?;
         let account = id_of(&database, &provider, &account).await?;
         if undo {
             let back = database.forgetting.let_back(&network(&provider), &account).await?;

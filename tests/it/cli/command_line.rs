@@ -202,6 +202,18 @@ fn each_table_is_an_object_for_a_script() {
         .collect();
     assert_eq!(
         without,
-        ["updater", "starter", "poll", "ops", "health", "pause", "resume", "migrate", "simulator", "completions"]
+        [
+            "members",
+            "updater",
+            "starter",
+            "poll",
+            "ops",
+            "health",
+            "pause",
+            "resume",
+            "migrate",
+            "simulator",
+            "completions"
+        ]
     );
 }

@@ -37,7 +37,7 @@ CREATE FUNCTION person_hash(network TEXT, account TEXT) RETURNS TEXT LANGUAGE sq
 $$;
 
 -- STABLE: it sees what the statement sees that calls it. Not in plain SQL, which PostgreSQL plans anew for each row that has a
--- sub-select: less than a quarter of the time.
+-- sub-select.
 CREATE FUNCTION is_forgotten(network TEXT, account TEXT) RETURNS BOOLEAN LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN network IS NOT NULL AND account IS NOT NULL AND EXISTS (SELECT FROM forgotten_person WHERE hash = (
