@@ -401,7 +401,8 @@ pub(super) fn given_languages(languages: &[PostLanguage]) -> String {
     serde_json::json!(rows).to_string()
 }
 
-/// What a day's growth leaves room for: `$3` new a day, `$4` as a share of the members, `$5` at the most, `$2` a day ago.
+/// What a day's growth goes by: those admitted since `$2`, the members, and all that were ever admitted. Read only where somebody
+/// may be admitted.
 pub(super) const ROOM: &str = "SELECT \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state <> 'seen' AND admitted_at > $2), \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'member'), \
@@ -412,11 +413,11 @@ pub(super) const ADMISSIBLE: &str = "SELECT account FROM community_account WHERE
      AND appearances >= $2 ORDER BY appearances DESC, account LIMIT $3";
 
 /// The room in numbers.
-pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64), limit: u32) -> i64 {
+pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64)) -> usize {
     let number = |of: u64| i64::try_from(of).unwrap_or(i64::MAX);
     let share = (growth.share_a_day * members as f64).max(100.0) as i64;
     let a_day = number(growth.new_a_day).min(share) - today;
-    a_day.min(number(growth.most) - all).clamp(0, i64::from(limit))
+    usize::try_from(a_day.min(number(growth.most) - all)).unwrap_or(0)
 }
 
 /// A day, ms.
@@ -478,7 +479,8 @@ pub(super) const GROWTH: &str = "SELECT at, seen, candidates, open, members, out
 
 /// The statements that take rows as JSON, by the words with which a database reads them: `$given` stands for the rows of `$2`
 /// with the column `value`, `$searches` for those of `$5`, `$lists` for the table of lists, `$languages` for the place of
-/// languages, and `$kept` for the condition that an account is not kept away, by where its id and its network stand.
+/// languages, and `$kept` for the condition that an account is not kept away, by where its id and its network stand. CROSS JOIN has
+/// SQLite look each given row up, instead of reading all that is given again for each member.
 macro_rules! statements {
     ($given:literal, $searches:literal, $lists:literal, $languages:literal, $kept:ident) => {
         /// Counts the posts of known accounts.
@@ -496,8 +498,8 @@ macro_rules! statements {
             "INSERT INTO community_appearance (namespace, account, source, reason, post, first_at) \
              SELECT $1, given.value ->> 0, given.value ->> 1, given.value ->> 2, given.value ->> 3, $3 FROM ",
             $given,
-            " JOIN community_account AS known ON known.namespace = $1 AND known.account = given.value ->> 1 \
-             AND known.state = 'member' WHERE ",
+            " CROSS JOIN community_account AS known WHERE known.namespace = $1 AND known.account = given.value ->> 1 \
+             AND known.state = 'member' AND ",
             $kept!("given.value ->> 0", "$4"),
             " ON CONFLICT DO NOTHING"
         );
@@ -506,10 +508,10 @@ macro_rules! statements {
             "INSERT INTO community_appearance (namespace, account, source, reason, post, first_at) \
              SELECT DISTINCT $1, given.value ->> 0, given.value ->> 1, 'search', given.value ->> 1, CAST($3 AS BIGINT) FROM ",
             $given,
-            " JOIN tweet_way AS way ON way.namespace = $4 AND way.id = given.value ->> 1 \
-             AND way.pipeline IN ('poll', 'stream') JOIN ",
+            " CROSS JOIN tweet_way AS way JOIN ",
             $searches,
-            " ON searches.value ->> 0 = way.source WHERE ",
+            " ON searches.value ->> 0 = way.source WHERE way.namespace = $4 AND way.id = given.value ->> 1 \
+             AND way.pipeline IN ('poll', 'stream') AND ",
             $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT DO NOTHING"
         );
@@ -598,7 +600,7 @@ macro_rules! statements {
             $languages,
             " given.value ->> 1, CAST(given.value ->> 2 AS DOUBLE PRECISION) FROM ",
             $given,
-            " JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING"
+            " CROSS JOIN tweet WHERE tweet.namespace = $1 AND tweet.id = given.value ->> 0 ON CONFLICT DO NOTHING"
         );
     };
 }

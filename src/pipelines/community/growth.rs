@@ -19,8 +19,8 @@ use crate::store::{Communities, CommunitySize, Growth};
 
 /// Candidates, and accounts that are judged again, of one step.
 const AT_ONCE: u32 = 1_000;
-/// Steps between two entries of the log of growth.
-const LOGGED_EVERY: u32 = 60;
+/// Steps between two entries of the log of growth, and between two looks at all accounts.
+const SELDOM: u32 = 60;
 /// Who decides on the seeds of the settings.
 pub const BY_SETTINGS: &str = "settings";
 
@@ -46,16 +46,25 @@ pub struct Growing {
     pub counters: Arc<Judged>,
 }
 
+/// What the steps have done.
+#[derive(Default)]
+pub struct Done {
+    /// The version of the rule by which all are judged, and when that was found.
+    judged: Option<(String, Stopwatch)>,
+    /// The size that was noted last, and when.
+    logged: Option<(Stopwatch, CommunitySize)>,
+}
+
 impl Growing {
     /// Works until it is stopped. What fails is tried again with the next step.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut is_out = false;
-        let mut logged: Option<(Stopwatch, CommunitySize)> = None;
+        let mut done = Done::default();
         while !stop.is_draining() {
             let rule = self.rules.now();
             let settings = rule.settings();
             if settings.on {
-                match self.step(settings, rule.version(), &mut logged).await {
+                match self.step(settings, rule.version(), &mut done).await {
                     Ok(()) if std::mem::take(&mut is_out) => tracing::info!(namespace = self.namespace, "grows again"),
                     Ok(()) => {}
                     Err(Outlook::Outage(why) | Outlook::Stop(why)) if !std::mem::replace(&mut is_out, true) => {
@@ -72,12 +81,7 @@ impl Growing {
     ///
     /// # Errors
     /// A service is out; the same may be repeated.
-    pub async fn step(
-        &self,
-        settings: &CommunitySettings,
-        version: &str,
-        logged: &mut Option<(Stopwatch, CommunitySize)>,
-    ) -> Result<(), Outlook> {
+    pub async fn step(&self, settings: &CommunitySettings, version: &str, done: &mut Done) -> Result<(), Outlook> {
         let now = clock::wall_ms();
         self.seed(settings, now).await?;
         let growth = Growth {
@@ -101,12 +105,18 @@ impl Growing {
             let handed = self.own.starter().hand_over(&recorded).await;
             handed.map_err(|error| Outlook::Outage(error.to_string()))?;
         }
-        let outdated = self.communities.outdated(&self.namespace, version, AT_ONCE).await.map_err(out)?;
-        if !outdated.is_empty() {
-            let again = self.by_hand.judge_now(&outdated, now).await;
-            again.map_err(|error| Outlook::Outage(error.to_string()))?;
+        let seldom = settings.grow_every.saturating_mul(SELDOM);
+        // All of them are looked at for that: once a version, and now and then, for others may still judge by another one.
+        if done.judged.as_ref().is_none_or(|(of, since)| of != version || since.elapsed() >= seldom) {
+            let outdated = self.communities.outdated(&self.namespace, version, AT_ONCE).await.map_err(out)?;
+            if outdated.is_empty() {
+                done.judged = Some((version.to_owned(), Stopwatch::start()));
+            } else {
+                let again = self.by_hand.judge_now(&outdated, now).await;
+                again.map_err(|error| Outlook::Outage(error.to_string()))?;
+            }
         }
-        self.log(settings, now, logged).await.map_err(out)
+        self.log(seldom, now, &mut done.logged).await.map_err(out)
     }
 
     /// Makes the seeds of the settings members, unless somebody has decided on them.
@@ -130,11 +140,10 @@ impl Growing {
     /// Writes the size down where it has changed, now and then.
     async fn log(
         &self,
-        settings: &CommunitySettings,
+        every: Duration,
         now: Millis,
         logged: &mut Option<(Stopwatch, CommunitySize)>,
     ) -> crate::store::Result<()> {
-        let every = settings.grow_every.saturating_mul(LOGGED_EVERY);
         if logged.as_ref().is_some_and(|(since, _)| since.elapsed() < every) {
             return Ok(());
         }

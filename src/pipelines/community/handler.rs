@@ -143,7 +143,12 @@ impl Judging {
         let work = tokio::task::spawn_blocking(move || {
             facts.into_iter().map(|facts| (judging.judge(&facts), facts)).collect::<Vec<(Judgement, Facts)>>()
         });
-        let judged = work.await.map_err(|why| Outlook::Outage(format!("judging failed: {why}")))?;
+        let judged = match work.await {
+            Ok(judged) => judged,
+            // As if it had happened here: the batch comes back by its lease, each time smaller.
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            Err(failed) => return Err(Outlook::Outage(format!("judging failed: {failed}"))),
+        };
         failpoint::point("after_answer");
         let languages: Vec<_> = judged.iter().flat_map(|(of, _)| of.languages.iter().cloned()).collect();
         self.in_time(self.communities.save_languages(&self.network.posts, &languages)).await?;

@@ -74,13 +74,15 @@ impl Communities for PostgresStore {
     }
 
     async fn admissible(&self, namespace: &str, at: Millis, growth: &Growth, limit: u32) -> Result<Vec<String>> {
-        let room = || sqlx::query(communities::ROOM).bind(namespace.to_owned()).bind(at - communities::DAY);
-        let room = communities::room(growth, self.row(room).await?, limit);
         let accounts = || {
             let statement = sqlx::query(communities::ADMISSIBLE).bind(namespace.to_owned());
-            statement.bind(i64::from(growth.appearances)).bind(room)
+            statement.bind(i64::from(growth.appearances)).bind(i64::from(limit))
         };
-        let accounts: Vec<(String,)> = self.rows(accounts).await?;
+        let mut accounts: Vec<(String,)> = self.rows(accounts).await?;
+        if !accounts.is_empty() {
+            let room = || sqlx::query(communities::ROOM).bind(namespace.to_owned()).bind(at - communities::DAY);
+            accounts.truncate(communities::room(growth, self.row(room).await?));
+        }
         Ok(accounts.into_iter().map(|(account,)| account).collect())
     }
 

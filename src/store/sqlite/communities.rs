@@ -70,10 +70,13 @@ impl Communities for SqliteStore {
     }
 
     async fn admissible(&self, namespace: &str, at: Millis, growth: &Growth, limit: u32) -> Result<Vec<String>> {
-        let room = sqlx::query_as(communities::ROOM).bind(namespace).bind(at - communities::DAY);
-        let room = communities::room(growth, room.fetch_one(self.readers()).await?, limit);
-        let accounts = sqlx::query_scalar(communities::ADMISSIBLE).bind(namespace).bind(growth.appearances).bind(room);
-        Ok(accounts.fetch_all(self.readers()).await?)
+        let accounts = sqlx::query_scalar(communities::ADMISSIBLE).bind(namespace).bind(growth.appearances).bind(limit);
+        let mut accounts: Vec<String> = accounts.fetch_all(self.readers()).await?;
+        if !accounts.is_empty() {
+            let room = sqlx::query_as(communities::ROOM).bind(namespace).bind(at - communities::DAY);
+            accounts.truncate(communities::room(growth, room.fetch_one(self.readers()).await?));
+        }
+        Ok(accounts)
     }
 
     async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()> {
