@@ -544,30 +544,31 @@ macro_rules! statements {
             "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
              count(*) FILTER (WHERE known.state = 'outside') FROM (SELECT given.value ->> 0 AS account FROM ",
             $given,
-            ") AS of JOIN ",
+            ") AS of CROSS JOIN ",
             $lists,
-            " AS list ON list.namespace = $3 AND list.id = of.account \
-             JOIN list_edge AS edge ON edge.list = list.key AND edge.closed_by IS NULL \
-             JOIN list_account AS friend ON friend.key = edge.member \
-             JOIN community_account AS known ON known.namespace = $1 AND known.account = friend.id GROUP BY of.account"
+            " AS list CROSS JOIN list_edge AS edge CROSS JOIN list_account AS friend \
+             CROSS JOIN community_account AS known WHERE list.namespace = $3 AND list.id = of.account \
+             AND edge.list = list.key AND edge.closed_by IS NULL AND friend.key = edge.member \
+             AND known.namespace = $1 AND known.account = friend.id GROUP BY of.account"
         );
+        /// COALESCE keeps SQLite from walking all that are seen.
         const ADMIT: &str = concat!(
             "UPDATE community_account SET state = 'candidate', admitted_at = $3, decided_at = $3 WHERE namespace = $1 \
-             AND state = 'seen' AND account IN (SELECT given.value ->> 0 FROM ",
+             AND COALESCE(state, '') = 'seen' AND account IN (SELECT given.value ->> 0 FROM ",
             $given,
             ")"
         );
         /// What a person has decided stays, and an older answer changes nothing.
         const DECIDE: &str = concat!(
-            "UPDATE community_account SET \
-             decided_at = CASE WHEN by_hand IS NULL AND community_account.state <> of.state THEN $3 ELSE decided_at END, \
-             state = CASE WHEN by_hand IS NULL THEN of.state ELSE community_account.state END, \
-             judged_at = $3, rule = $4, judged_posts = of.posts, score = of.score, evidence = of.evidence \
-             FROM (SELECT given.value ->> 0 AS account, given.value ->> 1 AS state, \
+            "WITH of AS MATERIALIZED (SELECT given.value ->> 0 AS account, given.value ->> 1 AS state, \
              CAST(given.value ->> 2 AS DOUBLE PRECISION) AS score, given.value ->> 3 AS evidence, \
              CAST(given.value ->> 4 AS BIGINT) AS posts FROM ",
             $given,
-            ") AS of WHERE community_account.namespace = $1 AND community_account.account = of.account \
+            ") UPDATE community_account SET \
+             decided_at = CASE WHEN by_hand IS NULL AND community_account.state <> of.state THEN $3 ELSE decided_at END, \
+             state = CASE WHEN by_hand IS NULL THEN of.state ELSE community_account.state END, \
+             judged_at = $3, rule = $4, judged_posts = of.posts, score = of.score, evidence = of.evidence \
+             FROM of WHERE community_account.namespace = $1 AND community_account.account = of.account \
              AND community_account.state <> 'seen' \
              AND (community_account.judged_at IS NULL OR community_account.judged_at <= $3)"
         );

@@ -34,14 +34,15 @@ const FORGET_CHANGES: &str = "DELETE FROM account_change_row WHERE field <> 'sta
      SELECT tweet.key FROM tweet JOIN account_row ON account_row.tweet = tweet.key \
      WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)";
 
+/// CROSS JOIN has SQLite look each given row up, instead of walking all accounts.
 const SEE: &str = "WITH given AS MATERIALIZED (\
      SELECT value ->> 0 AS id, value ->> 1 AS post, value ->> 2 AS at FROM json_each(?2)) \
      INSERT INTO account_post_row SELECT tweet.key, given.post, given.at FROM given \
-     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = given.id WHERE TRUE ON CONFLICT DO NOTHING";
+     CROSS JOIN tweet WHERE tweet.namespace = ?1 AND tweet.id = given.id ON CONFLICT DO NOTHING";
 
 const SIGN_OF_LIFE: &str = "WITH given AS MATERIALIZED (\
-     SELECT tweet.key, MAX(value ->> 2) AS at FROM json_each(?2) \
-     JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 GROUP BY tweet.key) \
+     SELECT tweet.key, MAX(given.at) AS at FROM (SELECT value ->> 0 AS id, MAX(value ->> 2) AS at FROM json_each(?2) \
+     GROUP BY 1) AS given CROSS JOIN tweet WHERE tweet.namespace = ?1 AND tweet.id = given.id GROUP BY tweet.key) \
      UPDATE account_row SET active_at = given.at FROM given \
      WHERE account_row.tweet = given.key AND (active_at IS NULL OR active_at < given.at)";
 
