@@ -129,7 +129,7 @@ fn overlays() -> [(&'static str, Kustomization); 2] {
 fn everything() -> Kustomization {
     let mut all = Kustomization::of("overlays/dev"); // with the Redis
     all.objects.extend(documents(&path("k8s/overlays/prod/hpa.yaml")));
-    let components = ["accounts", "keda", "media", "monitoring", "poll", "relations", "visits"];
+    let components = ["accounts", "community", "keda", "media", "monitoring", "poll", "relations", "visits"];
     for component in components.map(|component| format!("components/{component}")) {
         let component = Kustomization::of(&component);
         all.objects.extend(component.objects);

@@ -60,3 +60,15 @@ fn lists_are_collected_and_keda_asks_for_the_posts() {
     assert_eq!(namespaces, ["tweet:update", "followers:twitter"]);
     assert_eq!(asked("relations"), ["tweet:update"; 2]);
 }
+
+/// A community scales nothing either.
+#[test]
+fn a_community_has_what_it_needs_and_keda_asks_for_the_posts() {
+    let settings = Kustomization::of("components/community").settings;
+    let files: Vec<&str> = settings.values().map(String::as_str).collect();
+    let settings = Settings::load_with(&files, None, &[]).unwrap();
+    let pipelines = Registry::default().pipelines(&settings).unwrap();
+    let namespaces: Vec<String> = pipelines.iter().map(Registered::namespace).collect();
+    assert_eq!(namespaces, ["tweet:update", "profiles:twitter", "visits:twitter", "community:twitter:pt-pt"]);
+    assert_eq!(asked("community"), ["tweet:update"; 2]);
+}
