@@ -3,6 +3,8 @@
 //! Fan-out is what a batch of 100 found posts costs a community: posts of known accounts are counted, and accounts that members
 //! name are seen. Judging is what 100 accounts with 60 stored posts each cost: profile, texts and friends are read, the language of
 //! each post and the variant of all are told, and the decision is saved with the languages.
+//!
+//! `COMMUNITY_ACCOUNTS=100000 cargo bench -- community` sets the number of accounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,7 +144,8 @@ async fn judged(store: &dyn Both, accounts: u64) -> f64 {
 }
 
 pub async fn run(size: Size) -> Report {
-    let (accounts, batches) = (size.pick(20_000, 300), size.pick(2_000, 20));
+    let asked = std::env::var("COMMUNITY_ACCOUNTS").ok().and_then(|accounts| accounts.parse().ok());
+    let (accounts, batches) = (asked.unwrap_or_else(|| size.pick(20_000, 300)), size.pick(2_000, 20));
     let mut table = Table::new(
         "Posts through fan-out, language and belonging",
         &["store", "fan-out, posts/s", "judged, accounts/s", "together, posts/minute", "of the 61,200 asked"],

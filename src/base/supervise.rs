@@ -1,8 +1,8 @@
 //! Supervised tasks: one that panics or falls silent is begun anew, alone.
 //!
-//! A task says what it does ([`step`], [`waits`]), without a handle: the task that runs is known. That is one short lock of its
+//! A task says what it does (`task::step`, `task::waits`), without a handle: the task that runs is known. That is one short lock of its
 //! own a step, nothing for each id. Whoever supervises it restarts it after a panic, or once it has said nothing for
-//! [`silent_after`] beyond what it said it would wait.
+//! `supervision.silent_after` beyond what it said it would wait.
 //!
 //! A panic drops the task's future, as a stop or a lost race in a `select!` drops it at an await, and every task bears that.
 //! What no task is supervised for (a thread of a driver, the writer of a file) ends the process where

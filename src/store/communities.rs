@@ -479,10 +479,10 @@ pub(super) const GROWTH: &str = "SELECT at, seen, candidates, open, members, out
 
 /// The statements that take rows as JSON, by the words with which a database reads them: `$given` stands for the rows of `$2`
 /// with the column `value`, `$searches` for those of `$5`, `$lists` for the table of lists, `$languages` for the place of
-/// languages, and `$kept` for the condition that an account is not kept away, by where its id and its network stand. CROSS JOIN has
-/// SQLite look each given row up, instead of reading all that is given again for each member.
+/// languages, `$among` for being one of the given ids, and `$kept` for the condition that an account is not kept away, by where its
+/// id and its network stand. CROSS JOIN has SQLite look each given row up, instead of reading all that is given again for each member.
 macro_rules! statements {
-    ($given:literal, $searches:literal, $lists:literal, $languages:literal, $kept:ident) => {
+    ($given:literal, $searches:literal, $lists:literal, $languages:literal, $kept:ident, $among:literal) => {
         /// Counts the posts of known accounts.
         const COUNT_POSTS: &str = concat!(
             "UPDATE community_account SET posts = community_account.posts + of.posts FROM (SELECT given.value ->> 0 AS account, \
@@ -519,9 +519,9 @@ macro_rules! statements {
         const SEE: &str = concat!(
             "INSERT INTO community_account (namespace, account, state, first_at, decided_at, appearances) \
              SELECT $1, of.account, 'seen', $3, $3, count(DISTINCT of.source) FROM community_appearance AS of \
-             WHERE of.namespace = $1 AND of.account IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ") AND NOT EXISTS (SELECT 1 FROM community_account AS known WHERE known.namespace = $1 \
+             WHERE of.namespace = $1 AND of.account ",
+            $among,
+            " AND NOT EXISTS (SELECT 1 FROM community_account AS known WHERE known.namespace = $1 \
              AND known.account = of.account AND known.state <> 'seen') AND ",
             $kept!("of.account", "$4"),
             " GROUP BY of.account ORDER BY of.account \
@@ -530,15 +530,13 @@ macro_rules! statements {
         );
         const STATES: &str = concat!(
             "SELECT account, state, by_hand IS NOT NULL AS is_by_hand, posts FROM community_account WHERE namespace = $1 \
-             AND account IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ")"
+             AND account ",
+            $among
         );
         const PROFILES: &str = concat!(
             "SELECT id AS account, state, location, description, protected, posts FROM account WHERE namespace = $1 \
-             AND id IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ")"
+             AND id ",
+            $among
         );
         const FRIENDS: &str = concat!(
             "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
@@ -554,9 +552,8 @@ macro_rules! statements {
         /// COALESCE keeps SQLite from walking all that are seen.
         const ADMIT: &str = concat!(
             "UPDATE community_account SET state = 'candidate', admitted_at = $3, decided_at = $3 WHERE namespace = $1 \
-             AND COALESCE(state, '') = 'seen' AND account IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ")"
+             AND COALESCE(state, '') = 'seen' AND account ",
+            $among
         );
         /// What a person has decided stays, and an older answer changes nothing.
         const DECIDE: &str = concat!(
@@ -586,15 +583,13 @@ macro_rules! statements {
         );
         const MARK: &str = concat!(
             "UPDATE community_account SET follows = $3 WHERE namespace = $1 AND follows <> $3 \
-             AND account IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ")"
+             AND account ",
+            $among
         );
         const FOLLOWS: &str = concat!(
             "SELECT account FROM community_account WHERE namespace = $1 AND follows = 1 \
-             AND account IN (SELECT given.value ->> 0 FROM ",
-            $given,
-            ")"
+             AND account ",
+            $among
         );
         const LANGUAGES: &str = concat!(
             "INSERT INTO ",

@@ -24,14 +24,16 @@ statements!(
     "json_array_elements(CAST($5 AS json)) AS searches (value)",
     "list_owner",
     "post_language (namespace, id, language, confidence) SELECT tweet.namespace, tweet.id,",
-    kept
+    kept,
+    "= ANY(ARRAY(SELECT given.value ->> 0 FROM json_array_elements(CAST($2 AS json)) AS given (value)))"
 );
 
+/// Each post is looked up by itself: a subquery with a LIMIT is not joined in another way.
 const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
      FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
      CROSS JOIN LATERAL (SELECT post FROM account_post WHERE namespace = $3 AND id = of.account \
-     ORDER BY at DESC, post DESC LIMIT $4) AS newest JOIN tweet ON tweet.namespace = $1 AND tweet.id = newest.post \
-     WHERE tweet.text IS NOT NULL AND tweet.retweet_of IS NULL";
+     ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN LATERAL (SELECT id, text FROM tweet \
+     WHERE tweet.namespace = $1 AND tweet.id = newest.post AND text IS NOT NULL AND retweet_of IS NULL LIMIT 1) AS tweet";
 
 #[async_trait]
 impl Communities for PostgresStore {

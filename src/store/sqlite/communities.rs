@@ -26,7 +26,8 @@ statements!(
     "json_each($5) AS searches",
     "tweet",
     "post_language_row (tweet, language, confidence) SELECT tweet.key,",
-    kept
+    kept,
+    "IN (SELECT given.value ->> 0 FROM json_each($2) AS given)"
 );
 
 /// The newest posts of one account: SQLite joins nothing laterally. CROSS JOIN keeps it from walking all posts.

@@ -37,7 +37,7 @@ pub struct Places {
     pub abroad: u64,
 }
 
-/// All groups. The parts sum up to [`BLOCK`], the places to 100. Fewer of the largest group follow others: they are so many
+/// All groups. The parts sum up to `BLOCK`, the places to 100. Fewer of the largest group follow others: they are so many
 /// that they would be most of the followers everywhere.
 pub const GROUPS: [Group; 4] = [
     Group {
