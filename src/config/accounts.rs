@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::BadConfig;
+use super::{BadConfig, words};
 use crate::model::account::Role;
 
 /// `[accounts]`
@@ -35,13 +35,12 @@ impl AccountSettings {
     /// # Errors
     /// A word of `accounts.from_posts` is none of the known ones.
     pub fn roles(&self) -> Result<Vec<Role>, BadConfig> {
-        let words = self.from_posts.split(',').map(str::trim).filter(|word| !word.is_empty());
         let role = |word: &str| Role::ALL.into_iter().find(|role| role.as_str() == word);
         let unknown = |word| {
             let known = Role::ALL.map(Role::as_str).join(", ");
             BadConfig(format!("accounts.from_posts: {word:?} is not known; there are {known}"))
         };
-        words.map(|word| role(word).ok_or_else(|| unknown(word))).collect()
+        words(&self.from_posts).map(|word| role(word).ok_or_else(|| unknown(word))).collect()
     }
 }
 

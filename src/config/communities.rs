@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::findings::Findings;
-use super::{BadConfig, Settings, as_text, is_plain_name};
+use super::{BadConfig, Settings, as_text, is_plain_name, words};
 use crate::model::account::Role;
 use crate::model::provider::Provider;
 
@@ -73,11 +73,6 @@ impl Default for CommunitySettings {
             friends: false,
         }
     }
-}
-
-/// Words of a setting, comma separated.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
 impl CommunitySettings {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::BadConfig;
 use super::credentials::secret;
 use super::masking::masked_secret;
+use super::{BadConfig, words};
 use crate::model::media::MediaKind;
 
 /// `[media]`
@@ -112,13 +112,12 @@ impl MediaSettings {
     /// # Errors
     /// A word of `media.kinds` is none of the known ones.
     pub fn wanted(&self) -> Result<Vec<MediaKind>, BadConfig> {
-        let words = self.kinds.split(',').map(str::trim).filter(|word| !word.is_empty());
         let kind = |word: &str| MediaKind::ALL.into_iter().find(|kind| kind.as_str() == word);
         let unknown = |word| {
             let known = MediaKind::ALL.map(MediaKind::as_str).join(", ");
             BadConfig(format!("media.kinds: {word:?} is not known; there are {known}"))
         };
-        words.map(|word| kind(word).ok_or_else(|| unknown(word))).collect()
+        words(&self.kinds).map(|word| kind(word).ok_or_else(|| unknown(word))).collect()
     }
 }
 

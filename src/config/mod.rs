@@ -385,6 +385,11 @@ fn is_plain_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && name.bytes().all(is_fit)
 }
 
+/// The words of a setting, comma separated.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
 /// One of a few words: an error says which there are, which the `config` crate's own does not.
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     let word = String::deserialize(from)?.into_deserializer();

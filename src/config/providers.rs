@@ -11,7 +11,7 @@ use super::credentials::{self, Named, secret};
 use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_secret};
 use super::variables::variable;
-use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word};
+use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word, words};
 use crate::model::provider::Provider;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
@@ -126,7 +126,7 @@ impl Settings {
     /// One is none, is named twice, or is an instance that has no section.
     pub fn providers(&self) -> Result<Vec<Provider>, BadConfig> {
         let mut all: Vec<Provider> = Vec::new();
-        for name in self.providers.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        for name in words(&self.providers) {
             let named: Vec<Provider> = match name {
                 EVERY_INSTANCE => self.mastodon.instances.keys().cloned().map(Provider::Mastodon).collect(),
                 name => vec![name.parse().map_err(|error| BadConfig(format!("providers: {error}")))?],

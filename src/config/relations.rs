@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::BadConfig;
+use super::{BadConfig, words};
 use crate::model::relation::Side;
 
 /// `[relations]`
@@ -42,7 +42,8 @@ impl RelationSettings {
     /// # Errors
     /// A word of `relations.collect` is none of the known ones.
     pub fn sides(&self) -> Result<Vec<Side>, BadConfig> {
-        let words = self.collect.split(',').map(str::trim).filter(|word| !word.is_empty());
-        words.map(|word| word.parse().map_err(|why| BadConfig(format!("relations.collect: {why}")))).collect()
+        words(&self.collect)
+            .map(|word| word.parse().map_err(|why| BadConfig(format!("relations.collect: {why}"))))
+            .collect()
     }
 }

@@ -90,6 +90,12 @@ impl PipelineId {
         if word == POSTS { Self::posts(provider) } else { Self::items(provider, word) }
     }
 
+    /// Returns true if that namespace holds the items that go by that word.
+    #[must_use]
+    pub fn is_of(namespace: &str, word: &str) -> bool {
+        Self::read(namespace).is_some_and(|id| matches!(id.kind, Kind::Items(items) if items == word))
+    }
+
     /// The pipeline of that name; `None` where no pipeline has it.
     #[must_use]
     pub fn read(namespace: &str) -> Option<Self> {

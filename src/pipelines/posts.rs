@@ -272,16 +272,8 @@ impl Judge for PostJudge {
 
 /// A post with the accounts in it, for communities.
 fn shown_by(author: &str, people: Vec<Person>) -> Mention {
-    let mut shown = ShownAccounts { posted: true, counts: true, ..ShownAccounts::default() };
-    for Person { id, role, .. } in people {
-        match role {
-            Role::Author => {}
-            Role::Mentioned => shown.mentioned.push(id),
-            Role::Reposted => shown.reposted.push(id),
-        }
-    }
     // Texts alone: it cannot fail.
-    let object = serde_json::to_string(&shown).ok();
+    let object = serde_json::to_string(&ShownAccounts::by_post(true, people)).ok();
     Mention { kind: COMMUNITY, id: author.to_owned(), is_first: true, object, ..Mention::default() }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Result;
 use super::rows::clean;
 use crate::base::clock::Millis;
-use crate::model::community::Belonging;
+use crate::model::community::{Belonging, Finding};
 
 /// A way in which an account appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -199,6 +199,15 @@ pub struct CommunityAccount {
     pub by_hand: Option<String>,
     /// Why.
     pub why: Option<String>,
+}
+
+impl CommunityAccount {
+    /// What each test said of it; empty until it is judged.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let evidence = self.evidence.as_deref();
+        evidence.and_then(|evidence| serde_json::from_str(evidence).ok()).unwrap_or_default()
+    }
 }
 
 /// A change of an account's state.

@@ -220,10 +220,9 @@ impl Command {
                 let CommunitySettings { threshold, .. } = settings.community(&name)?;
                 let near = opened.communities().near_misses(&opened.namespace(), *threshold, limit).await?;
                 let mut text = String::from("account                 score  evidence\n");
-                for CommunityAccount { account, score, evidence, .. } in &near {
-                    let about =
-                        findings(evidence.as_deref()).into_iter().map(|of| of.about).collect::<Vec<_>>().join("; ");
-                    let _ = writeln!(text, "{account:<22} {:>6.2}  {about}", score.unwrap_or(0.0));
+                for of in &near {
+                    let about = of.findings().into_iter().map(|finding| finding.about).collect::<Vec<_>>().join("; ");
+                    let _ = writeln!(text, "{:<22} {:>6.2}  {about}", of.account, of.score.unwrap_or(0.0));
                 }
                 write_answer(json, &serde_json::json!({ "near": near }), &text)?;
                 Ok(0)
@@ -255,10 +254,6 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
     Ok(0)
 }
 
-fn findings(evidence: Option<&str>) -> Vec<Finding> {
-    evidence.and_then(|evidence| serde_json::from_str(evidence).ok()).unwrap_or_default()
-}
-
 async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Result<u8> {
     let opened = Opened::new(settings, name).await?;
     let (communities, namespace) = (opened.communities(), opened.namespace());
@@ -266,7 +261,7 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
         say(&format!("{account}: the community {name} does not know it"));
         return Ok(exit::INPUT);
     };
-    let evidence = findings(found.evidence.as_deref());
+    let evidence = found.findings();
     let changes = communities.belonging_changes(&namespace, account).await?;
     let appearances = communities.appearances(&namespace, account, APPEARANCES).await?;
     let mut text = format!("{account} is {} of {name} since {}", found.state, when(found.decided_at));
@@ -298,7 +293,7 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
     Ok(0)
 }
 
-/// What takes decisions for a community.
+/// Opens what a decision needs: the queue and the store.
 async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<ByHand> {
     let id = community_of(&settings.community(name)?.provider, name);
     let pipeline = Registered { id, kind: Arc::new(Kind) };

@@ -245,7 +245,7 @@ async fn follow(
     Ok(growth)
 }
 
-/// What is stored of the community, beside the groups that were planted.
+/// The stored community, compared with the groups that were planted.
 ///
 /// # Errors
 /// The store is out.

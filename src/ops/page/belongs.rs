@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::community::{evidence, is_community, name_of};
+use super::community::{is_community, name_of};
 use super::hands::token_field;
 use super::layout::problem;
 use super::pages::Page;
@@ -107,7 +107,7 @@ fn meaning(state: Belonging) -> &'static str {
 impl Known {
     fn section(&self, page: &Page) -> Markup {
         let Self { namespace, account, changes, appearances } = self;
-        let (name, findings) = (name_of(namespace), evidence(account));
+        let (name, findings) = (name_of(namespace), account.findings());
         html! {
             section.panel id=(format!("belongs-{name}")) aria-label=(format!("Community {name}")) {
                 h2 { "Community " (name) }

@@ -9,8 +9,7 @@ use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::words::{error, relative};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize::{grouped, one_line};
-use crate::model::community::Finding;
-use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::community::network;
 use crate::pipelines::community::shown::COMMUNITY;
 use crate::store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
@@ -40,7 +39,7 @@ pub(super) struct CommunityRead(Mutex<Option<(Stopwatch, Result<Read, String>)>>
 
 /// Returns true if a namespace is that of a community.
 pub(super) fn is_community(namespace: &str) -> bool {
-    PipelineId::read(namespace).is_some_and(|id| id.kind == Kind::Items(COMMUNITY.to_owned()))
+    PipelineId::is_of(namespace, COMMUNITY)
 }
 
 async fn read(communities: &dyn Communities, namespace: &str, threshold: f64) -> Result<Read, StoreError> {
@@ -85,12 +84,6 @@ pub(super) fn name_of(namespace: &str) -> String {
     PipelineId::read(namespace).and_then(|id| id.partition).unwrap_or_else(|| namespace.to_owned())
 }
 
-/// What each test said of an account.
-pub(super) fn evidence(account: &CommunityAccount) -> Vec<Finding> {
-    let evidence = account.evidence.as_deref();
-    evidence.and_then(|evidence| serde_json::from_str(evidence).ok()).unwrap_or_default()
-}
-
 fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync)) -> Markup {
     let count = |number: i64| grouped(number.unsigned_abs());
     html! {
@@ -115,7 +108,7 @@ fn section(read: &Result<Read, String>, address: &(dyn Fn(&str) -> String + Sync
                                 li dir="auto" {
                                     a href=(address(&account.account)) { (one_line(&account.account)) }
                                     " " (format!("{:+.2}", account.score.unwrap_or(0.0)))
-                                    @for of in evidence(account) { "; " (one_line(&of.about)) }
+                                    @for of in account.findings() { "; " (one_line(&of.about)) }
                                     ", judged " (relative(account.judged_at.unwrap_or(account.decided_at), size.at, "ago"))
                                 }
                             }

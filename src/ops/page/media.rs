@@ -9,7 +9,7 @@ use super::words::{count, error};
 use crate::base::clock::Stopwatch;
 use crate::base::humanize::grouped;
 use crate::model::media::MediaState;
-use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::pipeline_id::PipelineId;
 use crate::ops::Archive;
 use crate::ops::dead::Dead;
 use crate::pipelines::media::MEDIA;
@@ -33,7 +33,7 @@ pub(super) struct MediaCounts(Mutex<Option<(Stopwatch, Result<Counted, String>)>
 
 /// Returns true if a namespace holds media.
 pub(super) fn is_media(namespace: &str) -> bool {
-    PipelineId::read(namespace).is_some_and(|id| id.kind == Kind::Items(MEDIA.to_owned()))
+    PipelineId::is_of(namespace, MEDIA)
 }
 
 impl MediaCounts {

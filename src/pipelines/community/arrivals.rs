@@ -81,7 +81,11 @@ impl Receiver for Arrivals {
             take(shown.friends.into_iter().take(newest).collect(), Reason::Friend);
         }
         let searches = community.searches();
-        let known = self.communities.arrive(&self.namespace, now, &found, &appeared, (&self.posts, &searches)).await?;
+        // A batch of profiles brings none: there is nothing to write.
+        let known = match found.is_empty() && appeared.is_empty() {
+            true => Vec::new(),
+            false => self.communities.arrive(&self.namespace, now, &found, &appeared, (&self.posts, &searches)).await?,
+        };
         let is_due = |new_posts: i64| new_posts >= i64::from(community.posts);
         let mut due: BTreeSet<String> = known
             .into_iter()
@@ -89,7 +93,10 @@ impl Receiver for Arrivals {
             .map(|account| account.account)
             .collect();
         let looked_up: Vec<String> = looked_up.into_iter().collect();
-        let states = self.communities.belonging(&self.namespace, &looked_up).await?;
+        let states = match looked_up.is_empty() {
+            true => Vec::new(),
+            false => self.communities.belonging(&self.namespace, &looked_up).await?,
+        };
         // A first profile decides most of them; of the others a change is seen when they are judged again.
         let waiting = looked_up.into_iter().zip(states).filter(|(_, state)| *state == Some(Belonging::Candidate));
         due.extend(waiting.map(|(account, _)| account));

@@ -15,7 +15,7 @@ use crate::model::community::Belonging;
 use crate::model::pipeline_id::Kind;
 use crate::model::relation::Side;
 use crate::pipelines::profiles::PROFILES;
-use crate::pipelines::refresh::{Named, Target};
+use crate::pipelines::refresh::{Named, Target, schedule_each};
 use crate::pipelines::visits::follow::Follower;
 use crate::store::{Communities, StoreError};
 
@@ -93,12 +93,7 @@ impl Collecting {
     /// The store or a queue is out.
     pub async fn put(&self, named: &Named) -> Result<(), Outlook> {
         let received = named.record(&self.targets).await.map_err(|error| out(error.into()))?;
-        for (target, received) in self.targets.iter().zip(received).filter(|(_, received)| !received.is_empty()) {
-            if !target.schedule(&received, self.within, &self.metrics.counters).await {
-                return Err(Outlook::Outage(format!("the queue of {} takes no accounts", target.id())));
-            }
-        }
-        Ok(())
+        schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
     }
 
     /// Follows accounts that nobody follows. They are marked first: who dies after it follows them the next time.

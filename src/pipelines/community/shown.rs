@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Settings;
+use crate::model::account::{Person, Role};
 
 /// The word for the kind.
 pub const COMMUNITY: &str = "community";
@@ -38,6 +39,20 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// The accounts in a post; `counts` is true if its first lookup found it.
+    #[must_use]
+    pub fn by_post(counts: bool, people: Vec<Person>) -> Self {
+        let mut shown = Self { posted: true, counts, ..Self::default() };
+        for Person { id, role, .. } in people {
+            match role {
+                Role::Author => {}
+                Role::Mentioned => shown.mentioned.push(id),
+                Role::Reposted => shown.reposted.push(id),
+            }
+        }
+        shown
+    }
+
     /// Returns true if it shows no account.
     #[must_use]
     pub fn names_nobody(&self) -> bool {

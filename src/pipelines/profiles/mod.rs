@@ -31,7 +31,7 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
 use crate::model::activity::Activity;
 pub use crate::model::pipeline_id::PROFILES;
-use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::refresh::{Item, Judge, Mention, Named, Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::pipelines::relations::removal::Removal;
@@ -131,7 +131,7 @@ pub fn profiles_of(provider: &Provider) -> Registered {
 /// Returns true if a namespace holds accounts.
 #[must_use]
 pub fn holds_accounts(namespace: &str) -> bool {
-    PipelineId::read(namespace).is_some_and(|of| of.kind == Kind::Items(PROFILES.to_owned()))
+    PipelineId::is_of(namespace, PROFILES)
 }
 
 fn schedule_of(settings: &Settings) -> BySilence {

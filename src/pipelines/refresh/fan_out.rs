@@ -30,6 +30,7 @@ use futures::future::try_join_all;
 use crate::base::clock::Millis;
 use crate::engine::metrics::Counters;
 use crate::engine::queue::{NewJob, QueueError};
+use crate::engine::worker::Outlook;
 use crate::ingest::{Admitted, Queued, Starter, StarterError};
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::store::StoreError;
@@ -201,6 +202,24 @@ impl Target {
             }
         }
     }
+}
+
+/// Tells the queue of each target what was recorded for it, in order, each within that time.
+///
+/// # Errors
+/// A queue takes nothing now; the same may be recorded and told again.
+pub async fn schedule_each(
+    targets: &[Target],
+    received: Vec<Received>,
+    within: Duration,
+    counters: &Counters,
+) -> Result<(), Outlook> {
+    for (target, received) in targets.iter().zip(received).filter(|(_, received)| !received.is_empty()) {
+        if !target.schedule(&received, within, counters).await {
+            return Err(Outlook::Outage(format!("the queue of {} takes no accounts", target.id())));
+        }
+    }
+    Ok(())
 }
 
 fn silent(waited: Duration) -> StarterError {

@@ -29,7 +29,7 @@ use futures::future::join_all;
 
 pub use self::calls::Suspicions;
 use self::calls::{Calls, Requested, Versions};
-pub use self::fan_out::{Mention, Named, Received, Receiver, Target};
+pub use self::fan_out::{Mention, Named, Received, Receiver, Target, schedule_each};
 pub use self::judge::{Item, Judge, Judged};
 use self::misses::Belief;
 pub use self::misses::UnavailableSettings;

@@ -66,7 +66,7 @@ pub fn part_of(pipeline: &PipelineId) -> Part {
 /// Returns true if a namespace holds accounts that are visited.
 #[must_use]
 pub fn holds_visits(namespace: &str) -> bool {
-    PipelineId::read(namespace).is_some_and(|of| of.kind == Kind::Items(VISITS.to_owned()))
+    PipelineId::is_of(namespace, VISITS)
 }
 
 #[async_trait]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::base::clock::Millis;
 use crate::engine::metrics::Metrics;
 use crate::engine::worker::Outlook;
-use crate::model::account::{Person, Role};
+use crate::model::account::Person;
 use crate::pipelines::community::shown::{COMMUNITY, Shown};
-use crate::pipelines::refresh::{Mention, Named, Target};
+use crate::pipelines::refresh::{Mention, Named, Target, schedule_each};
 use crate::pipelines::store_call;
 use crate::providers::timeline::Post;
 use crate::store::{Sighting, Store};
@@ -54,12 +54,7 @@ impl Telling {
         named.mention(Mention { kind: COMMUNITY, id: account, ..Mention::default() });
         store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await?;
         let received = store_call::in_time(self.within, named.record(&self.targets)).await?;
-        for (target, received) in self.targets.iter().zip(received).filter(|(_, received)| !received.is_empty()) {
-            if !target.schedule(&received, self.within, &self.metrics.counters).await {
-                return Err(Outlook::Outage(format!("the queue of {} takes no accounts", target.id())));
-            }
-        }
-        Ok(())
+        schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
     }
 }
 
@@ -69,14 +64,7 @@ impl Told {
         for post in posts {
             let (account, id) = (self.account.clone(), post.tweet.id.clone());
             self.sightings.push(Sighting { account: account.clone(), post: id.clone(), at: made_at(post) });
-            let mut shown = Shown { posted: true, ..Shown::default() };
-            for Person { id, role, .. } in (self.people)(&post.tweet.raw) {
-                match role {
-                    Role::Author => {}
-                    Role::Mentioned => shown.mentioned.push(id),
-                    Role::Reposted => shown.reposted.push(id),
-                }
-            }
+            let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
             if !shown.names_nobody() {
                 // Texts alone: it cannot fail.
                 let object = serde_json::to_string(&shown).ok();
