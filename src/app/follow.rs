@@ -37,7 +37,7 @@ const REASON_CHARS: usize = 300;
 #[derive(Debug, Clone)]
 pub struct InForce {
     /// The settings.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     /// Their [revision](Settings::revision).
     pub revision: String,
     /// Why the files as they are now were refused.
@@ -50,7 +50,7 @@ impl InForce {
     /// These settings, and nothing else was read since.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { revision: settings.revision(), settings, refused: None, waiting: Vec::new() }
+        Self { revision: settings.revision(), settings: Arc::new(settings), refused: None, waiting: Vec::new() }
     }
 
     /// The names of the settings that need a restart.

@@ -105,7 +105,7 @@ pub async fn open_updater(
     let schedule: Arc<dyn Schedules> = Arc::new(corrected.clone());
     let opening = Opening {
         id: items.id.clone(),
-        settings: settings.clone(),
+        settings: (**settings).clone(),
         in_force: shared.live(),
         database: database.clone(),
         fan_out: targets(shared, &items, &all).await?,

@@ -6,8 +6,10 @@
 //! assertions (`--release`) have none of it.
 //!
 //! `TWITTER_UPDATER_PANIC_AT=after_claim:3` has the task panic that comes by that point, the first three times, and
-//! `TWITTER_UPDATER_HANG_AT` has it hang there (at `after_claim` and `before_accept`), both only in the tasks of the pipeline that
-//! `TWITTER_UPDATER_FAIL_IN` names, if it does. `TWITTER_UPDATER_PANIC_POISON` is as `TWITTER_UPDATER_POISON`, with a panic.
+//! `TWITTER_UPDATER_HANG_AT` has it hang there (at `after_claim` and `before_accept`). `TWITTER_UPDATER_PANIC_POISON` is as
+//! `TWITTER_UPDATER_POISON`, with a panic.
+//!
+//! If `TWITTER_UPDATER_FAIL_IN` names a pipeline, only its tasks come by the points.
 
 /// The points, in the order in which an id comes by them.
 pub const POINTS: &[&str] = &[
@@ -94,15 +96,19 @@ mod armed {
             Some(Self { point: point.to_owned(), left: AtomicI64::new(times.parse().unwrap_or(1)) })
         }
 
-        fn is(&self, name: &str) -> bool {
+        /// The times that are left, with this one, in the pipeline that is meant; 0 elsewhere.
+        fn left(&self, name: &str) -> i64 {
             debug_assert!(super::POINTS.contains(&name), "{name} is no crash point");
-            self.point == name && self.left.fetch_sub(1, Ordering::Relaxed) == 1
+            let is_meant = || FAIL_IN.as_ref().is_none_or(|meant| task::pipeline().as_ref() == Some(meant));
+            if self.point == name && is_meant() { self.left.fetch_sub(1, Ordering::Relaxed) } else { 0 }
         }
 
-        /// Each of the first times, in the pipeline that is meant.
+        fn is(&self, name: &str) -> bool {
+            self.left(name) == 1
+        }
+
         fn is_one_of_the_first(&self, name: &str) -> bool {
-            let is_meant = FAIL_IN.as_ref().is_none_or(|meant| task::pipeline().as_ref() == Some(meant));
-            self.point == name && is_meant && self.left.fetch_sub(1, Ordering::Relaxed) > 0
+            self.left(name) > 0
         }
     }
 

@@ -186,7 +186,7 @@ pub struct Registered {
 }
 
 /// The settings in force.
-pub type Live = Arc<dyn Fn() -> Settings + Send + Sync>;
+pub type Live = Arc<dyn Fn() -> Arc<Settings> + Send + Sync>;
 
 /// The parts from which a receiver is built.
 pub struct Receiving {

@@ -8,10 +8,12 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::failpoint::POINTS;
 use twitter_updater::engine::queue::Incoming;
 use twitter_updater::model::post::TweetId;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
 
 use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{Census, assert_answers_are_in_order, census};
+use crate::support::community::{self, COMMUNITY};
 use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
@@ -24,14 +26,22 @@ const SIGABRT: i32 = 6;
 /// The most followers of an account.
 const LONGEST: u64 = 500;
 
-/// By a schedule, or with the accounts of the posts and their lists of followers.
+/// By a schedule, or with the accounts of the posts and their lists of followers,
 const ACCOUNTS: &str = "accounts and lists";
+/// or with a community that grows by the posts,
+const GROWTH: &str = "a community";
+/// whose own tasks come by these points.
+const OF_A_COMMUNITY: [&str; 6] =
+    ["after_claim", "after_answer", "before_commit", "after_commit", "before_settle", "after_settle"];
+/// Accounts of that network.
+const PEOPLE: u64 = 200;
 
 async fn survives(backends: Backends, run: &str) {
-    for point in POINTS {
+    let points = if run == GROWTH { &OF_A_COMMUNITY[..] } else { POINTS };
+    for point in points {
         survives_at(backends, run, point).await;
     }
-    println!("{backends:?}, {run}: {} crashes survived, one at each of {POINTS:?}", POINTS.len());
+    println!("{backends:?}, {run}: {} crashes survived, one at each of {points:?}", points.len());
 }
 
 async fn survives_at(backends: Backends, run: &str, point: &str) {
@@ -47,9 +57,14 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         most_followers: LONGEST,
         ..SimulatorOptions::default()
     };
+    let options = match run {
+        GROWTH => SimulatorOptions { communities: true, accounts: PEOPLE, ..options },
+        _ => options,
+    };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let mut world = World::new(backends, folder.path(), &api.base_url()).await;
     world.settings.extend(match run {
+        GROWTH => community::settings(),
         ACCOUNTS => variables(&[
             ("accounts.collect", "true"),
             ("accounts.from_posts", "author, mentioned"),
@@ -62,6 +77,10 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
     if run == ACCOUNTS {
         world.settings.extend(lists::settings());
         world.settings.extend(variables(&[("relations.page", "100"), ("relations.revisit", "3s")]));
+    }
+    let seeds: Vec<String> = (0..PEOPLE / 10).map(|number| api.people().id(&Provider::Twitter, number)).collect();
+    if run == GROWTH {
+        community::seed(&world, &seeds);
     }
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();
@@ -96,7 +115,11 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         }
         // The second time it comes by: others are in flight, some are done.
         let at = if is_release || point == "before_accept" { point.to_owned() } else { format!("{point}:2") };
-        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", &at), &log);
+        let mut settings = world.with("TWITTER_UPDATER_CRASH_AT", &at);
+        if run == GROWTH {
+            settings.push(("TWITTER_UPDATER_FAIL_IN".to_owned(), COMMUNITY.to_owned()));
+        }
+        let mut doomed = Process::start(&["updater"], &settings, &log);
         let status = doomed.ended(WITHIN).await;
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
     }
@@ -117,6 +140,10 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         .await;
         lists::all_read(point, WITHIN, &world, &accounts_in(LISTS, &world).await, died).await;
     }
+    if run == GROWTH {
+        let judged = async || community::is_all_judged(&world, died).await;
+        until_true(&format!("{point}: every account is judged by the heir"), WITHIN, judged).await;
+    }
     let status = heir.terminate();
     assert!(status.success(), "{point}: {status}\n{}", logged());
     if run == ACCOUNTS {
@@ -124,6 +151,9 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
             assert_accounts_of(namespace, &ids, &world, folder.path(), 201, point).await;
         }
         compare(&api, &world, &accounts_in(LISTS, &world).await).await;
+    }
+    if run == GROWTH {
+        community::assert_grown(&world, folder.path(), &seeds, &ids, point).await;
     }
 
     let all = usize::try_from(TWEETS).unwrap();
@@ -147,6 +177,16 @@ async fn with_the_accounts_of_the_posts_and_their_lists_on_redis_and_postgres() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_accounts_of_the_posts_and_their_lists_embedded() {
     survives(Backends { redis: false, postgres: false }, ACCOUNTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_community_on_redis_and_postgres() {
+    survives(Backends { redis: true, postgres: true }, GROWTH).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_community_embedded() {
+    survives(Backends { redis: false, postgres: false }, GROWTH).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,6 +20,7 @@ use twitter_updater::store::{NewTweet, Way};
 
 use crate::support::accounts_of_posts::{PROFILES, accounts, accounts_in, assert_accounts_of};
 use crate::support::census::{assert_answers_are_in_order, census};
+use crate::support::community;
 use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
 use crate::support::promoter::Promoter;
@@ -34,8 +35,10 @@ const YOUNG: u32 = 1_000;
 /// Tweets that become due after every third fault, and again in an hour.
 const OLD: u32 = 100;
 const PROCESSES: usize = 2;
-/// Accounts whose lists of followers are read.
+/// Accounts whose lists of followers are read, and the first members of a community.
 const OWNERS: u64 = 24;
+/// Accounts of the network of that community.
+const PEOPLE: u64 = 400;
 /// The most followers of an account.
 const LONGEST: u64 = 500;
 /// An id whose call failed alone has a minute's rest, and a back-off ends within one.
@@ -61,6 +64,8 @@ enum Pipelines {
     PostsAndLists,
     /// And some timelines of followed accounts.
     PostsAndVisits,
+    /// And a community that grows by the posts.
+    PostsAndCommunity,
 }
 
 /// So many faults on the lines to these services. The seed gives the faults, their order and the pauses
@@ -79,6 +84,9 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
             posts_late: Duration::from_millis(300),
             ..SimulatorOptions::default()
         },
+        Pipelines::PostsAndCommunity => {
+            SimulatorOptions { communities: true, accounts: PEOPLE, ..SimulatorOptions::default() }
+        }
         _ => SimulatorOptions::default(),
     };
     let options = SimulatorOptions {
@@ -125,11 +133,16 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
             ("visits.longest", "6s"),
         ]));
     }
+    let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
+    let has_community = pipelines == Pipelines::PostsAndCommunity;
+    if has_community {
+        world.settings.extend(community::settings());
+        community::seed(&world, &owners);
+    }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
 
-    let owners: Vec<String> = (0..OWNERS).map(|number| api.people().id(&Provider::Twitter, number)).collect();
     if has_lists {
         lists::enqueue(&world, LISTS, &owners);
     }
@@ -182,6 +195,10 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     if has_visits {
         visits::all_visited(WITHIN, "in the quiet after it", &world, &[VISITS], &owners, quiet).await;
     }
+    if has_community {
+        let judged = async || community::is_all_judged(&world, quiet).await;
+        in_the_quiet.until("every account of the community is judged", judged).await;
+    }
     println!("all is fresh {} ms after the last fault", wall_ms() - quiet);
     for process in processes {
         let status = process.terminate();
@@ -209,6 +226,9 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     }
     if has_accounts {
         assert_accounts_of(PROFILES, &ids, &world, folder.path(), ids.len(), "the network").await;
+    }
+    if has_community {
+        community::assert_grown(&world, folder.path(), &owners, &ids, "the network").await;
     }
     if has_lists {
         println!("lists as they were: {:?}", compare(&api, &world, &owners).await);
@@ -332,4 +352,9 @@ async fn between_them_and_everything_with_visits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_them_and_everything_with_lists() {
     survives(&[Redis, Postgres, Api], 120, Pipelines::PostsAndLists).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_them_and_everything_with_a_community() {
+    survives(&[Redis, Postgres, Api], 120, Pipelines::PostsAndCommunity).await;
 }

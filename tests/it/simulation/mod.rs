@@ -2,6 +2,7 @@
 //! over services in memory, on one thread and a clock that jumps from timer to timer. An hour takes a
 //! second, and a seed says all that happens in it.
 
+mod communities;
 mod files;
 pub mod link;
 mod lists;

@@ -30,6 +30,7 @@ use twitter_updater::providers::relations::Relations;
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing};
 use twitter_updater::store::Edges;
 
+use super::communities;
 use super::files;
 use super::link::{LinkedLedger, LinkedLookup, LinkedQueue, LinkedStore};
 use super::lists::{LinkedEdges, LinkedRelations};
@@ -101,8 +102,11 @@ fn life(
         slack: MEND_SLACK.max(2 * world.setup.claims.lease),
     };
     let worker = worker(world, way, stop, killed, wave);
+    let growing =
+        (world.setup.items == Items::Community).then(|| communities::grow(world.clone(), way.clone(), stop.clone()));
     let stop = stop.clone();
     async move {
+        let _growing = growing.map(|growing| AbortOnDropHandle::new(tokio::spawn(growing)));
         let _maintaining = AbortOnDropHandle::new(tokio::spawn(Arc::new(maintenance).run(stop.clone())));
         let _beating = AbortOnDropHandle::new(tokio::spawn(async move {
             while !stop.is_draining() {
@@ -250,6 +254,7 @@ fn worker(
             metered(parts.list_reader(Arc::new(LinkedRelations(lookup)), edges))
         }
         Items::Visits => metered(parts.visitor(lookup, &visits::Linked::new(way, world))),
+        Items::Community => Handling::Free(Arc::new(communities::handler(parts, world, way))),
     };
     let queue = Arc::new(LinkedQueue { way: way.clone(), queue: world.queue.clone() });
     Worker {

@@ -19,7 +19,7 @@ use super::process::Process;
 use super::provider::{Mood, Nature};
 use super::watch::Counts;
 use super::world::{Items, NAMESPACE, Setup, World, simulate};
-use super::{lists, visits};
+use super::{communities, lists, visits};
 use crate::support::queue_model::Rules;
 
 /// Seeds run when nobody asks for another number: about twenty seconds of one core.
@@ -69,6 +69,7 @@ enum Kind {
     Media,
     Lists,
     Visits,
+    Community,
 }
 
 fn run(seed: u64, rules: Rules, print: bool) -> Outcome {
@@ -87,6 +88,7 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Kind::Media => Setup { items: Items::Media, ..of_posts },
             Kind::Lists => page_by_page(Items::Lists, of_posts),
             Kind::Visits => page_by_page(Items::Visits, of_posts),
+            Kind::Community => Setup { items: Items::Community, ..of_posts },
         };
         let world = World::new(dice, setup, print);
         let since = world.now();
@@ -100,6 +102,9 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
         }
         if matches!(kind, Kind::Visits) {
             visits::check(&world, &ids).await;
+        }
+        if matches!(kind, Kind::Community) && !clock_steps {
+            communities::check(&world, &ids);
         }
         Outcome {
             wrong: world.log.first_wrong(),
@@ -425,6 +430,12 @@ fn any_seed_ends_well_with_visits() {
     all_end_well(Kind::Visits, SEEDS / 10);
 }
 
+/// The same with a community: accounts that move are judged again, and each decision is compared with where they were.
+#[test]
+fn any_seed_ends_well_with_a_community() {
+    all_end_well(Kind::Community, SEEDS / 10);
+}
+
 fn all_end_well(kind: Kind, seeds: u64) {
     if let Some(seed) = number("SEED") {
         assert_eq!(run_with(seed, Rules::default(), kind, true).wrong, None);
@@ -442,7 +453,10 @@ fn all_end_well(kind: Kind, seeds: u64) {
     }
     println!("{seeds} seeds: {lookups} calls of the API, {sum:?}");
     let Counts { claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted, .. } = sum;
-    let finished = if matches!(kind, Kind::Accounts | Kind::Lists | Kind::Visits) { u64::MAX } else { finished };
+    let ends = matches!(kind, Kind::Posts | Kind::PostsByWhatTheyShow | Kind::Media);
+    let finished = if ends { finished } else { u64::MAX };
+    // No account of a community ends a process.
+    let buried = if matches!(kind, Kind::Community) { u64::MAX } else { buried };
     // A timeline that is refused is tried again: those alone are buried that end their processes.
     let buried = if matches!(kind, Kind::Visits) { buried * 20 } else { buried };
     let least = [claims_repeated, leases_run_out, settles_lost, released, finished, buried, promoted].into_iter().min();

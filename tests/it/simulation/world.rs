@@ -28,6 +28,7 @@ use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 
+use super::communities::{self, Rows};
 use super::files::{self, Files};
 use super::link::{LinkedQueue, LinkedStore};
 use super::network::{Dice, Network, Way};
@@ -51,6 +52,8 @@ pub enum Items {
     Lists,
     /// Timelines of followed accounts.
     Visits,
+    /// Accounts that may belong to a community.
+    Community,
 }
 
 /// How the processes of a world are set up.
@@ -141,6 +144,7 @@ impl Setup {
             }
             (Items::Lists, _) => Reloadable::new(Arc::new(self.visits()) as Arc<dyn Schedule>).into(),
             (Items::Visits, _) => Reloadable::new(Arc::new(visits::schedule()) as Arc<dyn Schedule>).into(),
+            (Items::Community, _) => Reloadable::new(Arc::new(communities::schedule()) as Arc<dyn Schedule>).into(),
             (Items::Posts, Some(adaptive)) => Reloadable::new(adaptive).into(),
             (Items::Posts, None) => self.ages.clone().into(),
         }
@@ -150,7 +154,7 @@ impl Setup {
     pub fn unavailable(&self) -> UnavailableSettings {
         let of_posts = self.unavailable.clone();
         match self.items {
-            Items::Posts | Items::Media => of_posts,
+            Items::Posts | Items::Media | Items::Community => of_posts,
             Items::Accounts => UnavailableSettings {
                 lane: of_posts.lane.in_tier(1),
                 limit: u32::MAX,
@@ -181,6 +185,8 @@ pub struct World {
     pub provider: Arc<Provider>,
     pub files: Files,
     pub found: Found,
+    /// The accounts of a community.
+    pub community: Rows,
 }
 
 impl World {
@@ -197,6 +203,7 @@ impl World {
             network: Network::new(dice.clone()),
             files: Files::default(),
             found: Found::new(queue_clock.clone()),
+            community: Rows::default(),
             store,
             log,
             queue_clock,
@@ -242,8 +249,11 @@ impl World {
 
     /// Records and schedules, again and again until both are done, as a starter does.
     pub async fn put_in(&self, ids: &[String], delay: impl Fn(&Lane) -> Millis) {
-        if self.setup.items == Items::Media {
-            return self.put_in_media(ids).await;
+        match self.setup.items {
+            Items::Media => return self.put_in_media(ids).await,
+            // The growth puts them into the queue.
+            Items::Community => return self.community.appear(ids, self.now()),
+            _ => {}
         }
         let way = Way::new(usize::MAX, self.network.clone());
         let store = LinkedStore { way: way.clone(), store: self.store.clone() };
@@ -268,9 +278,7 @@ impl World {
             let known = Known::new(id, Some(created_at));
             let lane = match self.setup.items {
                 Items::Posts => self.setup.ages.lane(created_at, now).cloned(),
-                Items::Accounts | Items::Media | Items::Lists | Items::Visits => {
-                    schedule.first(&known, now).map(|(lane, _)| lane)
-                }
+                _ => schedule.first(&known, now).map(|(lane, _)| lane),
             };
             let Some(lane) = lane else { continue };
             let delay = delay(&lane);
