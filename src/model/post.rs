@@ -218,6 +218,14 @@ pub struct Tweet {
     pub raw: String,
 }
 
+impl Tweet {
+    /// One of an id, of which there is no object: what says that an item without columns of its own lives.
+    #[must_use]
+    pub fn without_object(id: &str) -> Self {
+        Self { id: id.to_owned(), raw: "{}".to_owned(), ..Self::default() }
+    }
+}
+
 /// The state of a tweet's life in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

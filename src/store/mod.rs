@@ -203,6 +203,12 @@ pub struct Object {
 }
 
 impl<T> Observation<T> {
+    /// An answer about an item that stays the same, and of which nothing is counted.
+    #[must_use]
+    pub fn new(id: &str, answered_at: Millis, seen: Seen<T>, state: TweetState, next_due: Option<Millis>) -> Self {
+        Self { id: id.to_owned(), answered_at, seen, state, next_due, follow: None, forget: false, recent: None }
+    }
+
     /// The same answer, of which the object is kept and nothing else.
     pub fn of_object(&self, object: impl FnOnce(&T) -> Object) -> Observation {
         let seen = match &self.seen {

@@ -24,7 +24,7 @@ use crate::pipelines::handles::{Resolution, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
-use crate::store::{Database, Way};
+use crate::store::{Database, Forgetting, Way};
 
 /// The outcome of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -79,24 +79,20 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
     let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
     let naming = Naming { receiver, starter, ahead };
-    let (mut summary, mut kept_away) = (Summary::default(), 0);
+    let mut summary = Summary::default();
     let hand_over = async |resolved: Vec<Resolved>| {
-        let (resolved, refused) = refuse_kept_away(&*forgetting, &provider, resolved).await?;
-        kept_away += refused;
         let answers = naming.hand_over(resolved).await?;
         let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
         summary.scheduled += scheduled;
         summary.known += answers.len() as u64 - scheduled;
         Ok::<_, anyhow::Error>(())
     };
-    let lines = each_account(start, &provider, &credentials, input, hand_over).await;
-    summary.lines = lines?;
-    summary.lines.refused += kept_away;
+    summary.lines = each_account(start, &provider, &credentials, Some(&*forgetting), input, hand_over).await?;
     write_answer(json, &summary, &summary.to_string())?;
     Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
 }
 
-/// Hands over the accounts of a file, in portions, by their ids.
+/// Hands over the accounts of a file, in portions, by their ids. Those that `forgetting` keeps away are refused, if it is given.
 ///
 /// # Errors
 /// A service is down, or the command was stopped; the message names the last line up to which all is done.
@@ -104,9 +100,19 @@ pub(super) async fn each_account(
     start: &Start,
     provider: &Provider,
     credentials: &Credentials,
+    forgetting: Option<&dyn Forgetting>,
     input: Input,
-    hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
+    mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
 ) -> Result<Resolution> {
+    let mut kept_away = 0;
+    let hand_over = async |resolved: Vec<Resolved>| {
+        let (resolved, refused) = match forgetting {
+            Some(forgetting) => refuse_kept_away(forgetting, provider, resolved).await?,
+            None => (resolved, 0),
+        };
+        kept_away += refused;
+        hand_over(resolved).await
+    };
     let handles = open_handles(&start.settings, provider)?;
     let resolver = Resolver {
         handles: &*handles,
@@ -122,5 +128,6 @@ pub(super) async fn each_account(
     let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
-    Ok(resolved?)
+    let resolved = resolved?;
+    Ok(Resolution { refused: resolved.refused + kept_away, ..resolved })
 }

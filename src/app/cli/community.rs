@@ -15,14 +15,16 @@ use crate::base::clock;
 use crate::base::humanize::{grouped, when};
 use crate::base::reload::Reloadable;
 use crate::config::{CommunitySettings, Settings};
-use crate::ingest::Input;
+use crate::ingest::{FORGOTTEN, Input};
 use crate::model::community::{Belonging, Finding};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::community::by_hand::ByHand;
 use crate::pipelines::community::{Communities as Kind, community_of, network};
 use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
-use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
+use crate::store::{
+    BelongingChange, Communities, CommunityAccount, CommunitySize, Database, Forgetting, StoredAppearance, Way,
+};
 
 /// Appearances that are told of an account.
 const APPEARANCES: u32 = 20;
@@ -179,14 +181,16 @@ impl Command {
                 let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
                     bail!("community was stopped before it read anything");
                 };
-                let (input, credentials, by_hand) = opened?;
+                let (input, credentials, (by_hand, forgetting)) = opened?;
                 let hand_over = async |resolved: Vec<Resolved>| {
                     let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
                     let why = format!("a seed of {}", file.display());
                     by_hand.decide(&ids, Belonging::Member, "seed", &why, clock::wall_ms()).await?;
                     Ok(())
                 };
-                let lines: Resolution = each_account(&start, &provider, &credentials, input, hand_over).await?;
+                let forgetting = Some(&*forgetting);
+                let lines: Resolution =
+                    each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
                 let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
                 let text = format!("seeds      {ids} by their ids, {handles} by their handles\n  refused  {refused}");
                 write_answer(json, &lines, &text)?;
@@ -198,8 +202,12 @@ impl Command {
                 }
                 let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
                 let service = Service::new(settings)?;
-                let by_hand = by_hand(settings, &service, &name).await?;
-                by_hand.decide(std::slice::from_ref(&account), state, &who, &why, clock::wall_ms()).await?;
+                let (by_hand, _) = by_hand(settings, &service, &name).await?;
+                let one = std::slice::from_ref(&account);
+                if by_hand.decide(one, state, &who, &why, clock::wall_ms()).await? == one {
+                    say(&format!("{account}: {FORGOTTEN}"));
+                    return Ok(exit::INPUT);
+                }
                 let text = format!("{account} is {state} of {name} from now on, by {who}");
                 write_answer(json, &Decided { account, community: name, state, who, why }, &text)?;
                 Ok(0)
@@ -293,13 +301,13 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
     Ok(0)
 }
 
-/// Opens what a decision needs: the queue and the store.
-async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<ByHand> {
+/// Opens what a decision needs: the queue and the store, and who is kept away from it.
+async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(ByHand, Arc<dyn Forgetting>)> {
     let id = community_of(&settings.community(name)?.provider, name);
     let pipeline = Registered { id, kind: Arc::new(Kind) };
     let queue = service.queue(&pipeline.namespace()).await?;
-    let Database { store, communities, .. } = app::open_store(settings).await?;
+    let Database { store, communities, forgetting, .. } = app::open_store(settings).await?;
     let schedule = Reloadable::new(pipeline.schedule(settings));
     let starter = app::starter(&pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
-    Ok(ByHand { namespace: pipeline.namespace(), store, communities, starter })
+    Ok((ByHand { namespace: pipeline.namespace(), store, communities, starter }, forgetting))
 }

@@ -9,7 +9,6 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::accounts::each_account;
-use super::forget::refuse_kept_away;
 use super::{Options, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
@@ -107,13 +106,8 @@ impl Command {
             bail!("accounts was stopped before it read anything");
         };
         let (input, Opened { follower, forgetting, credentials, ahead, .. }) = opened?;
-        let (mut summary, mut kept_away) = (Summary::default(), 0);
+        let mut summary = Summary::default();
         let hand_over = async |resolved: Vec<Resolved>| {
-            let (resolved, refused) = match follows {
-                true => refuse_kept_away(&*forgetting, &provider, resolved).await?,
-                false => (resolved, 0), // whoever is followed no more may be anybody
-            };
-            kept_away += refused;
             let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
             let at = clock::wall_ms() + ahead;
             let (changed, unchanged) = match follows {
@@ -130,8 +124,9 @@ impl Command {
             summary.unchanged += unchanged;
             Ok(())
         };
-        summary.lines = each_account(&start, &provider, &credentials, input, hand_over).await?;
-        summary.lines.refused += kept_away;
+        // Whoever is followed no more may be anybody.
+        let forgetting = follows.then_some(&*forgetting);
+        summary.lines = each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
         write_answer(file.json, &summary, &summary.to_string())?;
         Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
     }

@@ -23,7 +23,7 @@ use super::words::capital;
 use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
-use crate::ingest::{Rebuild, Refresh, Starter, StarterError};
+use crate::ingest::{FORGOTTEN, Rebuild, Refresh, Starter, StarterError};
 use crate::model::community::Belonging;
 use crate::ops::dead::{self, Dead};
 use crate::pipelines::community::by_hand::ByHand;
@@ -214,7 +214,9 @@ impl Page {
             let by_hand = ByHand { namespace, store, communities, starter: starter.by(Way::of("by_hand")) };
             by_hand.decide(std::slice::from_ref(&id), state, "the page", reason, clock::wall_ms()).await
         };
-        self.archive.ask(decide).await.map_err(|why| not_known(&why))?;
+        if !self.archive.ask(decide).await.map_err(|why| not_known(&why))?.is_empty() {
+            return Err((StatusCode::CONFLICT, format!("Nothing was changed: {FORGOTTEN}.")));
+        }
         tracing::info!(%id, %state, reason, "decided on the page");
         Ok(self.routes.to_item(&id))
     }

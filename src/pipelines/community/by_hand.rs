@@ -25,7 +25,8 @@ pub struct ByHand {
 
 impl ByHand {
     /// Stores a decision about accounts, and has them judged at once: what follows from it is collected then. `at` is now, ms
-    /// since the epoch. Accounts are recorded first: one that is in no queue is found by a rebuild.
+    /// since the epoch. Accounts are recorded first: one that is in no queue is found by a rebuild. Answers those of which
+    /// nothing is stored, since their persons asked to be forgotten.
     ///
     /// # Errors
     /// A service is out; the same may be repeated.
@@ -36,14 +37,19 @@ impl ByHand {
         who: &str,
         why: &str,
         at: Millis,
-    ) -> Result<(), StarterError> {
+    ) -> Result<Vec<String>, StarterError> {
         let ids: BTreeSet<&str> = accounts.iter().map(String::as_str).collect();
         let recorded = self.starter.record_ids(ids).await?;
         let decisions: Vec<_> =
             accounts.iter().map(|account| HandDecision { account: account.clone(), state }).collect();
         self.communities.decide_by_hand(&self.namespace, at, who, why, &decisions).await?;
         self.starter.hand_over(&recorded).await?;
-        self.judge_now(accounts, at).await
+        let known = self.communities.belonging(&self.namespace, accounts).await?;
+        let known = accounts.iter().zip(known).map(|(account, state)| (account.clone(), state.is_some()));
+        let (kept, forgotten): (Vec<_>, Vec<_>) = known.partition(|(_, is_known)| *is_known);
+        let ids = |of: Vec<(String, bool)>| of.into_iter().map(|(account, _)| account).collect::<Vec<String>>();
+        self.judge_now(&ids(kept), at).await?;
+        Ok(ids(forgotten))
     }
 
     /// Has accounts judged now.

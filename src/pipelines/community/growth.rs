@@ -134,7 +134,7 @@ impl Growing {
             return Ok(());
         }
         let by_hand = self.by_hand.decide(&new, Belonging::Member, BY_SETTINGS, "a seed", now).await;
-        by_hand.map_err(|error| Outlook::Outage(error.to_string()))
+        by_hand.map(drop).map_err(|error| Outlook::Outage(error.to_string()))
     }
 
     /// Writes the size down where it has changed, now and then.

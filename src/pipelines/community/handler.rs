@@ -214,14 +214,5 @@ fn due_of(wanted: Option<&Wanted>, settings: &CommunitySettings, at: Millis) -> 
 /// The record of an account's life in the pipeline.
 fn life(job: &Job, at: Millis, next_due: Option<Millis>) -> Observation {
     let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
-    Observation {
-        id: job.id.clone(),
-        answered_at: at,
-        seen: Seen::Found(Tweet { id: job.id.clone(), raw: "{}".to_owned(), ..Tweet::default() }),
-        state,
-        next_due,
-        follow: None,
-        forget: false,
-        recent: None,
-    }
+    Observation::new(&job.id, at, Seen::Found(Tweet::without_object(&job.id)), state, next_due)
 }

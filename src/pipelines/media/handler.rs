@@ -266,16 +266,7 @@ fn life(job: &Job, at: Millis, why: Option<&str>, next_due: Option<Millis>) -> O
     let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
     let seen = match why {
         Some(why) => Seen::Broken(why.to_owned()),
-        None => Seen::Found(Tweet { id: job.id.clone(), raw: "{}".to_owned(), ..Tweet::default() }),
+        None => Seen::Found(Tweet::without_object(&job.id)),
     };
-    Observation {
-        id: job.id.clone(),
-        answered_at: at,
-        seen,
-        state,
-        next_due,
-        follow: None,
-        forget: false,
-        recent: None,
-    }
+    Observation::new(&job.id, at, seen, state, next_due)
 }

@@ -112,16 +112,7 @@ impl Arrivals {
             // It is back, or awake.
             Some(_) => received.promote.push(job),
         }
-        Some(Observation {
-            id: mention.id.clone(),
-            answered_at: at,
-            seen: Seen::Found(account),
-            state: TweetState::Live,
-            next_due: Some(due),
-            follow: None,
-            forget: false,
-            recent: None,
-        })
+        Some(Observation::new(&mention.id, at, Seen::Found(account), TweetState::Live, Some(due)))
     }
 }
 

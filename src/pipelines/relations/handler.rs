@@ -371,16 +371,9 @@ impl ListReader {
         // What was read goes with an owner that is known to be gone; a faulty API says the same for a while.
         let is_gone =
             matches!(seen, Seen::Missing { since, reason: Some(_), .. } if at - since >= self.unavailable.after);
-        let observation = Observation {
-            id: job.id.clone(),
-            answered_at: at,
-            seen,
-            state,
-            next_due: next.as_ref().map(|(_, due)| *due),
-            follow: None,
-            forget: self.unavailable.forget && is_gone,
-            recent: None,
-        };
+        let next_due = next.as_ref().map(|(_, due)| *due);
+        let forget = self.unavailable.forget && is_gone;
+        let observation = Observation { forget, ..Observation::new(&job.id, at, seen, state, next_due) };
         self.in_time(self.store.save(&self.namespace, &[observation])).await?;
         failpoint::point("before_settle");
         let reschedule = |(lane, due)| Verdict::Reschedule { lane, due: Due::At(due) };

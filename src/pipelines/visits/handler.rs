@@ -231,17 +231,7 @@ impl Visitor {
     async fn settle(&self, job: &Job, at: Millis, after: After) -> Result<Handled, Outlook> {
         let After { seen, state, lane, delay, spent, outlook } = after;
         let next_due = at.saturating_add(delay);
-        let id = job.id.clone();
-        let observation = Observation {
-            id,
-            answered_at: at,
-            seen,
-            state,
-            next_due: Some(next_due),
-            follow: None,
-            forget: false,
-            recent: None,
-        };
+        let observation = Observation::new(&job.id, at, seen, state, Some(next_due));
         self.reader.in_time(self.store.save(&self.namespace, &[observation])).await?;
         failpoint::point("before_settle");
         let verdict = Verdict::Reschedule { lane, due: Due::At(next_due) };

@@ -44,6 +44,15 @@ fn a_person_is_forgotten_and_stays_so() {
     assert_eq!(text(&output.stderr).matches("2 of the lines up to this one").count(), 1, "{}", text(&output.stderr));
     assert!(!exported().contains("of 12"), "{}", exported());
     assert_eq!(home.status()["delayed"], 1);
+
+    // A community takes it neither as a seed nor by a decision.
+    let community = home.settings(&[("accounts.collect", "true"), ("communities.c.timelines", "false")]);
+    let output = run(&["community", "seed", "c", &home.file("seeds.txt", "13\n12\n".to_owned())], &community);
+    says_one_line(&output, 65, "line 2: its person asked to be forgotten");
+    let output = run(&["community", "decide", "c", "12", "member", "--why", "a friend"], &community);
+    says_one_line(&output, 65, "12: its person asked to be forgotten");
+    assert_eq!(text(&run(&["community", "members", "c"], &community).stdout), "13\n");
+
     let output = home.run(&["forget", "account", "12", "--undo"]);
     assert!(text(&output.stdout).contains("may be stored again"), "{}", text(&output.stdout));
     assert!(home.run(&["enqueue", &file]).status.success());
