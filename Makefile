@@ -46,8 +46,9 @@ doc:
 # Everything that can break, broken on purpose. They print what they covered.
 FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
 
+# Unit tests compute little: without optimisation they are there a minute sooner.
 unit:
-	cargo test --locked $(FEATURES) --lib --bins
+	CARGO_PROFILE_DEV_OPT_LEVEL=0 cargo test --locked $(FEATURES) --lib
 	cargo test --locked $(FEATURES) --test it -- --skip load:: $(FAULTS:%=--skip %)
 	cargo test --locked $(FEATURES) --doc
 

@@ -41,6 +41,7 @@ async fn api(calls_per_window: u32) -> Running {
         };
         SimulatedCredential { name: name.to_owned(), keys }
     };
+    let day = size("VISITS_DAY", 30);
     let options = SimulatorOptions {
         credentials: Some(NAMES.map(credential).into()),
         calls_per_window,
@@ -49,8 +50,8 @@ async fn api(calls_per_window: u32) -> Running {
         jitter: Duration::from_millis(10),
         body_padding: 0,
         missing_share: 0.0,
-        posts_per_second: 8.0,
-        posting_day: Duration::from_secs(size("VISITS_DAY", 30)),
+        posts_per_second: SLOTS as f64 / day as f64,
+        posting_day: Duration::from_secs(day),
         posts_late: Duration::from_millis(300),
         accounts_since: wall_ms(),
         accounts: 200_000,
@@ -58,6 +59,9 @@ async fn api(calls_per_window: u32) -> Running {
     };
     simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
 }
+
+/// Moments of a day at which an account may post. The simulated API shows the newest 3,200 of them.
+const SLOTS: u64 = 240;
 
 /// The intervals are those by which this many times the quota would be used: all are so much longer.
 const OVERLOAD: f64 = 3.75;
@@ -75,8 +79,9 @@ async fn world(folder: &std::path::Path, api: &Running, (accounts, calls): (u64,
         ("store.postgres.connections", "4"),
         ("visits.collect", "true"),
         ("visits.every", &times(1.0)),
-        ("visits.shortest", &times(0.5)),
-        ("visits.longest", &times(1.5)),
+        // One round is as long as another: a wide range would have quiet accounts wait for many of the others'.
+        ("visits.shortest", &times(0.9)),
+        ("visits.longest", &times(1.1)),
         ("visits.parts", "2"),
     ]));
     for name in NAMES {
