@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::accounts::each_account;
+use super::forget::id_of;
 use super::{Options, exit, say, write_answer, write_line};
 use crate::app::{self, Service};
 use crate::base::clock;
@@ -22,9 +23,7 @@ use crate::pipelines::community::by_hand::ByHand;
 use crate::pipelines::community::{Communities as Kind, community_of, network};
 use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
-use crate::store::{
-    BelongingChange, Communities, CommunityAccount, CommunitySize, Database, Forgetting, StoredAppearance, Way,
-};
+use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
 
 /// Appearances that are told of an account.
 const APPEARANCES: u32 = 20;
@@ -61,7 +60,7 @@ pub(super) enum Command {
     Decide {
         /// The community.
         name: String,
-        /// The id of the account.
+        /// Its id, or its handle with @ where a stored account has it.
         account: String,
         /// member, outside or candidate.
         state: Belonging,
@@ -82,7 +81,7 @@ pub(super) enum Command {
     Why {
         /// The community.
         name: String,
-        /// The id of the account.
+        /// Its id, or its handle with @ where a stored account has it.
         account: String,
         /// One JSON object.
         #[arg(long)]
@@ -181,14 +180,14 @@ impl Command {
                 let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
                     bail!("community was stopped before it read anything");
                 };
-                let (input, credentials, (by_hand, forgetting)) = opened?;
+                let (input, credentials, (by_hand, database)) = opened?;
                 let hand_over = async |resolved: Vec<Resolved>| {
                     let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
                     let why = format!("a seed of {}", file.display());
                     by_hand.decide(&ids, Belonging::Member, "seed", &why, clock::wall_ms()).await?;
                     Ok(())
                 };
-                let forgetting = Some(&*forgetting);
+                let forgetting = Some(&*database.forgetting);
                 let lines: Resolution =
                     each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
                 let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
@@ -202,7 +201,8 @@ impl Command {
                 }
                 let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
                 let service = Service::new(settings)?;
-                let (by_hand, _) = by_hand(settings, &service, &name).await?;
+                let (by_hand, database) = by_hand(settings, &service, &name).await?;
+                let account = id_of(&database, &settings.community(&name)?.provider, &account).await?;
                 let one = std::slice::from_ref(&account);
                 if by_hand.decide(one, state, &who, &why, clock::wall_ms()).await? == one {
                     say(&format!("{account}: {FORGOTTEN}"));
@@ -264,6 +264,7 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
 
 async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Result<u8> {
     let opened = Opened::new(settings, name).await?;
+    let account = &id_of(&opened.database, &opened.id.provider, account).await?;
     let (communities, namespace) = (opened.communities(), opened.namespace());
     let Some(found) = communities.community_account(&namespace, account).await? else {
         say(&format!("{account}: the community {name} does not know it"));
@@ -301,13 +302,14 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
     Ok(0)
 }
 
-/// Opens what a decision needs: the queue and the store, and who is kept away from it.
-async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(ByHand, Arc<dyn Forgetting>)> {
+/// Opens what a decision needs: the queue, and the store with what else lies in its database.
+async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(ByHand, Database)> {
     let id = community_of(&settings.community(name)?.provider, name);
     let pipeline = Registered { id, kind: Arc::new(Kind) };
     let queue = service.queue(&pipeline.namespace()).await?;
-    let Database { store, communities, forgetting, .. } = app::open_store(settings).await?;
+    let database = app::open_store(settings).await?;
+    let Database { store, communities, .. } = database.clone();
     let schedule = Reloadable::new(pipeline.schedule(settings));
     let starter = app::starter(&pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
-    Ok((ByHand { namespace: pipeline.namespace(), store, communities, starter }, forgetting))
+    Ok((ByHand { namespace: pipeline.namespace(), store, communities, starter }, database))
 }

@@ -107,8 +107,11 @@ pub(super) async fn refuse_kept_away(
     Ok((kept.into_iter().map(|(account, _)| account).collect(), refused.len() as u64))
 }
 
-/// The id of the account.
-async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<String> {
+/// The id of an account that is given by its id, or by a handle that a stored account has or had.
+///
+/// # Errors
+/// It is neither, or no stored account has the handle, or several have; or the store is out.
+pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<String> {
     let handle = match account_of(provider)(given) {
         Ok(Named::Id(id)) => return Ok(id),
         Ok(Named::Handle(handle)) => handle,

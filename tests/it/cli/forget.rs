@@ -51,6 +51,8 @@ fn a_person_is_forgotten_and_stays_so() {
     says_one_line(&output, 65, "line 2: its person asked to be forgotten");
     let output = run(&["community", "decide", "c", "12", "member", "--why", "a friend"], &community);
     says_one_line(&output, 65, "12: its person asked to be forgotten");
+    let output = run(&["community", "decide", "c", "!", "member", "--why", "a friend"], &community);
+    says_one_line(&output, 64, "!: ");
     assert_eq!(text(&run(&["community", "members", "c"], &community).stdout), "13\n");
 
     let output = home.run(&["forget", "account", "12", "--undo"]);
