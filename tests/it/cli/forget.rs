@@ -47,7 +47,7 @@ fn a_person_is_forgotten_and_stays_so() {
 
     // A community takes it neither as a seed nor by a decision.
     let community = home.settings(&[("accounts.collect", "true"), ("communities.c.timelines", "false")]);
-    let output = run(&["community", "seed", "c", &home.file("seeds.txt", "13\n12\n".to_owned())], &community);
+    let output = run(&["community", "seed", "c", &home.file("seeds.txt", "13\n12\n")], &community);
     says_one_line(&output, 65, "line 2: its person asked to be forgotten");
     let output = run(&["community", "decide", "c", "12", "member", "--why", "a friend"], &community);
     says_one_line(&output, 65, "12: its person asked to be forgotten");

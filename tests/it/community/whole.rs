@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use twitter_updater::app::demo::community::{compared, seeds, simulated};
+use twitter_updater::base::clock::Stopwatch;
 use twitter_updater::config::COMMUNITY_DEMO;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -16,9 +17,19 @@ use crate::support::world::{Backends, World};
 
 const COMMUNITY: &str = "community:twitter:pt-pt";
 
-/// Accounts of the network; `COMMUNITY_ACCOUNTS` makes it as large as the demo's.
+/// A number that a variable may change.
+fn size(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Accounts of the network; `COMMUNITY_ACCOUNTS=20000` makes it as large as the demo's.
 fn accounts() -> u64 {
-    std::env::var("COMMUNITY_ACCOUNTS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000)
+    size("COMMUNITY_ACCOUNTS", 3_000)
+}
+
+/// How long it goes on at least; `COMMUNITY_SECONDS=240` is the demo's simulated day.
+fn lasts() -> Duration {
+    Duration::from_secs(size("COMMUNITY_SECONDS", 0))
 }
 
 async fn network() -> Running {
@@ -53,7 +64,7 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
     let log = folder.path().join("updater.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();
     let updater = || Process::start(&["updater"], &world.settings, &log);
-    let mut processes = vec![updater(), updater(), updater(), updater()];
+    let (watch, mut processes) = (Stopwatch::start(), vec![updater(), updater(), updater(), updater()]);
     let communities = world.communities.clone();
     let found = async || compared(&*communities, COMMUNITY, api.people(), &provider, &seeds).await.unwrap();
     let within = Duration::from_secs(120 + accounts() / 50);
@@ -70,6 +81,7 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
             assert!(output.status.success(), "{}", text(&output.stderr));
         }
     }
+    tokio::time::sleep(lasts().saturating_sub(watch.elapsed())).await;
     // A person decides: it stays, and is told.
     let outsider = api.people().members(&provider, "en")[3].clone();
     answer(
@@ -91,7 +103,7 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
         assert!(status.success(), "{status}\n{}", logged());
     }
     let summary = found().await;
-    println!("{} accounts, 6 kills and a wiped queue:\n{summary}", accounts());
+    println!("{} accounts, 6 kills and a wiped queue, {:?}:\n{summary}", accounts(), watch.elapsed());
     assert!(summary.precision > Some(0.9), "{summary}");
     // Each account that is judged is in one place of the queue.
     let all: Vec<String> = {
