@@ -270,6 +270,42 @@ pub struct Neighbours<'a> {
     pub friends: &'a str,
 }
 
+/// Whether an account is followed for a community's sake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It is not.
+    None = 0,
+    /// It is.
+    Follows = 1,
+    /// It was, until it was decided against: its posts are dropped, and then those that a last visit brings.
+    Left = 2,
+}
+
+/// Where the posts are that a community does not want any more. An account's posts came by visits, and by nothing else; it never
+/// was a member here, no other community may want it, and nobody follows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwanted<'a> {
+    /// The pipeline of the community,
+    pub namespace: &'a str,
+    /// of the network's posts,
+    pub posts: &'a str,
+    /// of its profiles,
+    pub profiles: &'a str,
+    /// and of its visits, without a part.
+    pub visits: &'a str,
+    /// The other communities of the network.
+    pub others: &'a [String],
+}
+
+/// A post that a community does not want any more.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct UnwantedPost {
+    /// Its author.
+    pub account: String,
+    /// Its id.
+    pub post: String,
+}
+
 /// The records of communities. Errors are those of [`Lifecycle`](super::Lifecycle); every call may be repeated.
 #[async_trait]
 pub trait Communities: Send + Sync + std::fmt::Debug {
@@ -310,11 +346,15 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
         decisions: &[HandDecision],
     ) -> Result<()>;
 
-    /// Marks accounts as followed for this community's sake, or not.
-    async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()>;
+    /// Notes whether accounts are followed for this community's sake. One that it does not know is left out.
+    async fn mark(&self, namespace: &str, accounts: &[String], mark: Mark) -> Result<()>;
 
-    /// Those of these accounts that are followed for the sake of one of these communities.
-    async fn follows(&self, namespaces: &[String], accounts: &[String]) -> Result<Vec<String>>;
+    /// Those of these accounts that have that mark in one of these communities.
+    async fn marked(&self, namespaces: &[String], accounts: &[String], mark: Mark) -> Result<Vec<String>>;
+
+    /// Posts that this community alone has collected, of those of these accounts that were decided against: `limit` of them, with
+    /// their authors.
+    async fn unwanted(&self, of: &Unwanted<'_>, accounts: &[String], limit: u32) -> Result<Vec<UnwantedPost>>;
 
     /// Stores the languages of posts of that pipeline; one that is known stays.
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()>;
@@ -595,10 +635,32 @@ macro_rules! statements {
              AND account ",
             $among
         );
-        const FOLLOWS: &str = concat!(
-            "SELECT account FROM community_account WHERE namespace = $1 AND follows = 1 \
+        const MARKED: &str = concat!(
+            "SELECT account FROM community_account WHERE namespace = $1 AND follows = $3 \
              AND account ",
             $among
+        );
+        /// A lookup that was under way may have put a post back, which has no way then. An account is looked up by its id, and
+        /// its posts by theirs.
+        const UNWANTED: &str = concat!(
+            "SELECT of.account, tweet.id AS post FROM community_account AS of CROSS JOIN account_post CROSS JOIN tweet \
+             WHERE of.namespace = $1 AND of.account ",
+            $among,
+            " AND of.state = 'outside' \
+             AND NOT EXISTS (SELECT 1 FROM community_change AS change WHERE change.namespace = $1 \
+             AND change.account = of.account AND change.new_state = 'member') \
+             AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $6 AND visit.account = of.account \
+             AND visit.left_at IS NULL) \
+             AND NOT EXISTS (SELECT 1 FROM ",
+            $searches,
+            " CROSS JOIN community_account AS other WHERE other.namespace = searches.value ->> 0 \
+             AND other.account = of.account AND other.state IN ('candidate', 'open', 'member')) \
+             AND account_post.namespace = $4 AND account_post.id = of.account \
+             AND tweet.namespace = $3 AND tweet.id = account_post.post \
+             AND NOT EXISTS (SELECT 1 FROM tweet_way AS way WHERE way.namespace = $3 AND way.id = tweet.id \
+             AND NOT (way.pipeline = 'visit' AND way.source = of.account)) \
+             AND (tweet.first_seen >= of.decided_at \
+             OR EXISTS (SELECT 1 FROM tweet_way AS way WHERE way.namespace = $3 AND way.id = tweet.id)) LIMIT $7"
         );
         const LANGUAGES: &str = concat!(
             "INSERT INTO ",

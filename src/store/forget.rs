@@ -161,8 +161,17 @@ pub(super) fn of_network(namespaces: impl IntoIterator<Item = String>, network: 
 
 /// The pipeline of the media of a pipeline of posts; `None` where it has none.
 pub(super) fn media_namespace(posts: &str) -> Option<String> {
+    beside(posts, "media")
+}
+
+/// The pipeline of the profiles of the authors of a pipeline of posts; `None` where it has none.
+pub(super) fn profiles_namespace(posts: &str) -> Option<String> {
+    beside(posts, "profiles")
+}
+
+fn beside(posts: &str, kind: &str) -> Option<String> {
     let id = PipelineId::read(posts).filter(|id| id.kind == Kind::Posts)?;
-    Some(PipelineId::items(&id.provider, "media").to_string())
+    Some(PipelineId::items(&id.provider, kind).to_string())
 }
 
 /// The namespaces there are in `tweet`, found by leaps over the key: the same text on PostgreSQL and SQLite.

@@ -40,7 +40,8 @@ pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, S
 pub use self::budget::{Budgets, Learnt};
 pub use self::communities::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, ProfileFacts, Reason, StoredAppearance,
+    HandDecision, KnownAccount, Mark, Neighbours, PostLanguage, PostText, ProfileFacts, Reason, StoredAppearance,
+    Unwanted, UnwantedPost,
 };
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,

@@ -1,6 +1,7 @@
 //! Communities: language and place, the rule, and the whole.
 
 mod commands;
+mod dropping;
 mod language;
 mod place;
 mod rule;

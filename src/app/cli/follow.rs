@@ -17,13 +17,15 @@ use crate::base::reload::Reloadable;
 use crate::config::{BadConfig, Settings};
 use crate::engine::schedule::Schedule;
 use crate::ingest::Input;
+use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
+use crate::pipelines::community::communities_of;
 use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
 use crate::pipelines::visits::follow::{Followed, Follower, PartQueue};
 use crate::pipelines::visits::{Timelines, visits_of};
 use crate::quota::Credentials;
-use crate::store::{Database, Forgetting, Part, Way};
+use crate::store::{Communities, Database, Forgetting, Mark, Part, Way};
 
 /// Follow accounts: visit their timelines again and again, and collect all of their posts.
 #[derive(Debug, Subcommand)]
@@ -82,6 +84,9 @@ impl fmt::Display for Summary {
 struct Opened {
     follower: Follower,
     forgetting: Arc<dyn Forgetting>,
+    /// The communities of the network.
+    communities: Vec<String>,
+    belonging: Arc<dyn Communities>,
     schedule: Arc<dyn Schedule>,
     credentials: Arc<Credentials>,
     /// The queue's clock is so far ahead of ours, ms.
@@ -105,13 +110,17 @@ impl Command {
         let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
             bail!("accounts was stopped before it read anything");
         };
-        let (input, Opened { follower, forgetting, credentials, ahead, .. }) = opened?;
+        let (input, Opened { follower, forgetting, communities, belonging, credentials, ahead, .. }) = opened?;
         let mut summary = Summary::default();
         let hand_over = async |resolved: Vec<Resolved>| {
             let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
             let at = clock::wall_ms() + ahead;
             let (changed, unchanged) = match follows {
                 true => {
+                    // What a person follows is not a community's to leave.
+                    for community in &communities {
+                        belonging.mark(community, &ids, Mark::None).await?;
+                    }
                     let Followed { new, known } = follower.follow(at, &ids).await?;
                     (new, known)
                 }
@@ -147,7 +156,7 @@ async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<
 async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let service = Service::new(settings)?;
     let credentials = app::open_credentials(settings, &service, provider).await?;
-    let Database { store, followed, forgetting, .. } = app::open_store(settings).await?;
+    let Database { store, followed, forgetting, communities: belonging, .. } = app::open_store(settings).await?;
     let mut parts = Vec::new();
     for part in 0..settings.visits.parts {
         let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(Timelines) };
@@ -162,5 +171,6 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let ahead = queue.stats().await?.now_ms - clock::wall_ms();
     let follower = Follower { provider: provider.clone(), parts, followed };
     let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(Timelines) }.schedule(settings);
-    Ok(Opened { follower, forgetting, schedule, credentials, ahead })
+    let communities = communities_of(settings, provider).iter().map(PipelineId::to_string).collect();
+    Ok(Opened { follower, forgetting, communities, belonging, schedule, credentials, ahead })
 }

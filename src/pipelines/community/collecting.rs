@@ -1,5 +1,6 @@
 //! What is collected of whom: profiles of all that are judged, posts of candidates until they are decided, and of members what the
-//! settings say. Every step may be repeated, so that a worker that dies does it again.
+//! settings say. Posts of candidates that were decided against are dropped. Every step may be repeated, so that a worker that dies
+//! does it again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -9,15 +10,20 @@ use super::shown::COMMUNITY;
 use crate::base::clock::Millis;
 use crate::config::CommunitySettings;
 use crate::engine::metrics::Metrics;
+use crate::engine::queue::Queue;
 use crate::engine::worker::Outlook;
 use crate::ingest::StarterError;
 use crate::model::community::Belonging;
-use crate::model::pipeline_id::Kind;
+use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::relation::Side;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Named, Target, schedule_each};
+use crate::pipelines::visits::VISITS;
 use crate::pipelines::visits::follow::Follower;
-use crate::store::{Communities, StoreError};
+use crate::store::{Communities, Forgetting, ItemsOf, Mark, StoreError, Unwanted};
+
+/// Posts that one transaction removes.
+const PORTION: u32 = 500;
 
 /// Collects for a community.
 pub struct Collecting {
@@ -29,12 +35,25 @@ pub struct Collecting {
     pub targets: Vec<Target>,
     /// Follows accounts; `None`: the settings have no visits.
     pub follower: Option<Follower>,
+    /// Drops their posts; `None`: the settings have none.
+    pub dropping: Option<Dropping>,
     /// The communities in the store.
     pub communities: Arc<dyn Communities>,
     /// The time limit of a queue.
     pub within: Duration,
     /// Where what was fanned out is counted.
     pub metrics: Arc<Metrics>,
+}
+
+/// Drops posts.
+#[derive(Debug, Clone)]
+pub struct Dropping {
+    /// The pipeline of the posts.
+    pub posts: String,
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// Removes their rows.
+    pub forgetting: Arc<dyn Forgetting>,
 }
 
 /// What is wanted of an account.
@@ -57,7 +76,8 @@ fn out(error: StarterError) -> Outlook {
 }
 
 impl Collecting {
-    /// Collects what is wanted of each account, and nothing more of the others; `at` is now, ms since the epoch.
+    /// Collects what is wanted of each account, and nothing more of the others; `at` is now, ms since the epoch. Answers those whose
+    /// posts were dropped, while a visit or a lookup may bring some back: the same is to be repeated when that is over.
     ///
     /// # Errors
     /// A service is out; the same may be repeated.
@@ -66,9 +86,9 @@ impl Collecting {
         settings: &CommunitySettings,
         wanted: &BTreeMap<String, Wanted>,
         at: Millis,
-    ) -> Result<(), Outlook> {
+    ) -> Result<HashSet<String>, Outlook> {
         let mut named = Named::at(&self.namespace, at);
-        let (mut followed, mut left) = (Vec::new(), Vec::new());
+        let (mut followed, mut left, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (account, of) in wanted {
             if of.has_no_profile {
                 named.add(PROFILES, account);
@@ -79,12 +99,25 @@ impl Collecting {
                     named.add(side.as_str(), account);
                 }
             }
-            let is_followed = (is_member && settings.timelines) || of.wants_posts;
-            if is_followed { &mut followed } else { &mut left }.push(account.clone());
+            let wanted_posts = if (is_member && settings.timelines) || of.wants_posts {
+                &mut followed
+            } else if of.state == Belonging::Outside {
+                &mut refused
+            } else {
+                &mut left
+            };
+            wanted_posts.push(account.clone());
         }
         self.put(&named).await?;
         self.follow(&followed, at).await.map_err(out)?;
-        self.leave(&left, at).await.map_err(out)
+        self.leave(&left, Mark::None, at).await.map_err(out)?;
+        let before = self.communities.marked(std::slice::from_ref(&self.namespace), &refused, Mark::Left).await;
+        let before = before.map_err(|error| out(error.into()))?;
+        let now = self.leave(&refused, Mark::Left, at).await.map_err(out)?;
+        self.drop_posts(&[&before[..], &now].concat()).await.map_err(out)?;
+        let done = self.communities.mark(&self.namespace, &before, Mark::None).await;
+        done.map_err(|error| out(error.into()))?;
+        Ok(now.into_iter().collect())
     }
 
     /// Puts accounts into the pipelines of profiles and of lists.
@@ -100,27 +133,60 @@ impl Collecting {
     async fn follow(&self, accounts: &[String], at: Millis) -> Result<(), StarterError> {
         let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(()) };
         let parts = follower.parts(accounts).await?;
-        let ours: HashSet<String> = self.communities.follows(&self.all, accounts).await?.into_iter().collect();
+        let ours = self.communities.marked(&self.all, accounts, Mark::Follows).await?;
+        let ours: HashSet<String> = ours.into_iter().collect();
         // What a person follows is not ours to leave.
         let is_ours = |(account, part): &(&String, Option<i64>)| part.is_none() || ours.contains(*account);
         let ours: Vec<String> =
             accounts.iter().zip(parts).filter(is_ours).map(|(account, _)| account.clone()).collect();
-        self.communities.mark_follows(&self.namespace, &ours, true).await?;
+        self.communities.mark(&self.namespace, &ours, Mark::Follows).await?;
         follower.follow(at, &ours).await.map(drop)
     }
 
-    /// Follows accounts no more that were followed for this community's sake alone.
-    async fn leave(&self, accounts: &[String], at: Millis) -> Result<(), StarterError> {
-        let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(()) };
-        let ours = self.communities.follows(std::slice::from_ref(&self.namespace), accounts).await?;
+    fn others(&self) -> Vec<String> {
+        self.all.iter().filter(|other| **other != self.namespace).cloned().collect()
+    }
+
+    /// Follows accounts no more that were followed for this community's sake alone; those that were followed for its sake at all have
+    /// that mark from then on, and are answered.
+    async fn leave(&self, accounts: &[String], mark: Mark, at: Millis) -> Result<Vec<String>, StarterError> {
+        let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(Vec::new()) };
+        let own = std::slice::from_ref(&self.namespace);
+        let ours = self.communities.marked(own, accounts, Mark::Follows).await?;
         if ours.is_empty() {
-            return Ok(());
+            return Ok(ours);
         }
-        let others: Vec<String> = self.all.iter().filter(|other| **other != self.namespace).cloned().collect();
-        let needed: HashSet<String> = self.communities.follows(&others, &ours).await?.into_iter().collect();
+        let needed = self.communities.marked(&self.others(), &ours, Mark::Follows).await?;
+        let needed: HashSet<String> = needed.into_iter().collect();
         let alone: Vec<String> = ours.iter().filter(|account| !needed.contains(*account)).cloned().collect();
         follower.unfollow(at, &alone).await?;
-        self.communities.mark_follows(&self.namespace, &ours, false).await.map_err(StarterError::from)
+        self.communities.mark(&self.namespace, &ours, mark).await?;
+        Ok(ours)
+    }
+
+    /// Drops the posts of accounts that were decided against. Up to where their timelines were read is forgotten before: whoever
+    /// follows one later reads it from its beginning.
+    async fn drop_posts(&self, accounts: &[String]) -> Result<(), StarterError> {
+        let Some((follower, dropping)) = self.follower.as_ref().zip(self.dropping.as_ref()) else { return Ok(()) };
+        if accounts.is_empty() {
+            return Ok(());
+        }
+        let (visits, others) = (follower.namespace(), self.others());
+        let profiles = PipelineId::items(&follower.provider, PROFILES).to_string();
+        let (namespace, posts) = (&self.namespace, &dropping.posts);
+        let unwanted = Unwanted { namespace, posts, profiles: &profiles, visits: &visits, others: &others };
+        loop {
+            let found = self.communities.unwanted(&unwanted, accounts, PORTION).await?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            let authors: Vec<String> = found.iter().map(|of| of.account.clone()).collect();
+            follower.followed.forget_positions(&visits, &authors).await?;
+            let ids: Vec<String> = found.into_iter().map(|of| of.post).collect();
+            // Before the rows: by them a removal that was killed finds what is left to do.
+            dropping.queue.forget(&ids).await?;
+            dropping.forgetting.remove_items(&ItemsOf { namespace: posts.clone(), ids }).await?;
+        }
     }
 
     /// Accounts of the community's own pipeline: recorded in the store, then admitted, then put into its queue.
@@ -138,18 +204,33 @@ impl Collecting {
     }
 }
 
-/// Splits targets into the community's own one and those of profiles and lists.
+/// The targets of a community.
+#[derive(Debug, Default)]
+pub struct Divided {
+    /// Its own pipeline.
+    pub own: Option<Target>,
+    /// That of the network's posts.
+    pub posts: Option<Target>,
+    /// The parts of the visits.
+    pub visits: Vec<Target>,
+    /// Profiles and lists.
+    pub others: Vec<Target>,
+}
+
+/// Divides the targets of a community.
 #[must_use]
-pub fn divided(namespace: &str, targets: Vec<Target>) -> (Option<Target>, Vec<Target>, Vec<Target>) {
-    let (mut own, mut visits, mut others) = (None, Vec::new(), Vec::new());
+pub fn divided(namespace: &str, targets: Vec<Target>) -> Divided {
+    let mut divided = Divided::default();
     for target in targets {
-        let Kind::Items(word) = &target.id().kind else { continue };
-        match word.as_str() {
-            COMMUNITY if target.id().to_string() == namespace => own = Some(target),
-            COMMUNITY => {}
-            crate::pipelines::visits::VISITS => visits.push(target),
-            _ => others.push(target),
+        match &target.id().kind {
+            Kind::Posts => divided.posts = Some(target),
+            Kind::Items(word) if word == COMMUNITY => {
+                divided.own = Some(target).filter(|target| target.id().to_string() == namespace).or(divided.own);
+            }
+            Kind::Items(word) if word == VISITS => divided.visits.push(target),
+            Kind::Items(_) => divided.others.push(target),
+            Kind::Timelines | Kind::Streams => {}
         }
     }
-    (own, visits, others)
+    divided
 }

@@ -27,6 +27,8 @@ use crate::store::{Communities, Facts, Neighbours, Observation, Seen, Store, Sto
 
 /// How long an account waits for its profile or its posts before it is looked at again: what arrives brings it forward.
 const EVIDENCE_MS: Millis = 3_600_000;
+/// How long after an account was followed no more a visit to it, or a lookup of its posts, may still be under way.
+const UNDER_WAY_MS: Millis = 3_600_000;
 /// How long accounts of a community wait that is turned off.
 const OFF_MS: Millis = 600_000;
 
@@ -156,9 +158,9 @@ impl Judging {
         self.in_time(self.communities.decide(&self.namespace, at, rule.version(), &decisions)).await?;
         failpoint::point("after_commit");
         let wanted: BTreeMap<String, Wanted> = judged.iter().map(wanted).collect();
-        self.collecting.apply(rule.settings(), &wanted, at).await?;
+        let dropped = self.collecting.apply(rule.settings(), &wanted, at).await?;
         self.count(&judged);
-        let due = |job: &Job| due_of(wanted.get(&job.id), rule.settings(), at);
+        let due = |job: &Job| due_of(wanted.get(&job.id), dropped.contains(&job.id), rule.settings(), at);
         self.settled(batch, at, due).await
     }
 
@@ -202,10 +204,11 @@ fn wanted((judgement, facts): &(Judgement, Facts)) -> (String, Wanted) {
     (facts.account.clone(), Wanted { state, has_no_profile: facts.profile.is_none(), wants_posts })
 }
 
-fn due_of(wanted: Option<&Wanted>, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
+fn due_of(wanted: Option<&Wanted>, is_dropped: bool, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
     let again = millis(settings.judge_again);
     let delay = match wanted?.state {
         Belonging::Candidate => EVIDENCE_MS.min(again),
+        _ if is_dropped => UNDER_WAY_MS.min(again),
         _ => again,
     };
     Some(at.saturating_add(delay))

@@ -28,7 +28,7 @@ use async_trait::async_trait;
 
 use self::arrivals::Arrivals;
 use self::by_hand::ByHand;
-use self::collecting::{Collecting, divided};
+use self::collecting::{Collecting, Divided, Dropping, divided};
 use self::counters::Judged;
 use self::growth::Growing;
 use self::handler::{Judging, Network, Rules};
@@ -43,7 +43,7 @@ use crate::base::clock::Millis;
 use crate::base::supervise::Beside;
 use crate::config::{BadConfig, Settings};
 use crate::engine::schedule::Schedule;
-use crate::model::pipeline_id::PipelineId;
+use crate::model::pipeline_id::{POSTS, PipelineId};
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::pipelines::refresh::{Receiver, Target};
@@ -119,7 +119,7 @@ impl PipelineKind for Communities {
     }
 
     fn fans_out_to(&self, _: &Settings) -> Vec<&'static str> {
-        vec![COMMUNITY, PROFILES, VISITS, Side::Followers.as_str(), Side::Friends.as_str()]
+        vec![COMMUNITY, POSTS, PROFILES, VISITS, Side::Followers.as_str(), Side::Friends.as_str()]
     }
 
     fn receives(&self, of: &PipelineId, receiving: Receiving) -> Option<Arc<dyn Receiver>> {
@@ -152,19 +152,24 @@ impl PipelineKind for Communities {
         let Opening { id, settings, in_force, database, fan_out, metrics, stop, .. } = opening;
         let (namespace, name) = (id.to_string(), name_of(&id).to_owned());
         let rules = Arc::new(rules(&name, in_force)?);
-        let (own, visits, targets) = divided(&namespace, fan_out);
+        let Divided { own, posts, visits, others: targets } = divided(&namespace, fan_out);
         let Some(own) = own else {
             return Err(BadConfig(format!("communities.{name}: its own pipeline is not there")).into());
         };
         let follower = follower(&settings, &id.provider, &database, &visits)?;
         let counters = Arc::<Judged>::default();
         metrics.also_show(&namespace, counters.clone());
-        let Database { store, communities, .. } = database;
+        let Database { store, communities, forgetting, .. } = database;
+        let dropping = |posts: Target| {
+            let (posts, queue) = (posts.id().to_string(), posts.starter().queue().clone());
+            Dropping { posts, queue, forgetting }
+        };
         let collecting = Arc::new(Collecting {
             namespace: namespace.clone(),
             all: communities_of(&settings, &id.provider).iter().map(PipelineId::to_string).collect(),
             targets,
             follower,
+            dropping: posts.map(dropping),
             communities: communities.clone(),
             within: settings.updater.save_timeout,
             metrics,

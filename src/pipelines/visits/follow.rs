@@ -42,7 +42,8 @@ pub struct Followed {
 
 impl Follower {
     /// The pipeline without its part.
-    pub(super) fn namespace(&self) -> String {
+    #[must_use]
+    pub fn namespace(&self) -> String {
         visits_of(&self.provider, 0).to_string()
     }
 

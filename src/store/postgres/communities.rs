@@ -10,7 +10,8 @@ use crate::store::communities::{self, statements};
 use crate::store::rows::clean;
 use crate::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Neighbours, PersonOf, PostLanguage, PostText, Result, StoredAppearance,
+    HandDecision, KnownAccount, Mark, Neighbours, PersonOf, PostLanguage, PostText, Result, StoredAppearance, Unwanted,
+    UnwantedPost,
 };
 
 macro_rules! kept {
@@ -135,21 +136,31 @@ impl Communities for PostgresStore {
         Ok(())
     }
 
-    async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()> {
+    async fn mark(&self, namespace: &str, accounts: &[String], mark: Mark) -> Result<()> {
         let given = communities::given_ids(accounts);
-        let mark = || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(i64::from(follows));
+        let mark = || sqlx::query(MARK).bind(namespace.to_owned()).bind(given.clone()).bind(mark as i64);
         let _: Vec<()> = self.rows(mark).await?;
         Ok(())
     }
 
-    async fn follows(&self, namespaces: &[String], accounts: &[String]) -> Result<Vec<String>> {
+    async fn marked(&self, namespaces: &[String], accounts: &[String], mark: Mark) -> Result<Vec<String>> {
         let (given, mut all) = (communities::given_ids(accounts), Vec::new());
         for namespace in namespaces {
-            let follows = || sqlx::query(FOLLOWS).bind(namespace.to_owned()).bind(given.clone());
-            let rows: Vec<(String,)> = self.rows(follows).await?;
+            let marked = || sqlx::query(MARKED).bind(namespace.to_owned()).bind(given.clone()).bind(mark as i64);
+            let rows: Vec<(String,)> = self.rows(marked).await?;
             all.extend(rows.into_iter().map(|(account,)| account));
         }
         Ok(all)
+    }
+
+    async fn unwanted(&self, of: &Unwanted<'_>, accounts: &[String], limit: u32) -> Result<Vec<UnwantedPost>> {
+        let (given, others) = (communities::given_ids(accounts), communities::given_ids(of.others));
+        let unwanted = || {
+            let statement = sqlx::query(UNWANTED).bind(of.namespace.to_owned()).bind(given.clone());
+            let statement = statement.bind(of.posts.to_owned()).bind(of.profiles.to_owned()).bind(others.clone());
+            statement.bind(of.visits.to_owned()).bind(i64::from(limit))
+        };
+        self.rows(unwanted).await
     }
 
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()> {

@@ -9,7 +9,7 @@ use super::{PostgresStore, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network, profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, StoreError};
@@ -42,10 +42,12 @@ fn remove() -> String {
     // A use of the same row may not be deleted twice by one statement: those by the post are of other items.
     format!(
         "WITH items AS (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE), {}, \
+         authored AS (DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
+         AND of.namespace = $4 AND of.id = post.author_id AND of.post = post.id RETURNING 1), \
          uses AS (DELETE FROM media_use AS of WHERE of.namespace = $3 AND of.post = ANY($2) RETURNING 1), \
          lists AS (DELETE FROM list_owner AS of WHERE of.namespace = $1 AND of.id = ANY($2) RETURNING 1), \
          tweet AS (DELETE FROM tweet AS of WHERE of.namespace = $1 AND of.id IN (SELECT id FROM items) RETURNING 1) \
-         SELECT json_build_object({}, 'uses', (SELECT count(*) FROM uses), 'list_owner', (SELECT count(*) FROM lists), \
+         SELECT json_build_object({}, 'uses', (SELECT count(*) FROM uses), 'authored', (SELECT count(*) FROM authored), 'list_owner', (SELECT count(*) FROM lists), \
          'tweet', (SELECT count(*) FROM tweet))::text",
         parts.join(", "),
         counts.join(", ")
@@ -155,18 +157,23 @@ impl Forgetting for PostgresStore {
 
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
         let sql = remove();
-        let media = media_namespace(&items.namespace);
+        let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
         failpoint::point("before_commit"); // the statement is its own transaction
         let statement = || {
             let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone());
-            remove.bind(items.ids.clone()).bind(media.clone())
+            remove.bind(items.ids.clone()).bind(media.clone()).bind(profiles.clone())
         };
         let (counts,): (String,) = self.row(statement).await?;
         let counts: std::collections::BTreeMap<String, u64> =
             serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
         let mut removed = RemovedRows::default();
         for (table, rows) in counts {
-            removed.add(if table == "uses" { "media_use" } else { &table }, rows);
+            let table = match &*table {
+                "uses" => "media_use",
+                "authored" => "account_post",
+                table => table,
+            };
+            removed.add(table, rows);
         }
         Ok(removed)
     }

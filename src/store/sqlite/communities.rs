@@ -11,7 +11,8 @@ use crate::store::communities::{self, statements};
 use crate::store::rows::clean;
 use crate::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Neighbours, PostLanguage, PostText, Result, StoredAppearance,
+    HandDecision, KnownAccount, Mark, Neighbours, PostLanguage, PostText, Result, StoredAppearance, Unwanted,
+    UnwantedPost,
 };
 
 /// Who is kept away is taken out before: one transaction has both.
@@ -128,20 +129,27 @@ impl Communities for SqliteStore {
         Ok(transaction.commit().await?)
     }
 
-    async fn mark_follows(&self, namespace: &str, accounts: &[String], follows: bool) -> Result<()> {
+    async fn mark(&self, namespace: &str, accounts: &[String], mark: Mark) -> Result<()> {
         let mut transaction = self.begin().await?;
-        let mark = sqlx::query(MARK).bind(namespace).bind(communities::given_ids(accounts)).bind(i64::from(follows));
+        let mark = sqlx::query(MARK).bind(namespace).bind(communities::given_ids(accounts)).bind(mark as i64);
         mark.execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 
-    async fn follows(&self, namespaces: &[String], accounts: &[String]) -> Result<Vec<String>> {
+    async fn marked(&self, namespaces: &[String], accounts: &[String], mark: Mark) -> Result<Vec<String>> {
         let (given, mut all) = (communities::given_ids(accounts), Vec::new());
         for namespace in namespaces {
-            let follows = sqlx::query_scalar(FOLLOWS).bind(namespace).bind(&given);
-            all.extend(follows.fetch_all(self.readers()).await?);
+            let marked = sqlx::query_scalar(MARKED).bind(namespace).bind(&given).bind(mark as i64);
+            all.extend(marked.fetch_all(self.readers()).await?);
         }
         Ok(all)
+    }
+
+    async fn unwanted(&self, of: &Unwanted<'_>, accounts: &[String], limit: u32) -> Result<Vec<UnwantedPost>> {
+        let unwanted =
+            sqlx::query_as(UNWANTED).bind(of.namespace).bind(communities::given_ids(accounts)).bind(of.posts);
+        let unwanted = unwanted.bind(of.profiles).bind(communities::given_ids(of.others)).bind(of.visits).bind(limit);
+        Ok(unwanted.fetch_all(self.readers()).await?)
     }
 
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()> {

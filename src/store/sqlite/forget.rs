@@ -10,7 +10,7 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network, profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result};
@@ -98,6 +98,13 @@ async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<Re
              AND tweet IN (SELECT key FROM tweet WHERE namespace = ?1)";
         let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
         removed.add("media_use", uses.rows_affected());
+    }
+    if let Some(profiles) = profiles_namespace(&items.namespace) {
+        let of_author = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
+             FROM tweet AS post CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
+             AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = ?3 AND author.id = post.author_id)";
+        let of_author = sqlx::query(of_author).bind(&items.namespace).bind(&ids).bind(profiles);
+        removed.add("account_post", of_author.execute(&mut *connection).await?.rows_affected());
     }
     let keys =
         "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";

@@ -24,7 +24,8 @@ use twitter_updater::pipelines::kind::Live;
 use twitter_updater::pipelines::refresh::Target;
 use twitter_updater::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Neighbours, PostLanguage, ProfileFacts, StoreError, StoredAppearance,
+    HandDecision, KnownAccount, Mark, Neighbours, PostLanguage, ProfileFacts, StoreError, StoredAppearance, Unwanted,
+    UnwantedPost,
 };
 
 use super::link::{LinkedStore, call_of_store};
@@ -154,6 +155,7 @@ fn collecting(communities: &Arc<Linked>, world: &World) -> Arc<Collecting> {
         all: vec![NAMESPACE.to_owned()],
         targets: Vec::new(),
         follower: None,
+        dropping: None,
         communities: communities.clone(),
         within: world.setup.save_timeout,
         metrics: Arc::new(Metrics::new()),
@@ -290,11 +292,15 @@ impl Communities for Linked {
         Ok(())
     }
 
-    async fn mark_follows(&self, _: &str, _: &[String], _: bool) -> Result<(), StoreError> {
+    async fn mark(&self, _: &str, _: &[String], _: Mark) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn follows(&self, _: &[String], _: &[String]) -> Result<Vec<String>, StoreError> {
+    async fn marked(&self, _: &[String], _: &[String], _: Mark) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn unwanted(&self, _: &Unwanted<'_>, _: &[String], _: u32) -> Result<Vec<UnwantedPost>, StoreError> {
         Ok(Vec::new())
     }
 

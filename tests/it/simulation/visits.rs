@@ -222,6 +222,10 @@ impl FollowList for Linked {
         Ok(())
     }
 
+    async fn forget_positions(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn page_followed(&self, _: &str, _: &str, _: u32) -> Result<Vec<FollowedAccount>, StoreError> {
         Ok(Vec::new())
     }

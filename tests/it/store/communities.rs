@@ -6,8 +6,9 @@ use twitter_updater::model::account::Account;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    Appearance, Communities, Decision, FoundPost, Growth, HandDecision, Neighbours, NewTweet, Observation,
-    PostLanguage, Reason, Seen, Sighting, Store, Way,
+    Appearance, Communities, Decision, FollowList, Forgetting, FoundPost, Growth, HandDecision, ItemsOf, Mark,
+    Neighbours, NewTweet, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting, Store, Unwanted,
+    Way,
 };
 
 use super::{T, open_postgres};
@@ -15,6 +16,8 @@ use crate::support::postgres;
 
 const COMMUNITY: &str = "community:twitter:pt";
 const POSTS: &str = "tweet:update";
+const OTHER: &str = "community:twitter:other";
+const VISITS: &str = "visits:twitter";
 const PROFILES: &str = "profiles:twitter";
 const OF: Neighbours<'static> = Neighbours { posts: POSTS, profiles: PROFILES, friends: "friends:twitter" };
 const DAY: i64 = 86_400_000;
@@ -23,6 +26,16 @@ const FREE: Growth = Growth { appearances: 2, new_a_day: 1_000, share_a_day: 1_0
 struct Both {
     communities: Arc<dyn Communities>,
     store: Arc<dyn Store>,
+    followed: Arc<dyn FollowList>,
+    positions: Arc<dyn Positions>,
+    forgetting: Arc<dyn Forgetting>,
+}
+
+impl<S: Communities + Store + FollowList + Positions + Forgetting + 'static> From<Arc<S>> for Both {
+    fn from(store: Arc<S>) -> Self {
+        let (followed, positions, forgetting) = (store.clone(), store.clone(), store.clone());
+        Self { communities: store.clone(), store, followed, positions, forgetting }
+    }
 }
 
 fn appeared(account: &str, source: &str, reason: Reason) -> Appearance {
@@ -205,14 +218,88 @@ async fn searches(of: &Both) {
 }
 
 /// Marks of what is followed for a community's sake.
-async fn follows(of: &Both) {
-    let (a, other) = (["a".to_owned(), "nobody".to_owned()], "community:twitter:other".to_owned());
-    of.communities.mark_follows(COMMUNITY, &a, true).await.unwrap();
-    let all = [COMMUNITY.to_owned(), other.clone()];
-    assert_eq!(of.communities.follows(&all, &a).await.unwrap(), ["a"]);
-    assert_eq!(of.communities.follows(&[other], &a).await.unwrap(), Vec::<String>::new());
-    of.communities.mark_follows(COMMUNITY, &a, false).await.unwrap();
-    assert_eq!(of.communities.follows(&all, &a).await.unwrap(), Vec::<String>::new());
+async fn marks(of: &Both) {
+    let (a, all) = (["a".to_owned(), "nobody".to_owned()], [COMMUNITY.to_owned(), OTHER.to_owned()]);
+    for mark in [Mark::Follows, Mark::Left, Mark::None] {
+        of.communities.mark(COMMUNITY, &a, mark).await.unwrap();
+        for asked in [Mark::Follows, Mark::Left] {
+            let expected: &[&str] = if asked == mark { &["a"] } else { &[] };
+            assert_eq!(of.communities.marked(&all, &a, asked).await.unwrap(), expected, "{asked:?} of {mark:?}");
+        }
+        assert_eq!(of.communities.marked(&all[1..], &a, mark).await.unwrap(), Vec::<String>::new());
+    }
+}
+
+/// Posts of accounts that were decided against are not wanted where visits alone brought them; nobody else's are, nor those that
+/// somebody else may want.
+async fn unwanted(of: &Both) {
+    let people = ["against", "was_member", "followed", "elsewhere", "candidate"].map(str::to_owned);
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    let all: Vec<_> = people.iter().map(|id| new(id)).collect();
+    of.store.record(PROFILES, T, &Way::of("enqueue"), &all).await.unwrap();
+    // A decision dates its change, so each at a time of its own.
+    for (at, state) in [(T + 1, Belonging::Member), (T + 2, Belonging::Outside)] {
+        of.communities.decide_by_hand(COMMUNITY, at, "me", "", &[by_hand("was_member", state)]).await.unwrap();
+    }
+    let outside: Vec<_> =
+        ["against", "followed", "elsewhere"].map(|id| by_hand(id, Belonging::Outside)).into_iter().collect();
+    of.communities.decide_by_hand(COMMUNITY, T + 2, "me", "", &outside).await.unwrap();
+    of.communities
+        .decide_by_hand(COMMUNITY, T + 2, "me", "", &[by_hand("candidate", Belonging::Candidate)])
+        .await
+        .unwrap();
+    of.communities.decide_by_hand(OTHER, T + 2, "me", "", &[by_hand("elsewhere", Belonging::Open)]).await.unwrap();
+    of.followed.follow(VISITS, T, &[("followed".to_owned(), 0), ("against".to_owned(), 0)]).await.unwrap();
+    of.followed.unfollow(VISITS, T + 2, &["against".to_owned()]).await.unwrap();
+    let page = |at| SavedPage { at, position: "7", gaps: &[], brought: true, notes: None };
+    for account in ["against", "followed"] {
+        of.positions.save_page(VISITS, account, &page(T)).await.unwrap();
+    }
+
+    let ways = |ways: &'static [(&'static str, &'static str)]| ways;
+    let posts = [
+        ("u1", "against", ways(&[("visit", "against")]), T),
+        ("u2", "against", ways(&[("visit", "against"), ("enqueue", "file")]), T),
+        ("u3", "against", ways(&[("visit", "followed")]), T),
+        // What a lookup put back after it was dropped, and what was there before ways were recorded.
+        ("u4", "against", ways(&[]), T + 5),
+        ("u5", "against", ways(&[]), T),
+        ("u6", "was_member", ways(&[("visit", "was_member")]), T),
+        ("u7", "followed", ways(&[("visit", "followed")]), T),
+        ("u8", "elsewhere", ways(&[("visit", "elsewhere")]), T),
+        ("u9", "candidate", ways(&[("visit", "candidate")]), T),
+    ];
+    for (post, author, ways, at) in posts {
+        for (pipeline, source) in ways {
+            let way = Way { source: (*source).into(), ..Way::of(pipeline) };
+            of.store.record(POSTS, at, &way, &[new(post)]).await.unwrap();
+        }
+        let item = Tweet { id: post.into(), author_id: Some(author.into()), raw: "{}".into(), ..Tweet::default() };
+        of.store.save(POSTS, &[observation(post, at, item)]).await.unwrap();
+        let sighting = Sighting { account: author.into(), post: post.into(), at };
+        of.store.record_sightings(PROFILES, &[sighting]).await.unwrap();
+    }
+    let others = [OTHER.to_owned()];
+    let asked = Unwanted { namespace: COMMUNITY, posts: POSTS, profiles: PROFILES, visits: VISITS, others: &others };
+    let found = of.communities.unwanted(&asked, &people, 10).await.unwrap();
+    let mut found: Vec<_> = found.iter().map(|of| (&*of.account, &*of.post)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [("against", "u1"), ("against", "u4")]);
+    assert_eq!(of.communities.unwanted(&asked, &people, 1).await.unwrap().len(), 1);
+    assert_eq!(of.communities.unwanted(&asked, &people[1..], 10).await.unwrap(), []);
+
+    for _ in 0..2 {
+        of.followed.forget_positions(VISITS, &people).await.unwrap();
+    }
+    let position = async |account: &str| of.positions.saved(VISITS, account).await.unwrap().position;
+    assert_eq!((position("against").await, position("followed").await.as_deref()), (None, Some("7")));
+    let collected = async || of.store.account(PROFILES, "against").await.unwrap().unwrap().collected;
+    let before = collected().await;
+    let items = ItemsOf { namespace: POSTS.to_owned(), ids: vec!["u1".to_owned(), "u4".to_owned()] };
+    let removed = of.forgetting.remove_items(&items).await.unwrap();
+    assert_eq!((removed.0["tweet"], removed.0["account_post"], removed.0["tweet_way"]), (2, 2, 1), "{removed:?}");
+    assert_eq!(collected().await, before - 2);
+    assert_eq!(of.communities.unwanted(&asked, &people, 10).await.unwrap(), []);
 }
 
 async fn all(of: &Both) {
@@ -220,7 +307,8 @@ async fn all(of: &Both) {
     decisions(of).await;
     facts(of).await;
     searches(of).await;
-    follows(of).await;
+    marks(of).await;
+    unwanted(of).await;
 }
 
 #[tokio::test]
@@ -229,12 +317,12 @@ async fn a_community_on_sqlite() {
     let file = folder.path().join("tweets.db");
     let store = Arc::new(twitter_updater::store::SqliteStore::open(&file, super::PATIENCE).await.unwrap());
     twitter_updater::store::Lifecycle::migrate(&*store).await.unwrap();
-    all(&Both { communities: store.clone(), store }).await;
+    all(&store.into()).await;
 }
 
 #[tokio::test]
 async fn a_community_on_postgres() {
     let store = Arc::new(open_postgres(&postgres::database().await).await);
     twitter_updater::store::Lifecycle::migrate(&*store).await.unwrap();
-    all(&Both { communities: store.clone(), store }).await;
+    all(&store.into()).await;
 }
