@@ -1,15 +1,17 @@
 //! Reads a timeline, page by page, and misses nothing: what the polls of sources and the visits of accounts have in common.
 //!
 //! ```text
-//!   position ─▶ page ─▶ queue_tweets ─▶ save position and notes ─▶ the round is at its end
-//!    (store)     ▲       (store, queue)         (store)          │
-//!                └─────────────── not at the end yet ────────────┘
+//!   position ─▶ page ─▶ queue_tweets ─▶ tell ─▶ save position and notes ─▶ the round is at its end
+//!    (store)     ▲       (store, queue)                 (store)          │
+//!                └─────────────────── not at the end yet ────────────────┘
 //! ```
 //!
 //! After a crash anywhere the last page is read again, and its posts are already known.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::counters::Polls;
 use super::hand_over::{HandOver, Lines};
@@ -60,6 +62,7 @@ pub struct Reader {
 }
 
 /// What is learnt from the pages of a timeline, before each is saved.
+#[async_trait]
 pub(crate) trait Learning: Send {
     /// Learns from a page, on which posts were made at the moments `fresh` (ms since the epoch) that were not known when its
     /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
@@ -67,6 +70,11 @@ pub(crate) trait Learning: Send {
 
     /// Sees the posts of a page before they are handed over; `made_at` says when one was made, ms since the epoch.
     fn posts(&mut self, _posts: &[Post], _made_at: &dyn Fn(&Post) -> Millis) {}
+
+    /// Its posts were handed over; the position is saved after this, so that a page whose reader dies here is read again.
+    async fn handed_over(&mut self) -> Result<(), Outlook> {
+        Ok(())
+    }
 
     /// What is to be kept beside the position.
     fn notes(&self) -> Option<String> {
@@ -156,6 +164,7 @@ impl Reader {
             learning.posts(&page.posts, &|post| made_at(post, &rules));
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
+            learning.handed_over().await?;
             let interval = learning.page(&mut position, &taken, &made, rules.count);
             let notes = learning.notes();
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();

@@ -63,6 +63,7 @@ pub struct SourcePoll {
     pub share: Share,
 }
 
+#[async_trait]
 impl Learning for Pace {
     /// The interval is kept with the position.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, _: &[Millis], full: u32) -> Option<Millis> {

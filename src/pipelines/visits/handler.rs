@@ -88,7 +88,7 @@ pub struct Visitor {
 }
 
 /// What a visit learns: when there were posts.
-struct Learnt {
+struct Learnt<'a> {
     /// Before the visit.
     before: Rhythm,
     rhythm: Rhythm,
@@ -96,11 +96,12 @@ struct Learnt {
     now: Millis,
     /// When the posts were made that are new since the last visit, ms since the epoch.
     posts: Vec<Millis>,
-    /// What communities are told; `None`: there are none.
-    told: Option<Told>,
+    /// What communities are told of the page; `None`: there are none.
+    told: Option<(&'a Telling, Told)>,
 }
 
-impl Learning for Learnt {
+#[async_trait]
+impl Learning for Learnt<'_> {
     fn page(&mut self, _: &mut Option<Position>, taken: &Taken, fresh: &[Millis], _: u32) -> Option<Millis> {
         self.posts.extend_from_slice(fresh);
         // However many pages it has, it is one visit.
@@ -110,8 +111,15 @@ impl Learning for Learnt {
     }
 
     fn posts(&mut self, posts: &[Post], made_at: &dyn Fn(&Post) -> Millis) {
-        if let Some(told) = &mut self.told {
+        if let Some((_, told)) = &mut self.told {
             told.posts(posts, made_at);
+        }
+    }
+
+    async fn handed_over(&mut self) -> Result<(), Outlook> {
+        match &mut self.told {
+            Some((telling, told)) => telling.tell(told).await,
+            None => Ok(()),
         }
     }
 
@@ -171,15 +179,11 @@ impl Visitor {
         let saved = self.reader.in_time(self.reader.positions.saved(of, &job.id)).await?;
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
-        let told = self.telling.as_ref().map(|telling| telling.of(&job.id, now));
+        let told = self.telling.as_ref().map(|telling| (telling, telling.of(&job.id, now)));
         let mut learnt = Learnt { before: rhythm.clone(), rhythm, rules: self.rules, now, posts: Vec::new(), told };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
-        // What was read is told, also where the visit goes on later.
-        if let Some((telling, told)) = self.telling.as_ref().zip(learnt.told.take()).filter(|_| read.is_ok()) {
-            telling.tell(told).await?;
-        }
         let after = match read {
             Ok(Some(_)) => self.next(job, &learnt),
             // The rest is read in the next visit.
@@ -197,7 +201,7 @@ impl Visitor {
     }
 
     /// When an account is visited next whose timeline was read.
-    fn next(&self, job: &Job, learnt: &Learnt) -> After {
+    fn next(&self, job: &Job, learnt: &Learnt<'_>) -> After {
         let schedule = self.schedule.in_force();
         let Learnt { rhythm, now, posts, .. } = learnt;
         let known = Known { rhythm: Some(rhythm), ..Known::answered(&job.id, None, Some(*now)) };

@@ -30,27 +30,29 @@ pub struct Telling {
     pub metrics: Arc<Metrics>,
 }
 
-/// What there is to tell of a visit.
+/// What there is to tell of a page.
 pub struct Told {
     people: fn(&str) -> Vec<Person>,
     sightings: Vec<Sighting>,
     named: Named,
     account: String,
+    at: Millis,
 }
 
 impl Telling {
     /// Nothing yet, of the account with this id; `at` is now, ms since the epoch.
     pub fn of(&self, account: &str, at: Millis) -> Told {
         let (sightings, named) = (Vec::new(), Named::at(account, at));
-        Told { people: self.people, sightings, named, account: account.to_owned() }
+        Told { people: self.people, sightings, named, account: account.to_owned(), at }
     }
 
-    /// Records it, and tells the communities: a candidate is judged by its posts now.
+    /// Records it, and tells the communities: a candidate is judged by its posts now. The next page has nothing to tell yet.
     ///
     /// # Errors
     /// The store or a queue is out; the same may be told again.
-    pub async fn tell(&self, told: Told) -> Result<(), Outlook> {
-        let Told { sightings, mut named, account, .. } = told;
+    pub async fn tell(&self, told: &mut Told) -> Result<(), Outlook> {
+        let next = self.of(&told.account, told.at);
+        let Told { sightings, mut named, account, .. } = std::mem::replace(told, next);
         named.mention(Mention { kind: COMMUNITY, id: account, ..Mention::default() });
         store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await?;
         let received = store_call::in_time(self.within, named.record(&self.targets)).await?;
