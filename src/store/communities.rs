@@ -270,19 +270,19 @@ pub struct Neighbours<'a> {
     pub friends: &'a str,
 }
 
-/// Whether an account is followed for a community's sake.
+/// What a community has done with an account: the column `follows`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// It is not.
+    /// The community does not need it followed.
     None = 0,
-    /// It is.
+    /// The community follows it.
     Follows = 1,
-    /// It was, until it was decided against: its posts are dropped, and then those that a last visit brings.
+    /// The community has left it, and decided against it: its posts are dropped.
     Left = 2,
 }
 
-/// Where the posts are that a community does not want any more. An account's posts came by visits, and by nothing else; it never
-/// was a member here, no other community may want it, and nobody follows it.
+/// Where to look for posts that a community does not want any more: they came by visits to their author, and by nothing else. Their
+/// author never was a member, nobody follows it, and it is not a candidate, undecided or a member in another community.
 #[derive(Debug, Clone, Copy)]
 pub struct Unwanted<'a> {
     /// The pipeline of the community,

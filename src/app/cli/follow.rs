@@ -117,7 +117,7 @@ impl Command {
             let at = clock::wall_ms() + ahead;
             let (changed, unchanged) = match follows {
                 true => {
-                    // What a person follows is not a community's to leave.
+                    // A person follows them from now on: no community leaves them.
                     for community in &communities {
                         belonging.mark(community, &ids, Mark::None).await?;
                     }

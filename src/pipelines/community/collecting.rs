@@ -10,7 +10,7 @@ use super::shown::COMMUNITY;
 use crate::base::clock::Millis;
 use crate::config::CommunitySettings;
 use crate::engine::metrics::Metrics;
-use crate::engine::queue::Queue;
+use crate::engine::queue::{Place, Queue};
 use crate::engine::worker::Outlook;
 use crate::ingest::StarterError;
 use crate::model::community::Belonging;
@@ -111,13 +111,7 @@ impl Collecting {
         self.put(&named).await?;
         self.follow(&followed, at).await.map_err(out)?;
         self.leave(&left, Mark::None, at).await.map_err(out)?;
-        let before = self.communities.marked(std::slice::from_ref(&self.namespace), &refused, Mark::Left).await;
-        let before = before.map_err(|error| out(error.into()))?;
-        let now = self.leave(&refused, Mark::Left, at).await.map_err(out)?;
-        self.drop_posts(&[&before[..], &now].concat()).await.map_err(out)?;
-        let done = self.communities.mark(&self.namespace, &before, Mark::None).await;
-        done.map_err(|error| out(error.into()))?;
-        Ok(now.into_iter().collect())
+        self.refuse(&refused, at).await.map_err(out)
     }
 
     /// Puts accounts into the pipelines of profiles and of lists.
@@ -164,6 +158,18 @@ impl Collecting {
         Ok(ours)
     }
 
+    /// Leaves accounts that were decided against, and drops the posts of those that were ever left so: a post whose author was not
+    /// known yet is dropped at a later judgement. Answers those that are left now.
+    async fn refuse(&self, accounts: &[String], at: Millis) -> Result<HashSet<String>, StarterError> {
+        if accounts.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let now = self.leave(accounts, Mark::Left, at).await?;
+        let left = self.communities.marked(std::slice::from_ref(&self.namespace), accounts, Mark::Left).await?;
+        self.drop_posts(&left).await?;
+        Ok(now.into_iter().collect())
+    }
+
     /// Drops the posts of accounts that were decided against. Up to where their timelines were read is forgotten before: whoever
     /// follows one later reads it from its beginning.
     async fn drop_posts(&self, accounts: &[String]) -> Result<(), StarterError> {
@@ -183,6 +189,14 @@ impl Collecting {
             let authors: Vec<String> = found.iter().map(|of| of.account.clone()).collect();
             follower.followed.forget_positions(&visits, &authors).await?;
             let ids: Vec<String> = found.into_iter().map(|of| of.post).collect();
+            // One that is being looked up would be stored again by its answer: it is dropped at a later judgement.
+            let places = dropping.queue.locate(&ids).await?;
+            let is_idle = |places: &[Place]| !places.iter().any(|place| matches!(place, Place::Leased { .. }));
+            let idle = ids.into_iter().zip(places).filter(|(_, places)| is_idle(places));
+            let ids: Vec<String> = idle.map(|(id, _)| id).collect();
+            if ids.is_empty() {
+                return Ok(());
+            }
             // Before the rows: by them a removal that was killed finds what is left to do.
             dropping.queue.forget(&ids).await?;
             dropping.forgetting.remove_items(&ItemsOf { namespace: posts.clone(), ids }).await?;
@@ -225,7 +239,9 @@ pub fn divided(namespace: &str, targets: Vec<Target>) -> Divided {
         match &target.id().kind {
             Kind::Posts => divided.posts = Some(target),
             Kind::Items(word) if word == COMMUNITY => {
-                divided.own = Some(target).filter(|target| target.id().to_string() == namespace).or(divided.own);
+                if target.id().to_string() == namespace {
+                    divided.own = Some(target);
+                }
             }
             Kind::Items(word) if word == VISITS => divided.visits.push(target),
             Kind::Items(_) => divided.others.push(target),

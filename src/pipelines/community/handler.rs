@@ -27,7 +27,7 @@ use crate::store::{Communities, Facts, Neighbours, Observation, Seen, Store, Sto
 
 /// How long an account waits for its profile or its posts before it is looked at again: what arrives brings it forward.
 const EVIDENCE_MS: Millis = 3_600_000;
-/// How long after an account was followed no more a visit to it, or a lookup of its posts, may still be under way.
+/// How long a visit to an account that is followed no more, or a lookup of one of its posts, may still be under way.
 const UNDER_WAY_MS: Millis = 3_600_000;
 /// How long accounts of a community wait that is turned off.
 const OFF_MS: Millis = 600_000;

@@ -47,7 +47,8 @@ fn remove() -> String {
          uses AS (DELETE FROM media_use AS of WHERE of.namespace = $3 AND of.post = ANY($2) RETURNING 1), \
          lists AS (DELETE FROM list_owner AS of WHERE of.namespace = $1 AND of.id = ANY($2) RETURNING 1), \
          tweet AS (DELETE FROM tweet AS of WHERE of.namespace = $1 AND of.id IN (SELECT id FROM items) RETURNING 1) \
-         SELECT json_build_object({}, 'uses', (SELECT count(*) FROM uses), 'authored', (SELECT count(*) FROM authored), 'list_owner', (SELECT count(*) FROM lists), \
+         SELECT json_build_object({}, 'authored', (SELECT count(*) FROM authored), \
+         'uses', (SELECT count(*) FROM uses), 'list_owner', (SELECT count(*) FROM lists), \
          'tweet', (SELECT count(*) FROM tweet))::text",
         parts.join(", "),
         counts.join(", ")

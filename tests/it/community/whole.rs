@@ -4,18 +4,15 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use twitter_updater::app::demo::community::{compared, seeds, simulated};
+use twitter_updater::app::demo::community::compared;
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::config::COMMUNITY_DEMO;
 use twitter_updater::model::provider::Provider;
-use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use crate::support::census::census;
-use crate::support::process::{Process, Variables, run, run_with_input, text};
+use crate::support::planted::{COMMUNITY, Planted, planted};
+use crate::support::process::{Process, Variables, run, text};
 use crate::support::wait::until_true;
-use crate::support::world::{Backends, World};
-
-const COMMUNITY: &str = "community:twitter:pt-pt";
+use crate::support::world::Backends;
 
 /// A number that a variable may change.
 fn size(variable: &str, default: u64) -> u64 {
@@ -32,12 +29,6 @@ fn lasts() -> Duration {
     Duration::from_secs(size("COMMUNITY_SECONDS", 0))
 }
 
-async fn network() -> Running {
-    let options = SimulatorOptions { calls_per_window: 0, app_calls_per_window: 0, ..SimulatorOptions::default() };
-    let options = SimulatorOptions { accounts: accounts(), missing_share: 0.0, ..simulated(options) };
-    simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
-}
-
 fn answer(arguments: &[&str], settings: &Variables) -> Value {
     let output = run(arguments, settings);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -46,20 +37,10 @@ fn answer(arguments: &[&str], settings: &Variables) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
-    let (folder, api) = (tempfile::tempdir().unwrap(), network().await);
-    let mut world = World::new(Backends { redis: true, postgres: true }, folder.path(), &api.base_url()).await;
-    let file = folder.path().join("community.toml");
-    std::fs::write(&file, COMMUNITY_DEMO).unwrap();
-    // The file's own times go for a short test.
-    let keep = ["LEASE", "SAVE_TIMEOUT", "TWEET_AGE"];
-    world.settings.retain(|(name, _)| !keep.iter().any(|word| name.ends_with(word)));
-    world.settings.push(("TWITTER_UPDATER_CONFIG".to_owned(), file.display().to_string()));
-    world.settings.push(("TWITTER_UPDATER__UPDATER__LEASE".to_owned(), "20s".to_owned()));
-    world.settings.push(("TWITTER_UPDATER__UPDATER__SAVE_TIMEOUT".to_owned(), "5s".to_owned()));
+    let folder = tempfile::tempdir().unwrap();
+    let planted = planted(Backends { redis: true, postgres: true }, folder.path(), accounts()).await;
+    let Planted { api, world, seeds } = planted;
     let provider = Provider::Twitter;
-    let seeds = seeds(api.people(), &provider);
-    let output = run_with_input(&["community", "seed", "pt-pt", "-"], &world.settings, seeds.join("\n").as_bytes());
-    assert!(output.status.success(), "{}", text(&output.stderr));
 
     let log = folder.path().join("updater.log");
     let logged = || std::fs::read_to_string(&log).unwrap_or_default();

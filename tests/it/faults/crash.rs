@@ -80,7 +80,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
     }
     let seeds: Vec<String> = (0..PEOPLE / 10).map(|number| api.people().id(&Provider::Twitter, number)).collect();
     if run == GROWTH {
-        community::seed(&world, &seeds);
+        community::seed(&world, community::NAME, &seeds);
     }
     let now = wall_ms();
     let ids: Vec<String> = (0..TWEETS).map(|n| TweetId::at(now - 86_400_000 - i64::from(n), n).to_string()).collect();

@@ -137,7 +137,7 @@ async fn survives(services: &[Service], faults: usize, pipelines: Pipelines) {
     let has_community = pipelines == Pipelines::PostsAndCommunity;
     if has_community {
         world.settings.extend(community::settings());
-        community::seed(&world, &owners);
+        community::seed(&world, community::NAME, &owners);
     }
     let ids: Vec<String> = (0..YOUNG).map(|n| TweetId::at(wall_ms() - i64::from(n), n).to_string()).collect();
     let output = run_with_input(&["enqueue", "-"], &world.settings, ids.join("\n").as_bytes());

@@ -16,7 +16,9 @@ use super::census::{Census, census};
 use super::process::{Variables, run_with_input, text, variables};
 use super::world::World;
 
-/// Its pipeline.
+/// Its name,
+pub const NAME: &str = "lisboa";
+/// and its pipeline.
 pub const COMMUNITY: &str = "community:twitter:lisboa";
 /// More than there are.
 const ALL: u32 = 100_000;
@@ -38,9 +40,10 @@ pub fn settings() -> Variables {
     ])
 }
 
-/// Makes these its first members, as a person does.
-pub fn seed(world: &World, accounts: &[String]) {
-    let output = run_with_input(&["community", "seed", "lisboa", "-"], &world.settings, accounts.join("\n").as_bytes());
+/// Makes these the first members of a community, as a person does.
+pub fn seed(world: &World, community: &str, accounts: &[String]) {
+    let output =
+        run_with_input(&["community", "seed", community, "-"], &world.settings, accounts.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 

@@ -16,6 +16,7 @@ pub mod memory_positions;
 pub mod memory_queue;
 pub mod memory_store;
 pub mod pgbouncer;
+pub mod planted;
 pub mod postgres;
 pub mod process;
 pub mod promoter;
