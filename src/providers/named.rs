@@ -142,6 +142,10 @@ pub fn server(text: &str) -> Option<String> {
     }
     let url = Url::parse(&format!("https://{text}/")).ok()?;
     let host = url.host_str()?;
+    // URLs allow a comma and quotes there: a list of accounts has them between names.
+    if !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte)) {
+        return None;
+    }
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 

@@ -89,6 +89,7 @@ mod tests {
             ("@", "no id, no handle"),
             ("ann@", "no server's name"),
             ("ann@a@b", "no server's name"),
+            ("\"ann@a,\";2", "no server's name"),
             (".ann", "no id, no handle"),
             ("https://social.example/", "neither /@user"),
             ("https://social.example/about", "neither /@user"),
