@@ -38,6 +38,9 @@ pub(super) const OF_ITEM: &[&str] = &[
     "media_use",
 ];
 
+/// Tables with rows of a list beside its row: by its key, in the column `list`.
+pub(super) const OF_LIST: &[&str] = &["list_edge", "list_page", "list_crawl"];
+
 /// Tables with rows of an account beside its items: by their `namespace` and the column with the account's id. A new table
 /// with such rows belongs here.
 pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
@@ -101,6 +104,12 @@ impl RemovedRows {
         if rows > 0 {
             *self.0.entry(table.to_owned()).or_default() += rows;
         }
+    }
+
+    /// The items themselves.
+    #[must_use]
+    pub fn of_items(&self) -> u64 {
+        self.0.get("tweet").copied().unwrap_or(0)
     }
 
     /// Adds those of another step.

@@ -27,10 +27,10 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, expired, last_answer_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
-    PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
+    Observation, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::clock::Millis;
 use crate::base::failpoint;
@@ -134,29 +134,6 @@ const FILL: &str = "WITH locked AS MATERIALIZED (\
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
-
-/// Locked in the order of their ids; one that was revived meanwhile is found to live then.
-const REMOVE: &str = concat!(
-    "WITH gone AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND ",
-    expired!(),
-    " ORDER BY id FOR UPDATE), \
-     metrics AS (DELETE FROM tweet_metrics WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     changes AS (DELETE FROM tweet_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     ways AS (DELETE FROM tweet_way WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     accounts AS (DELETE FROM account WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     account_changes AS (DELETE FROM account_change WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     account_counts AS (DELETE FROM account_count WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     account_posts AS (DELETE FROM account_post WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     media_rows AS (DELETE FROM media WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     media_uses AS (DELETE FROM media_use WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id IN (SELECT id FROM gone)), \
-     edges AS (DELETE FROM list_edge WHERE list IN (SELECT key FROM lists)), \
-     pages AS (DELETE FROM list_page WHERE list IN (SELECT key FROM lists)), \
-     crawls AS (DELETE FROM list_crawl WHERE list IN (SELECT key FROM lists)), \
-     owners AS (DELETE FROM list_owner WHERE key IN (SELECT key FROM lists)), \
-     tweets AS (DELETE FROM tweet WHERE namespace = $1 AND id IN (SELECT id FROM gone) RETURNING 1) \
-     SELECT count(*) FROM tweets"
-);
 
 /// A statement with its values, ready to run once.
 type Statement = Query<'static, Postgres, PgArguments>;
@@ -412,14 +389,9 @@ impl Lifecycle for PostgresStore {
     }
 
     async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
-        let statement = || {
-            sqlx::query(REMOVE)
-                .bind(namespace)
-                .bind(ids.iter().map(|id| clean(id).into_owned()).collect::<Vec<String>>())
-                .bind(rows::before(which))
-        };
-        let (removed,): (i64,) = self.row(statement).await?;
-        Ok(number(removed))
+        let items =
+            ItemsOf { namespace: namespace.to_owned(), ids: ids.iter().map(|id| clean(id).into_owned()).collect() };
+        Ok(self.remove_those(&items, Some(which)).await?.of_items())
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {

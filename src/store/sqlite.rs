@@ -27,8 +27,8 @@ use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, number, standing_columns};
 use super::{
-    Change, DetailsOf, Exhumed, Expired, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet, Observation,
-    Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
+    Observation, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
@@ -334,38 +334,21 @@ impl Lifecycle for SqliteStore {
 
     async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
         const OUTLIVED: &str = concat!(
-            "SELECT json_group_array(key) FROM tweet WHERE namespace = $1 \
-             AND id IN (SELECT value FROM json_each($2)) AND ",
+            "SELECT id FROM tweet WHERE namespace = $1 AND id IN (SELECT value FROM json_each($2)) AND ",
             expired!()
         );
         let asked = json(ids.iter().map(|id| clean(id)));
         let expired = || sqlx::query_scalar(OUTLIVED).bind(namespace).bind(&asked).bind(rows::before(which));
-        let found: String = expired().fetch_one(self.readers()).await?;
-        if found == "[]" {
+        let found: Vec<String> = expired().fetch_all(self.readers()).await?;
+        if found.is_empty() {
             return Ok(0); // the common case, without the write lock
         }
         let mut transaction = self.begin().await?;
-        let keys: String = expired().fetch_one(&mut *transaction).await?;
-        let mut removed = 0;
-        for delete in [
-            "DELETE FROM tweet_metrics_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM tweet_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM tweet_way_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM account_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM account_change_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM account_count_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM account_post_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM media_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM media_use_row WHERE tweet IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM list_edge WHERE list IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM list_page WHERE list IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM list_crawl WHERE list IN (SELECT value FROM json_each(?1))",
-            "DELETE FROM tweet WHERE key IN (SELECT value FROM json_each(?1))",
-        ] {
-            removed = sqlx::query(delete).bind(&keys).execute(&mut *transaction).await?.rows_affected();
-        }
+        let ids = expired().fetch_all(&mut *transaction).await?;
+        let items = ItemsOf { namespace: namespace.to_owned(), ids };
+        let removed = forget::remove(&mut transaction, &items).await?;
         transaction.commit().await?;
-        Ok(removed)
+        Ok(removed.of_items())
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {

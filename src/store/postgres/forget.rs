@@ -9,10 +9,11 @@ use super::{PostgresStore, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network, profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, media_namespace, of_network,
+    profiles_namespace,
 };
-use crate::store::rows::{Row, clean, number};
-use crate::store::{PersonOf, Result, StoreError};
+use crate::store::rows::{self, Row, clean, expired, number};
+use crate::store::{Expired, PersonOf, Result, StoreError};
 
 /// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
 const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
@@ -30,27 +31,39 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
      AND NOT other.post = ANY($2))";
 
-/// Removes items by all tables that have rows of them, in one statement, and answers how many each had. In the order of their
-/// ids, as all statements lock them.
-fn remove() -> String {
-    let parts: Vec<String> = OF_ITEM
+/// Removes items for which that holds by all tables that have rows of them, in one statement, and answers how many each had.
+/// Items are locked in the order of their ids, as all statements do.
+fn remove(holds: &str) -> String {
+    let these = "IN (SELECT id FROM items)";
+    let of_item = OF_ITEM.iter().map(|table| (*table, *table, format!("of.namespace = $1 AND of.id {these}")));
+    let of_list = OF_LIST.iter().map(|table| (*table, *table, "of.list IN (SELECT key FROM lists)".to_owned()));
+    let others = [
+        // Those of authors and media, which are other items: a statement may not delete a row twice.
+        (
+            "authored",
+            "account_post",
+            format!(
+                "(of.namespace, of.id, of.post) IN (SELECT $5, post.author_id, post.id FROM tweet AS post \
+                 WHERE post.namespace = $1 AND post.id {these})"
+            ),
+        ),
+        ("uses", "media_use", format!("of.namespace = $4 AND of.post {these}")),
+        ("list_owner", "list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
+        ("tweet", "tweet", format!("of.namespace = $1 AND of.id {these}")),
+    ];
+    let parts: Vec<(&str, &str, String)> = of_item.chain(of_list).chain(others).collect();
+    let deletes: Vec<String> = parts
         .iter()
-        .map(|table| format!("{table} AS (DELETE FROM {table} WHERE namespace = $1 AND id = ANY($2) RETURNING 1)"))
+        .map(|(name, table, which)| format!("gone_{name} AS (DELETE FROM {table} AS of WHERE {which} RETURNING 1)"))
         .collect();
     let counts: Vec<String> =
-        OF_ITEM.iter().map(|table| format!("'{table}', (SELECT count(*) FROM {table})")).collect();
-    // A use of the same row may not be deleted twice by one statement: those by the post are of other items.
+        parts.iter().map(|(name, ..)| format!("'{name}', (SELECT count(*) FROM gone_{name})")).collect();
     format!(
-        "WITH items AS (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE), {}, \
-         authored AS (DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
-         AND of.namespace = $4 AND of.id = post.author_id AND of.post = post.id RETURNING 1), \
-         uses AS (DELETE FROM media_use AS of WHERE of.namespace = $3 AND of.post = ANY($2) RETURNING 1), \
-         lists AS (DELETE FROM list_owner AS of WHERE of.namespace = $1 AND of.id = ANY($2) RETURNING 1), \
-         tweet AS (DELETE FROM tweet AS of WHERE of.namespace = $1 AND of.id IN (SELECT id FROM items) RETURNING 1) \
-         SELECT json_build_object({}, 'authored', (SELECT count(*) FROM authored), \
-         'uses', (SELECT count(*) FROM uses), 'list_owner', (SELECT count(*) FROM lists), \
-         'tweet', (SELECT count(*) FROM tweet))::text",
-        parts.join(", "),
+        "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {holds} \
+         ORDER BY id FOR UPDATE), \
+         lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), {} \
+         SELECT json_build_object({})::text",
+        deletes.join(", "),
         counts.join(", ")
     )
 }
@@ -76,6 +89,32 @@ impl PostgresStore {
             self.remove_items(&posts).await?;
         }
         Ok(())
+    }
+
+    /// Removes items, or those of them that are expired, with all their rows.
+    pub(super) async fn remove_those(&self, items: &ItemsOf, which: Option<Expired>) -> Result<RemovedRows> {
+        // The same values for both.
+        let sql = remove(if which.is_some() { expired!() } else { "$3::bigint IS NULL" });
+        let before = which.and_then(rows::before);
+        let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
+        failpoint::point("before_commit"); // the statement is its own transaction
+        let statement = || {
+            let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone()).bind(items.ids.clone());
+            remove.bind(before).bind(media.clone()).bind(profiles.clone())
+        };
+        let (counts,): (String,) = self.row(statement).await?;
+        let counts: std::collections::BTreeMap<String, u64> =
+            serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let mut removed = RemovedRows::default();
+        for (table, rows) in counts {
+            let table = match &*table {
+                "uses" => "media_use",
+                "authored" => "account_post",
+                table => table,
+            };
+            removed.add(table, rows);
+        }
+        Ok(removed)
     }
 
     async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
@@ -157,26 +196,7 @@ impl Forgetting for PostgresStore {
     }
 
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
-        let sql = remove();
-        let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
-        failpoint::point("before_commit"); // the statement is its own transaction
-        let statement = || {
-            let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone());
-            remove.bind(items.ids.clone()).bind(media.clone()).bind(profiles.clone())
-        };
-        let (counts,): (String,) = self.row(statement).await?;
-        let counts: std::collections::BTreeMap<String, u64> =
-            serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
-        let mut removed = RemovedRows::default();
-        for (table, rows) in counts {
-            let table = match &*table {
-                "uses" => "media_use",
-                "authored" => "account_post",
-                table => table,
-            };
-            removed.add(table, rows);
-        }
-        Ok(removed)
+        self.remove_those(items, None).await
     }
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {

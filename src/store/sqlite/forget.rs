@@ -10,7 +10,8 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, RemovedRows, media_namespace, of_network, profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, media_namespace, of_network,
+    profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result};
@@ -90,7 +91,7 @@ async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> R
 }
 
 /// Removes items by all tables that have rows of them.
-async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<RemovedRows> {
+pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<RemovedRows> {
     let ids = json(items.ids.iter().map(|id| clean(id)));
     let mut removed = RemovedRows::default();
     if let Some(media) = media_namespace(&items.namespace) {
@@ -110,7 +111,8 @@ async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<Re
         "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
     let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("{table}_row"), "tweet"));
-    for (table, name, column) in of_item.chain([("tweet", "tweet".to_owned(), "key")]) {
+    let of_list = OF_LIST.iter().map(|table| (*table, (*table).to_owned(), "list"));
+    for (table, name, column) in of_item.chain(of_list).chain([("tweet", "tweet".to_owned(), "key")]) {
         let sql = format!("DELETE FROM {name} WHERE {column} IN (SELECT value FROM json_each(?1))");
         let gone = sqlx::query(AssertSqlSafe(sql)).bind(&keys).execute(&mut *connection).await?;
         removed.add(table, gone.rows_affected());

@@ -9,9 +9,9 @@ use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    Appearance, Communities, CrawlKind, EdgePage, Edges, End, FollowList, Forgetting, HandDecision, ItemsOf, Lifecycle,
-    MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason, SavedPage, Seen,
-    Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+    Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, HandDecision, ItemsOf,
+    Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason,
+    SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
 };
 
 use super::on_sqlite::plain;
@@ -296,6 +296,29 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), [items]);
 }
 
+/// Posts that are removed when they expired leave as little: what remains is why an account was looked at.
+async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables) {
+    write(store, &BOB, &ANN).await;
+    let posts = BOB.posts.map(str::to_owned);
+    let told = async || -> Vec<String> {
+        let tables = tables(&BOB.posts).await;
+        tables.into_iter().filter(|(_, (_, told))| *told > 0).map(|(table, _)| table).collect()
+    };
+    assert!(told().await.len() >= 4, "{:?}", told().await);
+    let ended = posts.clone().map(|id| Observation {
+        state: TweetState::Ended,
+        next_due: None,
+        ..observation(&id, T + 3, Seen::Found(post_of(&BOB, &id, "first")))
+    });
+    store.save(NS, &ended).await.unwrap();
+    let rows = tables(&[]).await;
+    assert_eq!(store.remove(NS, Expired::Before(T + 4), &posts).await.unwrap(), 2);
+    assert_eq!(told().await, ["community_appearance"]);
+    let left = tables(&[]).await;
+    let language = left.iter().find(|(table, _)| table.starts_with("post_language")).unwrap();
+    assert_eq!((rows[language.0].0, language.1.0), (2, 0));
+}
+
 /// Rows as before the person came, but those of accounts that its lists named: they are not its own.
 fn nothing_is_left(now: &Tables, before: &Tables) {
     for (table, (rows, told)) in now.iter().filter(|(table, _)| !OF_NOBODY.contains(&table.as_str())) {
@@ -323,6 +346,23 @@ async fn a_person_is_forgotten_in_postgres() {
     let store = open_postgres(&url).await;
     store.migrate().await.unwrap();
     is_forgotten(&store, async |words| tables_of_postgres(&url, words).await).await;
+}
+
+#[tokio::test]
+async fn expired_posts_leave_nothing_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    store.migrate().await.unwrap();
+    expired_posts_leave_nothing(&store, async |words| tables_of_sqlite(&path, words).await).await;
+}
+
+#[tokio::test]
+async fn expired_posts_leave_nothing_in_postgres() {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    expired_posts_leave_nothing(&store, async |words| tables_of_postgres(&url, words).await).await;
 }
 
 /// The hash waits for a write under way: what that wrote is found by the removal, and no later write brings it back.

@@ -209,10 +209,16 @@ impl Browser {
     /// What those who cannot see are told of each such element: its role and its name.
     pub async fn names(&self, selector: &str) -> Vec<(String, String)> {
         let (mut names, mut elements) = (Vec::new(), self.elements(selector).await);
+        let mut again = 3;
         while let Some(element) = elements.get(names.len()) {
             let role = self.answer(Method::GET, &format!("/element/{element}/computedrole"), None).await;
             let name = self.answer(Method::GET, &format!("/element/{element}/computedlabel"), None).await;
             match (role.as_str(), name.as_str()) {
+                // A live page may have put another in its place between the two questions: without a name is what stays so.
+                (Some(role), Some("")) if role != "none" && again > 0 => {
+                    again -= 1;
+                    elements = self.elements(selector).await;
+                }
                 (Some(role), Some(name)) => names.push((role.to_owned(), name.to_owned())),
                 // A live page has put another in its place.
                 _ if [&role, &name].iter().any(|answer| answer["error"] == "stale element reference") => {
