@@ -5,6 +5,7 @@
 //! `cargo test --benches` runs each of them small, so that none of them rots.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
+mod accounts;
 mod adaptive;
 mod community;
 mod edges;
@@ -62,13 +63,14 @@ async fn run(name: &str, size: Size, cascades: &freshness::Given, timelines: &vi
         "memory" => memory::run(size).await,
         "edges" => edges::run(size).await,
         "visits" => visits::run(size, timelines.clone()).await,
+        "accounts" => accounts::run(size, timelines.clone()).await,
         "community" => community::run(size).await,
         "language" => language::run(size, cascades.folders.clone()).await,
         _ => return None,
     })
 }
 
-const ALL: [&str; 13] = [
+const ALL: [&str; 14] = [
     "queue_cycle",
     "elsewhere",
     "enqueue",
@@ -80,6 +82,7 @@ const ALL: [&str; 13] = [
     "memory",
     "edges",
     "visits",
+    "accounts",
     "language",
     "community",
 ];

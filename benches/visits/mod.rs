@@ -1,7 +1,7 @@
 //! Delay of posts from their making to a visit, by visiting policy: real and made-up people in simulated time; and the
 //! tables of the papers.
 
-mod data;
+pub mod data;
 mod paper;
 mod probe;
 mod replay;

@@ -7,6 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::{BadConfig, words};
 use crate::model::account::Role;
 
+/// `accounts.schedule`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum AccountSchedule {
+    Silence,
+    Adaptive,
+}
+
 /// `[accounts]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +24,7 @@ pub struct AccountSettings {
     pub collect: bool,
     pub from_posts: String,
     pub from_lists: u64,
+    pub schedule: AccountSchedule,
     #[serde(with = "humantime_serde")]
     pub active: Duration,
     #[serde(with = "humantime_serde")]

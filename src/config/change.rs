@@ -11,7 +11,7 @@ use super::masking::is_masked;
 use super::{AccountSettings, AdaptiveSettings, Settings};
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 20] = [
+pub const LIVE: [&str; 21] = [
     "tweet_age",
     "schedule",
     "adaptive.model_file",
@@ -19,6 +19,7 @@ pub const LIVE: [&str; 20] = [
     "adaptive.slower",
     "adaptive.spend",
     "adaptive.earliest",
+    "accounts.schedule",
     "accounts.active",
     "accounts.idle",
     "accounts.frozen",
@@ -103,6 +104,7 @@ impl Settings {
         tuned.schedule = new.schedule;
         tuned.adaptive = AdaptiveSettings { weights: self.adaptive.weights, ..new.adaptive.clone() };
         tuned.accounts = AccountSettings {
+            schedule: new.accounts.schedule,
             active: new.accounts.active,
             idle: new.accounts.idle,
             frozen: new.accounts.frozen,

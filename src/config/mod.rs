@@ -30,7 +30,7 @@ use secrecy::SecretString;
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use self::accounts::AccountSettings;
+pub use self::accounts::{AccountSchedule, AccountSettings};
 pub use self::adaptive::{AdaptiveSettings, ScheduleKind};
 pub use self::change::{Change, Changed, LIVE};
 pub use self::communities::CommunitySettings;

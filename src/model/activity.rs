@@ -3,10 +3,23 @@
 use crate::base::clock::Millis;
 
 /// Signs of life of an item, where its kind knows any.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Activity {
     /// When it was last active, ms since the epoch.
     pub last: Option<Millis>,
     /// The hour (UTC, 0 to 23) at which its quietest hours of the day begin.
     pub quiet_from: Option<u8>,
+    /// How fast its counts change; `None` where nothing tells.
+    pub pace: Option<Pace>,
+}
+
+/// How fast the counts of an item change.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pace {
+    /// Changes a day, as estimated from all answers, the newest one included.
+    pub per_day: f64,
+    /// When the newest answer was given, ms since the epoch.
+    pub at: Millis,
+    /// When the one before was given, ms since the epoch; `None`: there is none, or it says nothing.
+    pub since: Option<Millis>,
 }

@@ -23,7 +23,7 @@ pub struct Sighting {
 }
 
 /// The stored data of an account by which its next lookup is chosen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, sqlx_macros::FromRow)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct Signs {
     /// When its newest answer was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
@@ -37,8 +37,11 @@ pub struct Signs {
     pub active_at: Option<Millis>,
     /// When a field of its profile, or its state, last changed, ms since the epoch.
     pub changed_at: Option<Millis>,
-    /// Its number of posts, as its newest answer states it.
-    pub posts: Option<i64>,
+    /// Its counts, as its answers state them.
+    #[sqlx(flatten)]
+    pub counts: AccountCounts,
+    /// [`Observation::recent`] of its newest answer.
+    pub recent: Option<f64>,
 }
 
 /// A stored account, whole.
@@ -356,7 +359,7 @@ macro_rules! signs_columns {
             "tweet.id, tweet.checked_at, tweet.next_due, tweet.state, tweet.first_seen, account.active_at, \
              (SELECT MAX(at) FROM ",
             $changes,
-            ") AS changed_at, account.posts"
+            ") AS changed_at, account.followers, account.following, account.posts, account.listed, account.likes, tweet.recent"
         )
     };
 }

@@ -40,7 +40,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                 p #unseen {
                     "About " strong { (count(unseen, "interaction")) } " since the last answers, by the schedule’s estimate"
                     @if let Some(calls) = snapshot.status.calls_to_table {
-                        "; so far " strong { (format!("{calls:.2}")) } " of the calls that the age table would have made"
+                        "; so far " strong { (format!("{calls:.2}")) } " of the calls that the fixed intervals would have made"
                     }
                 }
             }

@@ -69,7 +69,8 @@ pub struct Status {
     /// The items to which most updates go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest: Option<Busiest>,
-    /// The calls of an adaptive schedule against those of the age table, since the queue began to count; `None` without any.
+    /// The calls of an adaptive schedule against those of the fixed intervals (for posts, `tweet_age`), since the queue began to
+    /// count; `None` without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_to_table: Option<f64>,
     /// The credentials that are left alone for a while.
@@ -275,7 +276,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         writeln!(out, "{busiest}")?;
     }
     if let Some(calls) = calls_to_table {
-        writeln!(out, "{:.2} of the calls that tweet_age would have made", calls)?;
+        writeln!(out, "{:.2} of the calls that the fixed intervals would have made", calls)?;
     }
     writeln!(out, "\n{:<20}{:>12}  ({} of them expired)", "leased", stats.leased, stats.expired)?;
     writeln!(out, "{:<20}{:>12}", "dead", stats.dead)?;

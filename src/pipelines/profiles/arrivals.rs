@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::pace::pace;
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
-use crate::model::activity::Activity;
+use crate::model::activity::{Activity, Pace};
 use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::providers::registry::ParseAccount;
@@ -101,8 +102,10 @@ impl Arrivals {
         let at = mention.answered_at;
         let last =
             [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at].into_iter().flatten().max();
-        let activity = Activity { last: last.or(Some(at)), quiet_from: None };
-        let (lane, delay) = schedule.next(&Known { activity, ..Known::new(&mention.id, account.created_at) }, at)?;
+        let pace = pace(&signs.into(), &account.counts, account.created_at, at);
+        let activity = Activity { last: last.or(Some(at)), pace, ..Activity::default() };
+        let known = Known { activity, ..Known::new(&mention.id, account.created_at) };
+        let (lane, delay) = schedule.next(&known, at)?;
         let due = at.saturating_add(delay);
         let job = NewJob { id: mention.id.clone(), lane, due: Due::At(due) };
         let is_later = signs.state == TweetState::Live && signs.next_due <= Some(due);
@@ -112,7 +115,9 @@ impl Arrivals {
             // It is back, or awake.
             Some(_) => received.promote.push(job),
         }
-        Some(Observation::new(&mention.id, at, Seen::Found(account), TweetState::Live, Some(due)))
+        let recent = schedule.recent(&known);
+        let answer = Observation::new(&mention.id, at, Seen::Found(account), TweetState::Live, Some(due));
+        Some(Observation { recent, ..answer })
     }
 }
 
@@ -132,14 +137,17 @@ impl Arrival<'_> {
             return false;
         };
         let was = schedule.lane_of(due.saturating_sub(checked));
-        let longer = was.zip(awake(schedule, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
+        let longer =
+            was.zip(awake(schedule, signs, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
         longer && signs.active_at.is_none_or(|active| active < posted)
     }
 }
 
 /// The lane of an account that posted then and was found at `at`, ms since the epoch.
-fn awake(schedule: &dyn Schedule, posted: Millis, at: Millis) -> Option<Lane> {
-    let activity = Activity { last: Some(posted), quiet_from: None };
+fn awake(schedule: &dyn Schedule, signs: &Signs, posted: Millis, at: Millis) -> Option<Lane> {
+    // No answer: its pace is what it was.
+    let pace = signs.recent.map(|per_day| Pace { per_day, ..Pace::default() });
+    let activity = Activity { last: Some(posted), pace, ..Activity::default() };
     schedule.next(&Known { activity, ..Known::default() }, at).map(|(lane, _)| lane)
 }
 
@@ -148,7 +156,7 @@ fn awake(schedule: &dyn Schedule, posted: Millis, at: Millis) -> Option<Lane> {
 fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs) -> Option<(NewJob, Millis)> {
     let (posted, due) = (arrival.posted_at?, signs.next_due?);
     let at = arrival.newest.map_or(posted, |mention| mention.answered_at);
-    let lane = awake(schedule, posted, at)?;
+    let lane = awake(schedule, signs, posted, at)?;
     let is_due = due <= at && signs.checked_at.is_some_and(|checked| checked < posted);
     let job = NewJob { id: id.to_owned(), lane, due: Due::At(at) };
     (signs.state == TweetState::Live && (is_due || arrival.wakes(schedule, signs, at))).then_some((job, at))

@@ -10,6 +10,8 @@
 //! again is in its lane again; when it went and came is history.
 
 pub mod arrivals;
+pub mod by_pace;
+pub mod pace;
 pub mod schedule;
 
 use std::sync::Arc;
@@ -18,13 +20,15 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use self::arrivals::Arrivals;
+use self::by_pace::ByPace;
+use self::pace::pace;
 use self::schedule::{BySilence, Intervals, quiet_from};
 use super::apis::{learn_accounts, open_accounts};
 use super::community::shown::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Registered, Words};
 use super::visits::VISITS;
 use crate::base::clock::{self, Millis};
-use crate::config::{AccountSettings, BadConfig, OnDeleted, Settings};
+use crate::config::{AccountSchedule, AccountSettings, BadConfig, OnDeleted, Settings};
 use crate::engine::lane::Lane;
 use crate::engine::queue::Job;
 use crate::engine::schedule::{Schedule, Schedules};
@@ -68,7 +72,11 @@ impl PipelineKind for Profiles {
     }
 
     fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
-        Arc::new(schedule_of(settings))
+        let silence = by_silence(settings);
+        match settings.accounts.schedule {
+            AccountSchedule::Silence => Arc::new(silence),
+            AccountSchedule::Adaptive => Arc::new(ByPace::new(silence, settings.adaptive.options())),
+        }
     }
 
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
@@ -115,7 +123,7 @@ impl PipelineKind for Profiles {
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_accounts(&opening.settings, &opening.id.provider, &opening.health).await?;
-        let schedule = schedule_of(&opening.settings);
+        let schedule = by_silence(&opening.settings);
         let Opening { id, database, settings, stop, .. } = &opening;
         let beside = Removal::task(id.provider.to_string(), database.edges.clone(), settings, stop.clone());
         Ok(Opened { beside, ..opening.refresher(lookup, ProfileJudge { schedule }) })
@@ -134,7 +142,7 @@ pub fn holds_accounts(namespace: &str) -> bool {
     PipelineId::is_of(namespace, PROFILES)
 }
 
-fn schedule_of(settings: &Settings) -> BySilence {
+fn by_silence(settings: &Settings) -> BySilence {
     let AccountSettings { active, idle, frozen, idle_after, freeze_after, .. } = settings.accounts;
     BySilence::new(Intervals { active, idle, frozen, idle_after, freeze_after }, confirm(settings))
 }
@@ -184,7 +192,8 @@ impl Judge for ProfileJudge {
         for (account, signs) in found.into_iter().zip(signs) {
             let signs = signs.unwrap_or_default();
             // A network that does not tell the last post tells the number of posts.
-            let posted = account.counts.posts.is_some_and(|posts| signs.posts.is_some_and(|before| posts > before));
+            let posted =
+                account.counts.posts.is_some_and(|posts| signs.counts.posts.is_some_and(|before| posts > before));
             let seen = (signs.first_seen > 0).then_some(signs.first_seen);
             let known = [account.last_post_at, signs.active_at, signs.changed_at, posted.then_some(at)];
             let last = known.into_iter().flatten().max().or(seen).unwrap_or(at);
@@ -192,7 +201,8 @@ impl Judge for ProfileJudge {
                 true => store.post_times(namespace, &account.id, POSTS_FOR_HOURS).await?,
                 false => Vec::new(),
             };
-            account.activity = Activity { last: Some(last), quiet_from: quiet_from(&hours) };
+            let pace = pace(&(&signs).into(), &account.counts, account.created_at, at);
+            account.activity = Activity { last: Some(last), quiet_from: quiet_from(&hours), pace };
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ const LEAST_POSTS: usize = 24;
 const HOUR_MS: Millis = 3_600_000;
 const DAY_MS: Millis = 24 * HOUR_MS;
 /// Lanes of accounts that were looked up before: the never seen ones go first.
-const SEEN_TIER: u8 = 1;
+pub(super) const SEEN_TIER: u8 = 1;
 
 /// Active, idle and frozen accounts, each as often as it deserves.
 #[derive(Debug, Clone)]
@@ -73,7 +73,18 @@ impl BySilence {
         [&self.active, &self.idle, &self.frozen, &self.confirm].into_iter().cloned()
     }
 
-    fn lane(&self, item: &Known<'_>, now: Millis) -> &Lane {
+    /// The intervals of active and idle accounts, ms.
+    pub(super) fn intervals(&self) -> (Millis, Millis) {
+        (self.active.patience, self.idle.patience)
+    }
+
+    /// Returns true if it is a lane of accounts that have an interval of their own, whatever their counts do.
+    pub(super) fn is_frozen_or_missing(&self, lane: &Lane) -> bool {
+        [&self.frozen, &self.confirm].contains(&lane)
+    }
+
+    /// The lane of an account by its silence.
+    pub(super) fn lane(&self, item: &Known<'_>, now: Millis) -> &Lane {
         match item.activity.last {
             Some(last) if self.is_frozen(last, now) => &self.frozen,
             Some(last) if now.saturating_sub(last) >= self.idle_after => &self.idle,
@@ -158,7 +169,10 @@ mod tests {
     }
 
     fn silent(days: Millis) -> Known<'static> {
-        Known { activity: Activity { last: Some(NOW - days * DAY_MS), quiet_from: None }, ..Known::new("12", None) }
+        Known {
+            activity: Activity { last: Some(NOW - days * DAY_MS), ..Activity::default() },
+            ..Known::new("12", None)
+        }
     }
 
     #[test]
@@ -215,7 +229,7 @@ mod tests {
         fn a_frozen_account_is_due_in_its_quiet_hours_and_never_later_than_its_interval(
             now in 0i64..4_000_000_000_000, hour in 0u8..24, id in "[0-9]{1,19}", days in 1i64..60,
         ) {
-            let known = Known { activity: Activity { last: Some(0), quiet_from: Some(hour) }, ..Known::new(&id, None) };
+            let known = Known { activity: Activity { last: Some(0), quiet_from: Some(hour), pace: None }, ..Known::new(&id, None) };
             let delay = before_morning(&known, now, days * DAY_MS);
             prop_assert!(delay > (days - 1) * DAY_MS && delay <= days * DAY_MS, "{delay}");
             let into = (now + delay - Millis::from(hour) * HOUR_MS).rem_euclid(DAY_MS);

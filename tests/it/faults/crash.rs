@@ -67,6 +67,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         GROWTH => community::settings(),
         ACCOUNTS => variables(&[
             ("accounts.collect", "true"),
+            ("accounts.schedule", if backends.redis { "adaptive" } else { "silence" }),
             ("accounts.from_posts", "author, mentioned"),
             ("accounts.active", "1s"),
             ("accounts.idle", "1s"),

@@ -134,6 +134,31 @@ fn accounts_are_looked_up_the_less_often_the_longer_they_are_silent_and_frozen_o
 }
 
 #[test]
+fn accounts_whose_counts_change_fast_are_looked_up_more_often_where_the_schedule_is_adaptive() {
+    simulated(async {
+        let _replayed = random::replayed(7);
+        let world = World::new(settings(&[("ACCOUNTS__SCHEDULE", "adaptive")]), 1, 300);
+        world.add("21", (0..40 * 96).map(|n| (n * DAY / 96, Event::Post)));
+        world.add("22", (0..40).map(|day| (day * DAY, Event::Post)));
+        world.add("23", [(-8 * DAY, Event::Post)]);
+        world.put_in(&["21", "22", "23"].map(str::to_owned)).await;
+        let working = world.start(2);
+        tokio::time::sleep(Duration::from_secs(86_400 * 40)).await;
+        world.end(working).await;
+
+        // At the first price: 96 posts a day, one, and none. With the intervals of silence 41, 41 and some 6.
+        let visits = ["21", "22", "23"].map(|id| world.calls_for(id).len());
+        println!("{visits:?}");
+        assert!(visits[0] > 90 && (15..=25).contains(&visits[1]) && (8..=20).contains(&visits[2]), "{visits:?}");
+        assert!(visits[2] < visits[1], "{visits:?}");
+        // What was learnt is kept with the answers, not in a process.
+        use twitter_updater::store::Accounts as _;
+        let signs = world.store.signs(super::world::NS, &["21".to_owned()]).await.unwrap()[0].unwrap();
+        assert!((signs.recent.unwrap() / 96.0 - 1.0).abs() < 0.1, "{signs:?}");
+    });
+}
+
+#[test]
 fn a_queue_that_is_built_again_has_the_never_seen_first_and_the_others_as_they_were() {
     simulated(async {
         let _replayed = random::replayed(7);

@@ -269,10 +269,12 @@ async fn posts_are_signs_of_life(store: &dyn Store) {
     assert_eq!(store.post_times(NS, "12", 3).await.unwrap(), [T + 7, T + 5, T + 1]);
     assert_eq!(store.posts_of(NS, "12", 9).await.unwrap(), ["3", "2", "1", "0"]);
     let signs = store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap();
-    assert_eq!((signs.active_at, signs.posts, signs.checked_at), (Some(T + 7), Some(5), Some(T + 2)));
+    assert_eq!((signs.active_at, signs.counts.posts, signs.checked_at), (Some(T + 7), Some(5), Some(T + 2)));
     assert_eq!((stored(store, "12").await.collected, signs.changed_at), (4, None));
-    save(store, &[found(T + 8, account("12", "bea"))]).await;
-    assert_eq!(store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap().changed_at, Some(T + 8));
+    assert_eq!((signs.counts, signs.recent), (account("12", "ann").counts, None));
+    save(store, &[Observation { recent: Some(2.5), ..found(T + 8, account("12", "bea")) }]).await;
+    let signs = store.signs(NS, &["12".into()]).await.unwrap()[0].unwrap();
+    assert_eq!((signs.changed_at, signs.recent), (Some(T + 8), Some(2.5)));
 }
 
 async fn a_removed_account_leaves_nothing(store: &dyn Store) {

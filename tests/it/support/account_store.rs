@@ -288,7 +288,8 @@ impl Accounts for MemoryStore {
             first_seen: row.first_seen,
             active_at: account.as_ref().and_then(|of| of.active_at),
             changed_at: account.as_ref().and_then(|of| of.changes.last()).map(|change| change.at),
-            posts: account.as_ref().and_then(|of| of.account.counts.posts),
+            counts: account.as_ref().map(|of| of.account.counts).unwrap_or_default(),
+            recent: row.recent,
         };
         Ok(known.into_iter().map(|known| known.map(signs)).collect())
     }

@@ -1,0 +1,146 @@
+//! Posts of accounts that their stored counts lack, by the schedule of profiles: real and made-up people in simulated time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::lane::Lane;
+use twitter_updater::engine::schedule::adaptive::Options;
+use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
+use twitter_updater::engine::schedule::visits::rhythm::DAY;
+use twitter_updater::engine::schedule::{Known, Schedule};
+use twitter_updater::model::account::AccountCounts;
+use twitter_updater::model::activity::{Activity, Pace};
+use twitter_updater::pipelines::profiles::by_pace::ByPace;
+use twitter_updater::pipelines::profiles::pace::{Before, pace};
+use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
+
+use crate::Size;
+use crate::report::{Report, Table};
+use crate::visits::Given;
+use crate::visits::data::{self, Person, Set};
+
+const ABOUT: &str = "\
+Unseen: posts that the stored number of posts lacks, of an average account at an average moment of the second half of its time.
+Silence and adaptive are accounts.schedule, with the default intervals and bounds; known rates is adaptive, but each account's
+pace is that of its second half. The price is corrected once a day in both. Unlimited quota: calls are made when they are due.
+At equal calls: unseen × calls ÷ those of silence, since unseen goes as 1 ÷ calls.";
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Policy {
+    Silence,
+    Adaptive,
+    KnownRates,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outcome {
+    /// Calls of an account and day.
+    calls: f64,
+    /// Unseen posts.
+    unseen: f64,
+}
+
+pub async fn run(size: Size, given: Given) -> Report {
+    tokio::task::spawn_blocking(move || measure(size, &given)).await.unwrap()
+}
+
+fn measure(size: Size, given: &Given) -> Report {
+    let made_up = data::made_up(size.pick(2_000, 40), size.pick(120, 30), 7);
+    let mut table = Table::new("accounts", &["set", "accounts", "schedule", "calls a day", "unseen", "at equal calls"]);
+    for set in given.folders.iter().map(|folder| data::read(folder)).chain([made_up]) {
+        let silence = replay(&set, Policy::Silence);
+        let name = |policy| match policy {
+            Policy::Silence => "silence",
+            Policy::Adaptive => "adaptive",
+            Policy::KnownRates => "known rates",
+        };
+        for policy in [Policy::Silence, Policy::Adaptive, Policy::KnownRates] {
+            let came = replay(&set, policy);
+            let equal = came.unseen * came.calls / (silence.unseen * silence.calls);
+            let round = |figure: f64| json!((figure * 1e3).round() / 1e3);
+            table.row(vec![
+                json!(set.name),
+                json!(set.people.len()),
+                json!(name(policy)),
+                round(came.calls),
+                round(came.unseen),
+                round(equal),
+            ]);
+        }
+    }
+    Report { about: ABOUT.lines().map(str::to_owned).collect(), tables: vec![table] }
+}
+
+fn silence() -> BySilence {
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let intervals =
+        Intervals { active: days(1), idle: days(7), frozen: days(30), idle_after: days(7), freeze_after: days(31) };
+    BySilence::new(intervals, Lane::new("confirm", Duration::from_secs(600)))
+}
+
+/// An account while it is followed.
+#[derive(Clone, Copy, Default)]
+struct Followed {
+    before: Before,
+    due: Millis,
+}
+
+fn replay(set: &Set, policy: Policy) -> Outcome {
+    let base: Arc<dyn Schedule> = match policy {
+        Policy::Silence => Arc::new(silence()),
+        Policy::Adaptive | Policy::KnownRates => Arc::new(ByPace::new(silence(), Options::default())),
+    };
+    let begin = set.people.iter().map(|person| person.observed.from).min().unwrap_or(0);
+    let mut followed = vec![Followed::default(); set.people.len()];
+    // The first lookups are spread over the first day.
+    let first = |at: usize, person: &Person| person.observed.from + (at as Millis * 7_919) % (DAY / 1_000) * 1_000;
+    let mut due: BinaryHeap<Reverse<(Millis, usize)>> =
+        set.people.iter().enumerate().map(|(at, person)| Reverse((first(at, person), at))).collect();
+    let (mut schedule, mut by, mut day, mut spent) = (base.clone(), Normaliser::default(), begin, Spending::default());
+    let (mut calls, mut unseen, mut whole) = (0.0, 0.0, 0.0);
+    while let Some(Reverse((now, at))) = due.pop() {
+        let person = &set.people[at];
+        let (events, until, split) = (&person.observed.events, person.observed.until, person.split);
+        let measured = |from: Millis, to: Millis| {
+            let those = &events[events.partition_point(|event| *event < from.max(split))..];
+            those.iter().take_while(|event| **event < to).map(|event| (to - event) as f64 / DAY as f64).sum::<f64>()
+        };
+        let last = followed[at].before.at.unwrap_or(person.observed.from);
+        unseen += measured(last, now.min(until));
+        if now >= until {
+            whole += (until - split) as f64 / DAY as f64;
+            continue;
+        }
+        while now - day >= DAY {
+            by = by.after(&spent, 1.0);
+            (day, spent) = (day + DAY, Spending::default());
+            schedule = base.corrected(by).unwrap_or_else(|| base.clone());
+        }
+        calls += if now >= split { 1.0 } else { 0.0 };
+        let seen = events.partition_point(|event| *event <= now);
+        let counts = AccountCounts { posts: Some(seen as i64), ..AccountCounts::default() };
+        let learnt = match policy {
+            Policy::KnownRates => {
+                let of_second = events.len() - events.partition_point(|event| *event < split);
+                let per_day = of_second as f64 / ((until - split) as f64 / DAY as f64);
+                Some(Pace { per_day, at: now, since: followed[at].before.at })
+            }
+            Policy::Silence | Policy::Adaptive => pace(&followed[at].before, &counts, None, now),
+        };
+        let posted = seen.checked_sub(1).map_or(person.observed.from, |newest| events[newest]);
+        let activity = Activity { last: Some(posted), pace: learnt, ..Activity::default() };
+        let id = at.to_string();
+        let known = Known { activity, ..Known::new(&id, None) };
+        spent = spent.plus(schedule.spending(&known, followed[at].due).unwrap_or_default());
+        let next = now + schedule.next(&known, now).map_or(DAY, |(_, delay)| delay.max(1));
+        followed[at] =
+            Followed { before: Before { at: Some(now), counts, per_day: schedule.recent(&known) }, due: next };
+        due.push(Reverse((next.min(until), at)));
+    }
+    Outcome { calls: calls / whole, unseen: unseen / whole }
+}

@@ -1,0 +1,131 @@
+//! How fast the counts of an account change: an estimate from its answers. Pure.
+//!
+//! A change is one follower, followed account, post, list or liked post more or fewer. The first answer tells the mean of the
+//! account's life: its counts ÷ its age. Each later one tells the changes since the one before, and what was known counts
+//! the less, the longer that was ago.
+
+use crate::base::clock::Millis;
+use crate::model::account::AccountCounts;
+use crate::model::activity::Pace;
+use crate::store::Signs;
+
+/// What is known of an account before an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Before {
+    /// When the answer was given, ms since the epoch; `None`: there is none.
+    pub at: Option<Millis>,
+    /// Its counts.
+    pub counts: AccountCounts,
+    /// [`Pace::per_day`] as of then.
+    pub per_day: Option<f64>,
+}
+
+impl From<&Signs> for Before {
+    fn from(signs: &Signs) -> Self {
+        Self { at: signs.checked_at, counts: signs.counts, per_day: signs.recent }
+    }
+}
+
+const DAY_MS: f64 = 86_400_000.0;
+/// Days after which an estimate counts for 1/e of what it did: see `cargo bench -- accounts`.
+const FADES_DAYS: f64 = 5.0;
+/// A younger account's counts say more of its first day than of its life, days.
+const YOUNGEST_DAYS: f64 = 1.0;
+
+fn all(counts: &AccountCounts) -> [Option<i64>; 5] {
+    let AccountCounts { followers, following, posts, listed, likes } = *counts;
+    [followers, following, posts, listed, likes]
+}
+
+/// Changes between two answers. A count that one of them does not state says nothing.
+fn changes(before: &AccountCounts, after: &AccountCounts) -> Option<f64> {
+    let both = all(before).into_iter().zip(all(after)).filter_map(|(before, after)| before.zip(after));
+    both.map(|(before, after)| before.abs_diff(after) as f64).fold(None, |sum, more| Some(sum.unwrap_or(0.0) + more))
+}
+
+/// The pace of an account after an answer with these counts at `at`, ms since the epoch; `None` where nothing tells.
+#[must_use]
+pub fn pace(before: &Before, counts: &AccountCounts, created_at: Option<Millis>, at: Millis) -> Option<Pace> {
+    let days = |from: Millis| at.saturating_sub(from) as f64 / DAY_MS;
+    let whole = all(counts)
+        .into_iter()
+        .flatten()
+        .map(|count| count.max(0) as f64)
+        .fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count));
+    let of_life = || Some(whole? / days(created_at?).max(YOUNGEST_DAYS));
+    let known = before.per_day.filter(|known| known.is_finite() && *known >= 0.0).or_else(of_life);
+    match before.at.filter(|before| *before < at).map(|since| (since, days(since), changes(&before.counts, counts))) {
+        Some((since, elapsed, Some(changes))) => {
+            let fades = (-elapsed / FADES_DAYS).exp();
+            let seen = changes / elapsed;
+            let per_day = known.map_or(seen, |known| known * fades + seen * (1.0 - fades));
+            Some(Pace { per_day, at, since: Some(since) })
+        }
+        _ => known.map(|per_day| Pace { per_day, at, since: None }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: Millis = 86_400_000;
+    const T: Millis = 1_700_000_000_000;
+
+    fn counts(followers: i64, posts: i64) -> AccountCounts {
+        AccountCounts { followers: Some(followers), posts: Some(posts), ..AccountCounts::default() }
+    }
+
+    #[test]
+    fn the_first_answer_tells_the_mean_of_a_life() {
+        let first = |created_at| pace(&Before::default(), &counts(900, 100), created_at, T);
+        assert_eq!(first(Some(T - 100 * DAY)).unwrap().per_day, 10.0);
+        assert_eq!(first(Some(T)).unwrap().per_day, 1_000.0, "a life of a day, at least");
+        assert_eq!(first(None), None);
+        assert_eq!(pace(&Before::default(), &AccountCounts::default(), Some(T - DAY), T), None);
+    }
+
+    #[test]
+    fn changes_up_and_down_are_changes() {
+        let before = Before { at: Some(T - 2 * DAY), counts: counts(10, 100), per_day: Some(3.0) };
+        let learnt = pace(&before, &counts(4, 108), None, T).unwrap();
+        assert_eq!((learnt.at, learnt.since), (T, Some(T - 2 * DAY)));
+        assert!(learnt.per_day > 3.0 && learnt.per_day < 7.0, "{learnt:?}");
+        let same = pace(&before, &before.counts, None, T).unwrap();
+        assert!(same.per_day < 3.0, "{same:?}");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_later_or_states_no_count_teaches_nothing() {
+        let before = Before { at: Some(T), counts: counts(10, 100), per_day: Some(3.0) };
+        let kept = |at| Some(Pace { per_day: 3.0, at, since: None });
+        assert_eq!(pace(&before, &counts(90, 100), None, T), kept(T));
+        assert_eq!(pace(&before, &AccountCounts::default(), None, T + DAY), kept(T + DAY));
+    }
+
+    proptest! {
+        #[test]
+        fn any_answers_give_a_number(
+            known in proptest::option::of(any::<f64>()), (old, new) in any::<(i64, i64)>(),
+            at in proptest::option::of(any::<i64>()), (created, now) in (proptest::option::of(any::<i64>()), any::<i64>()),
+        ) {
+            let before = Before { at, counts: counts(old, 0), per_day: known };
+            let learnt = pace(&before, &counts(new, 0), created, now);
+            prop_assert!(learnt.is_none_or(|of| of.per_day.is_finite() && of.per_day >= 0.0), "{learnt:?}");
+        }
+
+        #[test]
+        fn a_steady_pace_is_learnt(per_day in 0.01..1_000.0f64, begins in 0.0..1_000.0f64) {
+            let mut known = begins;
+            for day in 0..200 {
+                let count = |day: i64| (per_day * day as f64).round() as i64;
+                let at = |day: i64| T + day * DAY;
+                let before = Before { at: Some(at(day)), counts: counts(count(day), 0), per_day: Some(known) };
+                known = pace(&before, &counts(count(day + 1), 0), None, at(day + 1)).unwrap().per_day;
+            }
+            prop_assert!((known - per_day).abs() < 0.06 * per_day.max(1.0) + 0.01 * (begins - per_day).abs(), "{known} of {per_day}");
+        }
+    }
+}
