@@ -106,13 +106,18 @@ impl CallBudget {
         let total = Spending::of_counters(&stats.counters);
         let (by, day) = match &known {
             Some(known) if stats.now_ms - known.at < DAY_MS => return Ok(()),
-            // A queue that was lost counts from nothing: the next day is counted again.
-            Some(known) => {
-                let day = total.since(counted(known)).unwrap_or_default();
-                let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
-                let share = schedule.share(quota.map(|quota| quota / table_per_s));
-                (normaliser(known).after(&day, share), day)
-            }
+            Some(known) => match total.since(counted(known)) {
+                Some(day) => {
+                    let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
+                    let share = schedule.share(quota.map(|quota| quota / table_per_s));
+                    if !Normaliser::is_enough(&day, share) {
+                        return Ok(()); // a small system's day is longer
+                    }
+                    (normaliser(known).after(&day, share), day)
+                }
+                // A queue that was lost counts from nothing: the next day is counted again.
+                None => (normaliser(known), Spending::default()),
+            },
             None => (Normaliser::default(), Spending::default()),
         };
         let next = learnt(stats.now_ms, by, total);

@@ -12,7 +12,8 @@ use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::observer::Seen;
-use crate::engine::schedule::Schedule;
+use crate::engine::schedule::adaptive::budget::Normaliser;
+use crate::engine::schedule::{Corrected, Schedule};
 use crate::engine::worker::LONGEST_PAUSE;
 use crate::pipelines::kind::Registered;
 
@@ -26,6 +27,8 @@ pub struct Monitored {
     pub items: Registered,
     /// When those are due, in force.
     pub schedule: Reloadable<Arc<dyn Schedule>>,
+    /// The corrections of its budget, for whoever decides when its items are due.
+    pub by: Reloadable<Normaliser>,
     /// The name of the pipeline.
     pub namespace: String,
     /// Its counters and histograms.
@@ -44,7 +47,13 @@ impl Monitored {
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
         let schedule = items.schedule(settings).into();
-        Self { items, schedule, namespace, metrics: Arc::default(), health, stop }
+        Self { items, schedule, by: Normaliser::default().into(), namespace, metrics: Arc::default(), health, stop }
+    }
+
+    /// Its schedule with the corrections.
+    #[must_use]
+    pub fn corrected(&self) -> Corrected {
+        Corrected { schedule: self.schedule.clone(), by: self.by.clone() }
     }
 
     /// What its health and its metrics hear of its tasks.

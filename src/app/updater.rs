@@ -19,8 +19,7 @@ use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
 use crate::config::{OnDeleted, Settings};
 use crate::engine::queue::{MEND_SLACK, Queue};
-use crate::engine::schedule::adaptive::budget::Normaliser;
-use crate::engine::schedule::{Corrected, Schedules};
+use crate::engine::schedule::Schedules;
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh, Starter};
 use crate::pipelines::apis::open_handles;
@@ -92,7 +91,7 @@ pub async fn open_updater(
     let Shared { in_force, service, database } = shared;
     let store = &database.store;
     let settings = &in_force.load().settings;
-    let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
+    let Monitored { items, namespace, metrics, health, stop, .. } = pipeline.clone();
     let credentials = match items.is_metered() {
         true => open_credentials(settings, service, &items.id.provider).await?,
         false => no_credentials(settings, service, &items.id.provider).await?,
@@ -101,7 +100,7 @@ pub async fn open_updater(
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
-    let corrected = Corrected { schedule, by: Normaliser::default().into() };
+    let corrected = pipeline.corrected();
     let schedule: Arc<dyn Schedules> = Arc::new(corrected.clone());
     let opening = Opening {
         id: items.id.clone(),

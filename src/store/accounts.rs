@@ -40,8 +40,10 @@ pub struct Signs {
     /// Its counts, as its answers state them.
     #[sqlx(flatten)]
     pub counts: AccountCounts,
-    /// [`Observation::recent`] of its newest answer.
+    /// [`Observation::recent`] of the newest answer that found it.
     pub recent: Option<f64>,
+    /// Misses in a row: the counts are older than the newest answer, where there are any.
+    pub misses: i64,
 }
 
 /// A stored account, whole.
@@ -359,7 +361,8 @@ macro_rules! signs_columns {
             "tweet.id, tweet.checked_at, tweet.next_due, tweet.state, tweet.first_seen, account.active_at, \
              (SELECT MAX(at) FROM ",
             $changes,
-            ") AS changed_at, account.followers, account.following, account.posts, account.listed, account.likes, tweet.recent"
+            ") AS changed_at, account.followers, account.following, account.posts, account.listed, account.likes, tweet.recent, \
+             tweet.misses"
         )
     };
 }

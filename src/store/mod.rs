@@ -130,7 +130,7 @@ pub struct Standing {
     /// Its counts.
     #[sqlx(flatten)]
     pub metrics: Metrics,
-    /// [`Observation::recent`] of the newest answer.
+    /// [`Observation::recent`] of the newest answer that found it.
     pub recent: Option<f64>,
     /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
@@ -310,7 +310,7 @@ pub struct StoredTweet {
     pub reason: Option<String>,
     /// Why its newest answer could not be read; `None` when it could.
     pub unreadable: Option<String>,
-    /// [`Observation::recent`] of the newest answer. Internal, so it is not shown.
+    /// [`Observation::recent`] of the newest answer that found it. Internal, so it is not shown.
     #[serde(skip)]
     pub recent: Option<f64>,
 }

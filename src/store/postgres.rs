@@ -411,6 +411,8 @@ impl Posts for PostgresStore {
             return Ok(Saved::default());
         }
         let rows = rows::observed(observations);
+        // Before, since it is found by who wrote them. What is cut off here is done with the next answer.
+        self.forget_said(namespace, &rows).await?;
         failpoint::point("before_commit"); // the statement is its own transaction
         let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
         let saved = number(written) + number(repeated);

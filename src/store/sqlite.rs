@@ -207,6 +207,10 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
     let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
     let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
     let forgotten: Vec<Cow<'_, str>> = forgotten.map(|row| row.id.clone()).collect();
+    if !forgotten.is_empty() {
+        let ids = forgotten.iter().map(|id| id.to_string()).collect();
+        forget::forget_said(&mut *tx, &ItemsOf { namespace: namespace.to_owned(), ids }).await?;
+    }
     let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
     let mut written = insert(&mut *tx, namespace, &same, MERGE).await?;
     written += insert(&mut *tx, namespace, &other, MERGE_STATE).await?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Options, duration, exit, say, write_answer, write_line};
+use crate::app;
 use crate::app::demo::{self, DemoOptions};
 use crate::config::{COMMUNITY_DEMO, DEMO};
 
@@ -57,6 +58,7 @@ impl Arguments {
         let Self { run_for, tweets, dir, ops: Page(ops), accounts, community, json } = self;
         let start = options.start(if community { &[DEMO, COMMUNITY_DEMO] } else { &[DEMO] })?;
         start.stop_on_signals()?;
+        app::print_tasks_on_quit()?;
         // With --json, standard output holds one JSON object and nothing else.
         let announce = |line: &str| {
             if !json {

@@ -12,6 +12,7 @@ use super::pace::pace;
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Due, NewJob};
+use crate::engine::schedule::adaptive::grid::is_of_grid;
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
@@ -137,6 +138,8 @@ impl Arrival<'_> {
             return false;
         };
         let was = schedule.lane_of(due.saturating_sub(checked));
+        // By its pace an account has any interval: a longer one does not say that it was silent.
+        let was = was.filter(|was| !is_of_grid(was));
         let longer =
             was.zip(awake(schedule, signs, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
         longer && signs.active_at.is_none_or(|active| active < posted)

@@ -1,8 +1,8 @@
-//! When profiles are due that change at different paces: as many calls as by silence, spent where counts change.
+//! Intervals of profiles by how fast their counts change: as many calls as by silence, spent where counts change.
 //!
 //! Between two answers the stored counts miss what changes: pace × interval² ÷ 2, in changes × days. To make the sum least for
 //! a number of calls, each account is looked up when it has missed as much as any other: its interval is that of active
-//! accounts × √(price ÷ pace). It is never longer than that of idle ones: who is quiet may begin to post. The price is
+//! accounts × √(price ÷ pace). It is never longer than that of idle ones: a quiet account may start to post. The price is
 //! corrected once a day, as that of posts ([`budget`](crate::engine::schedule::adaptive::budget)). Frozen accounts keep their
 //! interval and their quiet hours. `cargo bench -- accounts` has what it brings.
 
@@ -18,8 +18,10 @@ use crate::engine::schedule::{Known, Next, Schedule};
 
 /// The price before the first correction, changes a day: an assumption.
 const FIRST_PRICE: f64 = 10.0;
-/// What each account is expected to change at least, as a share of the price: a pace is an estimate.
-const LEAST: f64 = 0.2;
+/// Changes a day that are expected of each account, at least: a pace is an estimate, and posts come in bursts.
+const LEAST: f64 = 0.5;
+/// A lookup may be this much later than its interval, and still tell what the schedule demands.
+const LATE: f64 = 1.5;
 
 /// Intervals by pace.
 #[derive(Debug, Clone)]
@@ -40,7 +42,10 @@ impl ByPace {
     #[must_use]
     pub fn new(silence: BySilence, options: Options) -> Self {
         let (active, idle) = silence.intervals();
-        let bounds = (((active as f64 * options.shortest) as Millis).max(1), idle.max(active));
+        let shortest = ((active as f64 * options.shortest) as Millis).max(1);
+        // An interval tells the lane of an account that the queue has lost: none may be that of the missing ones.
+        let shortest = if silence.is_confirm(shortest) { shortest + 1 } else { shortest };
+        let bounds = (shortest, idle.max(active));
         let grid = Grid::new(bounds.0, bounds.1, options.lanes_per_octave);
         Self { silence, grid, usual: active, bounds, price: FIRST_PRICE }
     }
@@ -59,9 +64,11 @@ impl Schedule for ByPace {
         if self.is_frozen(item, now) {
             return self.silence.next(item, now);
         }
-        let pace = item.activity.pace.map_or(self.price, |pace| pace.per_day);
-        let stretched = (self.price * (1.0 + LEAST) / (pace + self.price * LEAST)).sqrt();
-        let interval = ((self.usual as f64 * stretched) as Millis).clamp(self.bounds.0, self.bounds.1);
+        let by_pace = |per_day: f64| (self.usual as f64 * (self.price / per_day.max(LEAST)).sqrt()) as Millis;
+        // Where nothing tells, by its silence.
+        let by_silence = || self.silence.lane(item, now).patience;
+        let interval = item.activity.pace.map_or_else(by_silence, |pace| by_pace(pace.per_day));
+        let interval = interval.clamp(self.bounds.0, self.bounds.1);
         Some((self.lane(interval), interval))
     }
 
@@ -75,19 +82,26 @@ impl Schedule for ByPace {
 
     fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
         let times = item.activity.pace.and_then(|pace| Some((pace.since?, pace.at)));
-        let spent = times.filter(|(since, at)| since < at && !self.is_frozen(item, *at)).map(|(since, at)| {
-            let (elapsed, planned) = ((at - since) as f64, due.saturating_sub(since));
-            // A late call counts for less than one, as in the budget of posts: what is demanded is held to the budget.
-            let calls = if planned > 0 { elapsed / planned as f64 } else { 1.0 };
-            let table_calls = elapsed / self.silence.lane(item, at).patience as f64;
+        let spent = times.filter(|(since, at)| since < at && !self.is_frozen(item, *at)).and_then(|(since, at)| {
+            let (elapsed, planned) = ((at - since) as f64, due.saturating_sub(since).max(self.bounds.0) as f64);
+            // It was frozen, or the quota is far too short.
+            if elapsed > self.bounds.1 as f64 * LATE {
+                return None;
+            }
+            // A late call counts for those that were demanded meanwhile, as in the budget of posts.
+            let (calls, table_calls) = (elapsed / planned, elapsed / self.silence.lane(item, at).patience as f64);
             // Without events: a few famous accounts have most of them, and would move the price from day to day.
-            Spending { calls, table_calls, ..Spending::default() }
+            Some(Spending { calls, table_calls, ..Spending::default() })
         });
         Some(spent.unwrap_or_default())
     }
 
     fn corrected(&self, by: Normaliser) -> Option<Arc<dyn Schedule>> {
         Some(Arc::new(Self { price: FIRST_PRICE * by.price, ..self.clone() }))
+    }
+
+    fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
+        self.silence.longest(item, now)
     }
 
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
@@ -132,17 +146,20 @@ mod tests {
     #[test]
     fn the_faster_its_counts_change_the_more_often_an_account_is_looked_up() {
         let schedule = schedule();
-        let of = [0.0, 1.0, FIRST_PRICE, 40.0, 1e9].map(|per_day| interval(&schedule, &changing(per_day)));
+        let of = [LEAST, 1.0, FIRST_PRICE, 40.0, 1e9].map(|per_day| interval(&schedule, &changing(per_day)));
         assert!(of.is_sorted_by(|slow, fast| slow > fast), "{of:?}");
         assert_eq!(
             (of[2], of[4]),
             (DAY, DAY / 9),
             "as an active one at the price, and not more than nine times as often"
         );
-        let unknown = Known { activity: Activity::default(), ..Known::new("12", None) };
-        assert_eq!(interval(&schedule, &unknown), DAY);
         let dear = schedule.corrected(Normaliser { price: 1e6, level: 1.0 }).unwrap();
-        assert!((interval(&*dear, &changing(1.0)) as f64 / (DAY as f64 * 6f64.sqrt()) - 1.0).abs() < 1e-3);
+        assert_eq!(interval(&*dear, &changing(1.0)), 7 * DAY, "and not less often than an idle one");
+        // Where nothing tells, by its silence.
+        for (silent, days) in [(1, 1), (8, 7)] {
+            let activity = Activity { last: Some(NOW - silent * DAY), ..Activity::default() };
+            assert_eq!(interval(&schedule, &Known { activity, ..Known::new("12", None) }), days * DAY);
+        }
     }
 
     #[test]
@@ -164,8 +181,37 @@ mod tests {
         assert_eq!((spent.calls, spent.table_calls, spent.events), (1.0, 2.0, 0.0));
         let late = schedule.spending(&changing(3.0), NOW - DAY).unwrap();
         assert_eq!(late.calls, 2.0, "it should have been two");
+        let brought_forward = schedule.spending(&changing(3.0), NOW - 2 * DAY + 1).unwrap();
+        assert!(brought_forward.calls <= 18.1, "not more than the shortest interval allows: {brought_forward:?}");
+        let pace = Some(Pace { per_day: 3.0, at: NOW, since: Some(NOW - 20 * DAY) });
+        let woken = Known { activity: Activity { pace, ..changing(3.0).activity }, ..changing(3.0) };
+        assert_eq!(schedule.spending(&woken, NOW), Some(Spending::default()), "it was frozen");
         assert_eq!(schedule.recent(&changing(3.0)), Some(3.0));
         assert_eq!(schedule.spending(&Known::new("12", None), NOW), Some(Spending::default()));
+    }
+
+    #[test]
+    fn days_bring_the_calls_to_those_of_silence_in_a_mostly_silent_population_too() {
+        // A fifth is active and changes fast.
+        let population: Vec<Known<'_>> = (0..1_000)
+            .map(|n| {
+                let (silent, per_day) = if n % 5 == 0 { (1, 20.0) } else { (10, 0.2) };
+                let pace = Some(Pace { per_day, at: NOW, since: None });
+                let activity = Activity { last: Some(NOW - silent * DAY), pace, ..Activity::default() };
+                Known { activity, ..Known::new("12", None) }
+            })
+            .collect();
+        let of_a_day = |schedule: &dyn Schedule| -> f64 {
+            population.iter().map(|item| DAY as f64 / schedule.next(item, NOW).unwrap().1 as f64).sum()
+        };
+        let (base, mut by, mut off) = (schedule(), Normaliser::default(), 0.0);
+        let table_calls = of_a_day(&base.silence);
+        for _ in 0..20 {
+            let calls = of_a_day(&*base.corrected(by).unwrap());
+            by = by.after(&Spending { calls, table_calls, ..Spending::default() }, 1.0);
+            off = calls / table_calls;
+        }
+        assert!((off - 1.0).abs() < 0.02, "{off}");
     }
 
     proptest! {

@@ -6,6 +6,8 @@
 //!                                    └──▶ confirm ─▶ unavailable        missing: once more alone, then weekly
 //! ```
 //!
+//! With `accounts.schedule = "adaptive"` the active and the idle ones go by how fast their counts change ([`by_pace`]).
+//!
 //! Never seen accounts are looked up first, then those whose data is oldest for their interval. An account that is found
 //! again is in its lane again; when it went and came is history.
 

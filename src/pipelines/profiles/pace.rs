@@ -1,8 +1,8 @@
 //! How fast the counts of an account change: an estimate from its answers. Pure.
 //!
 //! A change is one follower, followed account, post, list or liked post more or fewer. The first answer tells the mean of the
-//! account's life: its counts ÷ its age. Each later one tells the changes since the one before, and what was known counts
-//! the less, the longer that was ago.
+//! account's life: its counts ÷ its age. Each later one tells the changes since the one before; the older estimate fades, to
+//! 1/e in five days.
 
 use crate::base::clock::Millis;
 use crate::model::account::AccountCounts;
@@ -12,7 +12,7 @@ use crate::store::Signs;
 /// What is known of an account before an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Before {
-    /// When the answer was given, ms since the epoch; `None`: there is none.
+    /// When its counts were answered, ms since the epoch; `None`: that is not known.
     pub at: Option<Millis>,
     /// Its counts.
     pub counts: AccountCounts,
@@ -22,12 +22,14 @@ pub struct Before {
 
 impl From<&Signs> for Before {
     fn from(signs: &Signs) -> Self {
-        Self { at: signs.checked_at, counts: signs.counts, per_day: signs.recent }
+        // Its counts are not those of a miss, and nothing says of when they are.
+        let at = signs.checked_at.filter(|_| signs.misses == 0);
+        Self { at, counts: signs.counts, per_day: signs.recent }
     }
 }
 
 const DAY_MS: f64 = 86_400_000.0;
-/// Days after which an estimate counts for 1/e of what it did: see `cargo bench -- accounts`.
+/// Days in which an estimate fades to 1/e: see `cargo bench -- accounts`.
 const FADES_DAYS: f64 = 5.0;
 /// A younger account's counts say more of its first day than of its life, days.
 const YOUNGEST_DAYS: f64 = 1.0;

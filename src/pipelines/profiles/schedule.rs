@@ -83,6 +83,11 @@ impl BySilence {
         [&self.frozen, &self.confirm].contains(&lane)
     }
 
+    /// Returns true if that is the interval of accounts that are missing for the first time, ms.
+    pub(super) fn is_confirm(&self, interval: Millis) -> bool {
+        interval == self.confirm.patience
+    }
+
     /// The lane of an account by its silence.
     pub(super) fn lane(&self, item: &Known<'_>, now: Millis) -> &Lane {
         match item.activity.last {
@@ -107,9 +112,18 @@ impl Schedule for BySilence {
         Some((Lane::first(), 0))
     }
 
+    fn recent(&self, item: &Known<'_>) -> Option<f64> {
+        // For a day on which accounts are to go by it.
+        item.activity.pace.map(|pace| pace.per_day)
+    }
+
+    fn longest(&self, _: &Known<'_>, _: Millis) -> Option<Millis> {
+        [&self.active, &self.idle, &self.frozen].into_iter().map(|lane| lane.patience).max()
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         let lane = match interval {
-            of if of == self.confirm.patience => &self.confirm,
+            of if self.is_confirm(of) => &self.confirm,
             of if of > self.idle.patience => &self.frozen,
             of if of > self.active.patience => &self.idle,
             _ => &self.active,

@@ -31,10 +31,13 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
      AND NOT other.post = ANY($2))";
 
-/// Removes items for which that holds by all tables that have rows of them, in one statement, and answers how many each had.
-/// Items are locked in the order of their ids, as all statements do.
-fn remove(holds: &str) -> String {
-    let these = "IN (SELECT id FROM items)";
+/// Removes items with their rows in all tables, in one statement, and answers how many each had. With `expired` those alone that
+/// are; without it also what there is of an item that has no row of its own. Items are locked in the order of their ids, as all
+/// statements do.
+fn remove(expired: Option<&str>) -> String {
+    let these = if expired.is_some() { "IN (SELECT id FROM items)" } else { "= ANY($2)" };
+    // The same values for both.
+    let condition = expired.unwrap_or("$3::bigint IS NULL");
     let of_item = OF_ITEM.iter().map(|table| (*table, *table, format!("of.namespace = $1 AND of.id {these}")));
     let of_list = OF_LIST.iter().map(|table| (*table, *table, "of.list IN (SELECT key FROM lists)".to_owned()));
     let others = [
@@ -59,7 +62,7 @@ fn remove(holds: &str) -> String {
     let counts: Vec<String> =
         parts.iter().map(|(name, ..)| format!("'{name}', (SELECT count(*) FROM gone_{name})")).collect();
     format!(
-        "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {holds} \
+        "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {condition} \
          ORDER BY id FOR UPDATE), \
          lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), {} \
          SELECT json_build_object({})::text",
@@ -91,10 +94,24 @@ impl PostgresStore {
         Ok(())
     }
 
+    /// What authors and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+    pub(super) async fn forget_said(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
+        const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)) \
+             DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
+             AND of.namespace = $3 AND of.id = post.author_id AND of.post = post.id";
+        let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
+        let ids: Vec<String> = forgotten.map(|row| row.id.to_string()).collect();
+        if !ids.is_empty() {
+            let profiles = profiles_namespace(namespace);
+            let said = || sqlx::query(SAID).bind(namespace.to_owned()).bind(ids.clone()).bind(profiles.clone());
+            let _: Vec<()> = self.rows(said).await?;
+        }
+        Ok(())
+    }
+
     /// Removes items, or those of them that are expired, with all their rows.
     pub(super) async fn remove_those(&self, items: &ItemsOf, which: Option<Expired>) -> Result<RemovedRows> {
-        // The same values for both.
-        let sql = remove(if which.is_some() { expired!() } else { "$3::bigint IS NULL" });
+        let sql = remove(which.map(|_| expired!()));
         let before = which.and_then(rows::before);
         let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
         failpoint::point("before_commit"); // the statement is its own transaction

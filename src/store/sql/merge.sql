@@ -41,8 +41,9 @@
     -- Broken is no answer: the post is as old as it was.
     checked_at       = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.checked_at
                             ELSE excluded.checked_at END,
-    -- It belongs to the answer of checked_at.
-    recent           = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.recent ELSE excluded.recent END,
+    -- A miss has no counts: what was learnt from those before stays.
+    recent           = CASE WHEN excluded.unreadable IS NOT NULL OR excluded.misses > 0 THEN tweet.recent
+                            ELSE excluded.recent END,
     -- The first answer with a count opens the history, whatever the starter had put into the row;
     -- after it, only a count that is given and differs continues it.
     changed_at       = CASE

@@ -90,23 +90,39 @@ async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> R
     Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
 }
 
-/// Removes items by all tables that have rows of them.
+/// What authors and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<()> {
+    const LANGUAGES: &str = "DELETE FROM post_language_row WHERE tweet IN (SELECT key FROM tweet \
+         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)))";
+    remove_authored(connection, posts).await?;
+    let ids = json(posts.ids.iter().map(|id| clean(id)));
+    sqlx::query(LANGUAGES).bind(&posts.namespace).bind(ids).execute(connection).await?;
+    Ok(())
+}
+
+/// Removes the posts from those of their authors; returns how many.
+async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<u64> {
+    const AUTHORED: &str = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
+         FROM tweet AS post CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
+         AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = ?3 AND author.id = post.author_id)";
+    let Some(profiles) = profiles_namespace(&posts.namespace) else { return Ok(0) };
+    let ids = json(posts.ids.iter().map(|id| clean(id)));
+    let authored = sqlx::query(AUTHORED).bind(&posts.namespace).bind(ids).bind(profiles);
+    Ok(authored.execute(connection).await?.rows_affected())
+}
+
+/// Removes items, with all their rows in other tables.
 pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<RemovedRows> {
     let ids = json(items.ids.iter().map(|id| clean(id)));
     let mut removed = RemovedRows::default();
     if let Some(media) = media_namespace(&items.namespace) {
-        let uses = "DELETE FROM media_use_row WHERE post IN (SELECT value FROM json_each(?2)) \
-             AND tweet IN (SELECT key FROM tweet WHERE namespace = ?1)";
+        // Each use by its post, and not each medium of the network for each post.
+        let uses = "DELETE FROM media_use_row WHERE post IN (SELECT value FROM json_each(?2)) AND EXISTS \
+             (SELECT 1 FROM tweet AS medium WHERE medium.key = media_use_row.tweet AND medium.namespace = ?1)";
         let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
         removed.add("media_use", uses.rows_affected());
     }
-    if let Some(profiles) = profiles_namespace(&items.namespace) {
-        let of_author = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
-             FROM tweet AS post CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
-             AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = ?3 AND author.id = post.author_id)";
-        let of_author = sqlx::query(of_author).bind(&items.namespace).bind(&ids).bind(profiles);
-        removed.add("account_post", of_author.execute(&mut *connection).await?.rows_affected());
-    }
+    removed.add("account_post", remove_authored(connection, items).await?);
     let keys =
         "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
     let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;

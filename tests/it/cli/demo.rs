@@ -53,6 +53,12 @@ async fn it_ends_at_ctrl_c_and_keeps_its_file() {
         file.exists() && status(&kept)["counters"]["scheduled"] == 100
     })
     .await;
+    demo.signal("QUIT");
+    until_true("it says what each task is doing, and goes on", Duration::from_secs(20), async || {
+        let said = log_text(&log);
+        said.split_once("SIGQUIT: ").is_some_and(|(_, tasks)| tasks.contains("tweet:update"))
+    })
+    .await;
     demo.signal("INT");
     assert_eq!(demo.ended(Duration::from_secs(10)).await.code(), Some(0), "{}", log_text(&log));
     assert_eq!(status(&kept)["leased"], 0);

@@ -85,6 +85,9 @@ impl Fleet {
         world.settings.extend(variables(settings));
         let log = folder.join("updater.log");
         let processes = (0..PROCESSES).map(|_| start(&world.settings, &log)).collect();
+        // One that starts during a fault ends with it.
+        until_true("all have begun", WITHIN, async || world.queue.stats().await.unwrap().workers.len() == PROCESSES)
+            .await;
         Self { world, api, processes, log, ids: Vec::new() }
     }
 

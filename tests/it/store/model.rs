@@ -133,7 +133,10 @@ impl Model {
             // Broken is no answer; a row that is made by one has nothing else to be dated by.
             if !known || !matches!(answer.seen, Seen::Broken(_)) {
                 row.checked_at = Some(answer.answered_at);
-                row.recent = answer.recent;
+                // A miss has no counts: what was learnt stays.
+                if !known || !matches!(answer.seen, Seen::Missing { misses: 1.., .. }) {
+                    row.recent = answer.recent;
+                }
                 row.lookups += 1;
             }
             let mut counted = false;

@@ -290,6 +290,7 @@ impl Accounts for MemoryStore {
             changed_at: account.as_ref().and_then(|of| of.changes.last()).map(|change| change.at),
             counts: account.as_ref().map(|of| of.account.counts).unwrap_or_default(),
             recent: row.recent,
+            misses: row.misses,
         };
         Ok(known.into_iter().map(|known| known.map(signs)).collect())
     }

@@ -352,7 +352,10 @@ impl Posts for MemoryStore {
             let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
             if fresh || !matches!(seen.seen, Seen::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
-                row.recent = seen.recent;
+                // A miss has no counts: what was learnt stays.
+                if fresh || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
+                    row.recent = seen.recent;
+                }
                 row.lookups += 1;
             }
             row.state = seen.state;

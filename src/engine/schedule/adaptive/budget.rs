@@ -118,6 +118,12 @@ const FEWEST_CALLS: f64 = 50.0;
 const FEWEST_EVENTS: f64 = 20.0;
 
 impl Normaliser {
+    /// Returns true if a day's answers are enough to correct something by; until they are, the day goes on.
+    #[must_use]
+    pub fn is_enough(day: &Spending, share: f64) -> bool {
+        day.table_calls * share >= FEWEST_CALLS
+    }
+
     /// After a day's answers. `share`: what may be spent, as a multiple of the table's calls. Calls go as price^-½,
     /// so their error is squared; with the level, the rates themselves go up, and the price goes with them.
     #[must_use]

@@ -72,7 +72,17 @@ fn rounded(ms: f64) -> Millis {
 /// it, evenly in their logarithm; in others they are all of it.
 #[must_use]
 pub fn updates_per_patience(lane: &str) -> f64 {
-    if lane.starts_with(MARK) { std::f64::consts::LOG2_E } else { 1.0 }
+    if is_marked(lane) { std::f64::consts::LOG2_E } else { 1.0 }
+}
+
+/// Returns true if it is a lane of a grid.
+#[must_use]
+pub fn is_of_grid(lane: &Lane) -> bool {
+    is_marked(&lane.name)
+}
+
+fn is_marked(lane: &str) -> bool {
+    lane.starts_with(MARK)
 }
 
 /// Keeps these lanes apart from those of the age table, which are named by an age.
