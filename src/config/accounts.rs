@@ -24,6 +24,7 @@ pub struct AccountSettings {
     pub collect: bool,
     pub from_posts: String,
     pub from_lists: u64,
+    #[serde(deserialize_with = "super::word")]
     pub schedule: AccountSchedule,
     #[serde(with = "humantime_serde")]
     pub active: Duration,

@@ -30,6 +30,7 @@ pub struct AdaptiveSettings {
     pub model_file: PathBuf,
     pub faster: f64,
     pub slower: f64,
+    #[serde(deserialize_with = "super::word")]
     pub spend: Spend,
     pub earliest: f64,
     pub weights: Weights,
