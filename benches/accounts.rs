@@ -3,20 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::engine::lane::Lane;
-use twitter_updater::engine::schedule::adaptive::Options;
+use twitter_updater::config::Settings;
 use twitter_updater::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use twitter_updater::engine::schedule::visits::rhythm::DAY;
 use twitter_updater::engine::schedule::{Known, Schedule};
 use twitter_updater::model::account::AccountCounts;
 use twitter_updater::model::activity::{Activity, Pace};
-use twitter_updater::pipelines::profiles::by_pace::ByPace;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::profiles::pace::{Before, pace};
-use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
+use twitter_updater::pipelines::profiles::profiles_of;
 
 use crate::Size;
 use crate::report::{Report, Table};
@@ -36,7 +34,7 @@ enum Policy {
     KnownRates,
 }
 
-/// What came of it.
+/// What a schedule costs and misses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outcome {
     /// Calls of an account and day.
@@ -57,20 +55,16 @@ fn measure(size: Size, given: &Given) -> Report {
     );
     let mostly_silent = mostly_silent(&made_up);
     for set in given.folders.iter().map(|folder| data::read(folder)).chain([made_up, mostly_silent]) {
-        let silence = replay(&set, Policy::Silence);
-        let name = |policy| match policy {
-            Policy::Silence => "silence",
-            Policy::Adaptive => "adaptive",
-            Policy::KnownRates => "known rates",
-        };
-        for policy in [Policy::Silence, Policy::Adaptive, Policy::KnownRates] {
-            let came = replay(&set, policy);
+        let all = [("silence", Policy::Silence), ("adaptive", Policy::Adaptive), ("known rates", Policy::KnownRates)];
+        let came = all.map(|(name, policy)| (name, replay(&set, policy)));
+        let (_, silence) = came[0];
+        for (name, came) in came {
             let equal = came.unseen * came.calls / (silence.unseen * silence.calls);
             let round = |figure: f64| json!((figure * 1e3).round() / 1e3);
             table.row(vec![
                 json!(set.name),
                 json!(set.people.len()),
-                json!(name(policy)),
+                json!(name),
                 round(came.calls),
                 round(came.calls / silence.calls),
                 round(came.unseen),
@@ -90,11 +84,10 @@ fn mostly_silent(set: &Set) -> Set {
     Set { name: "made up, mostly silent".into(), people, left_out: [0; 2] }
 }
 
-fn silence() -> BySilence {
-    let days = |days: u64| Duration::from_secs(days * 86_400);
-    let intervals =
-        Intervals { active: days(1), idle: days(7), frozen: days(30), idle_after: days(7), freeze_after: days(31) };
-    BySilence::new(intervals, Lane::new("confirm", Duration::from_secs(600)))
+/// The schedule as `accounts.schedule` makes it of the default settings.
+fn schedule(kind: &str) -> Arc<dyn Schedule> {
+    let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__ACCOUNTS__SCHEDULE", kind)]).unwrap();
+    profiles_of(&Provider::Twitter).schedule(&settings)
 }
 
 /// An account while it is followed.
@@ -105,10 +98,7 @@ struct Followed {
 }
 
 fn replay(set: &Set, policy: Policy) -> Outcome {
-    let base: Arc<dyn Schedule> = match policy {
-        Policy::Silence => Arc::new(silence()),
-        Policy::Adaptive | Policy::KnownRates => Arc::new(ByPace::new(silence(), Options::default())),
-    };
+    let base = schedule(if policy == Policy::Silence { "silence" } else { "adaptive" });
     let begin = set.people.iter().map(|person| person.observed.from).min().unwrap_or(0);
     let mut followed = vec![Followed::default(); set.people.len()];
     // The first lookups are spread over the first day.

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::base::supervise::Observer;
 use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::observer::Seen;
+use crate::engine::schedule::Corrected;
 use crate::engine::schedule::adaptive::budget::Normaliser;
-use crate::engine::schedule::{Corrected, Schedule};
 use crate::engine::worker::LONGEST_PAUSE;
 use crate::pipelines::kind::Registered;
 
@@ -25,10 +24,8 @@ pub(super) const LIVE_SLACK: Duration = Duration::from_secs(30);
 pub struct Monitored {
     /// The pipeline whose items it looks up, or brings.
     pub items: Registered,
-    /// When those are due, in force.
-    pub schedule: Reloadable<Arc<dyn Schedule>>,
-    /// The corrections of its budget, for whoever decides when its items are due.
-    pub by: Reloadable<Normaliser>,
+    /// When those are due, in force, with the corrections of its budget: for whoever decides it.
+    pub schedule: Corrected,
     /// The name of the pipeline.
     pub namespace: String,
     /// Its counters and histograms.
@@ -46,14 +43,8 @@ impl Monitored {
         // A loop waits for work, or is done with a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
-        let schedule = items.schedule(settings).into();
-        Self { items, schedule, by: Normaliser::default().into(), namespace, metrics: Arc::default(), health, stop }
-    }
-
-    /// Its schedule with the corrections.
-    #[must_use]
-    pub fn corrected(&self) -> Corrected {
-        Corrected { schedule: self.schedule.clone(), by: self.by.clone() }
+        let schedule = Corrected { schedule: items.schedule(settings).into(), by: Normaliser::default().into() };
+        Self { items, schedule, namespace, metrics: Arc::default(), health, stop }
     }
 
     /// What its health and its metrics hear of its tasks.

@@ -89,7 +89,7 @@ pub async fn open_poller(
     Asked { endpoint, sources: named, openings, in_common, credentials }: Asked,
 ) -> Result<ManagedWorker> {
     let settings = &shared.in_force.load().settings;
-    let Monitored { items, schedule, namespace, metrics, health, stop, .. } = pipeline.clone();
+    let Monitored { items, schedule, namespace, metrics, health, stop } = pipeline.clone();
     let sources = named.len();
     let opened = async || open_credentials(settings, &shared.service, &items.id.provider).await;
     let credentials = credentials.get_or_try_init(opened).await?.clone();

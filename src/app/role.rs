@@ -91,7 +91,8 @@ impl Role {
         let (shared, queues) = opened?;
         let metrics_of: Vec<_> = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
         let in_force = shared.in_force.clone();
-        let schedules: Vec<_> = pipelines.iter().map(|(one, _)| (one.items.clone(), one.schedule.clone())).collect();
+        let schedules: Vec<_> =
+            pipelines.iter().map(|(one, _)| (one.items.clone(), one.schedule.schedule.clone())).collect();
         task::set_silent_after(settings.supervision.silent_after);
         let schedules = Arc::new(schedules_in_force(schedules));
         let (follower, stop_follower) = (Arc::new(Mutex::new(follower)), stop.clone());

@@ -42,13 +42,11 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
         if !all.iter().any(|other| is_meant(&other)) {
             tracing::info!(namespace = %one.id, target = %id, "no such pipeline in the settings: nothing is fanned out to it");
         }
-        for other in all.iter().filter(is_meant) {
-            let Monitored { items, namespace, .. } = other;
-            let schedule: Arc<dyn Schedules> = Arc::new(other.corrected());
+        for Monitored { items, schedule, namespace, .. } in all.iter().filter(is_meant) {
             let queue = shared.service.unchecked_queue(namespace).await?;
             let starter = starter(items, queue, Some(shared.database.store.clone()), schedule.clone());
             let (database, in_force) = (shared.database.clone(), shared.live());
-            let receiving = Receiving { schedule, database, in_force };
+            let receiving = Receiving { schedule: schedule.clone().into(), database, in_force };
             let receiver = items.kind.receives(&items.id, receiving);
             let way = Way { source: one.namespace(), ..Way::of("fan_out") };
             targets.push(Target::new(items.id.clone(), starter.by(way), receiver));

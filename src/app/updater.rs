@@ -91,7 +91,7 @@ pub async fn open_updater(
     let Shared { in_force, service, database } = shared;
     let store = &database.store;
     let settings = &in_force.load().settings;
-    let Monitored { items, namespace, metrics, health, stop, .. } = pipeline.clone();
+    let Monitored { items, schedule: corrected, namespace, metrics, health, stop } = pipeline.clone();
     let credentials = match items.is_metered() {
         true => open_credentials(settings, service, &items.id.provider).await?,
         false => no_credentials(settings, service, &items.id.provider).await?,
@@ -100,8 +100,7 @@ pub async fn open_updater(
     // Before its services are open: people see that a provider does not answer.
     let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
-    let corrected = pipeline.corrected();
-    let schedule: Arc<dyn Schedules> = Arc::new(corrected.clone());
+    let schedule: Arc<dyn Schedules> = corrected.clone().into();
     let opening = Opening {
         id: items.id.clone(),
         settings: (**settings).clone(),

@@ -9,11 +9,11 @@ pub struct Activity {
     pub last: Option<Millis>,
     /// The hour (UTC, 0 to 23) at which its quietest hours of the day begin.
     pub quiet_from: Option<u8>,
-    /// How fast its counts change; `None` where nothing tells.
+    /// The rate at which its counts change; `None` if it is not known.
     pub pace: Option<Pace>,
 }
 
-/// How fast the counts of an item change.
+/// The rate at which the counts of an item change.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pace {
     /// Changes a day, as estimated from all answers, the newest one included.

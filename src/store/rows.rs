@@ -87,6 +87,11 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// Returns true if its content is to be [`FORGOTTEN`].
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.raw.as_deref() == Some(FORGOTTEN)
+    }
+
     fn new(id: &'a str, state: TweetState, first_seen: Millis) -> Self {
         Self {
             id: clean(id),

@@ -205,18 +205,18 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
     let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
     let repeated = rows.iter().filter(|row| is_repeated(row)).count();
     let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
-    let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
-    let forgotten: Vec<Cow<'_, str>> = forgotten.map(|row| row.id.clone()).collect();
-    if !forgotten.is_empty() {
-        let ids = forgotten.iter().map(|id| id.to_string()).collect();
-        forget::forget_said(&mut *tx, &ItemsOf { namespace: namespace.to_owned(), ids }).await?;
+    let ids_of_forgotten = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
+    let forgotten = ItemsOf { namespace: namespace.to_owned(), ids: ids_of_forgotten };
+    if !forgotten.ids.is_empty() {
+        forget::forget_said(&mut *tx, &forgotten).await?;
     }
     let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
     let mut written = insert(&mut *tx, namespace, &same, MERGE).await?;
     written += insert(&mut *tx, namespace, &other, MERGE_STATE).await?;
     let changed = sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *tx).await?.rows_affected();
-    if !forgotten.is_empty() {
-        sqlx::query(FORGET_CHANGES).bind(namespace).bind(json(forgotten.into_iter())).execute(&mut *tx).await?;
+    if !forgotten.ids.is_empty() {
+        let ids = json(forgotten.ids.iter().map(|id| id.as_str().into()));
+        sqlx::query(FORGET_CHANGES).bind(namespace).bind(ids).execute(&mut *tx).await?;
     }
     let saved = written + repeated as u64;
     Ok(Saved { saved, older: observations.len() as u64 - saved, changed })

@@ -181,6 +181,12 @@ impl Schedules for Corrected {
     }
 }
 
+impl From<Corrected> for Arc<dyn Schedules> {
+    fn from(schedule: Corrected) -> Self {
+        Arc::new(schedule)
+    }
+}
+
 impl<S> From<Reloadable<S>> for Arc<dyn Schedules>
 where
     Reloadable<S>: Schedules + 'static,

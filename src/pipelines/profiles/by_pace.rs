@@ -77,14 +77,14 @@ impl Schedule for ByPace {
     }
 
     fn recent(&self, item: &Known<'_>) -> Option<f64> {
-        item.activity.pace.map(|pace| pace.per_day)
+        self.silence.recent(item)
     }
 
     fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
         let times = item.activity.pace.and_then(|pace| Some((pace.since?, pace.at)));
         let spent = times.filter(|(since, at)| since < at && !self.is_frozen(item, *at)).and_then(|(since, at)| {
             let (elapsed, planned) = ((at - since) as f64, due.saturating_sub(since).max(self.bounds.0) as f64);
-            // It was frozen, or the quota is far too short.
+            // Longer than any interval: it was frozen before, or there are far too few calls.
             if elapsed > self.bounds.1 as f64 * LATE {
                 return None;
             }
@@ -112,23 +112,18 @@ impl Schedule for ByPace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
     use crate::model::activity::{Activity, Pace};
-    use crate::pipelines::profiles::schedule::Intervals;
+    use crate::pipelines::profiles::schedule::tests::schedule as by_silence;
 
     const NOW: Millis = 1_700_000_000_000;
     const HOUR: Millis = 3_600_000;
     const DAY: Millis = 24 * HOUR;
 
     fn schedule() -> ByPace {
-        let days = |days: u64| Duration::from_secs(days * 86_400);
-        let intervals =
-            Intervals { active: days(1), idle: days(7), frozen: days(30), idle_after: days(7), freeze_after: days(31) };
-        ByPace::new(BySilence::new(intervals, Lane::new("confirm", Duration::from_secs(600))), Options::default())
+        ByPace::new(by_silence(), Options::default())
     }
 
     fn changing(per_day: f64) -> Known<'static> {

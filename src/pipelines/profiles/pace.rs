@@ -5,6 +5,7 @@
 //! 1/e in five days.
 
 use crate::base::clock::Millis;
+use crate::engine::schedule::history::weighted;
 use crate::model::account::AccountCounts;
 use crate::model::activity::Pace;
 use crate::store::Signs;
@@ -39,22 +40,24 @@ fn all(counts: &AccountCounts) -> [Option<i64>; 5] {
     [followers, following, posts, listed, likes]
 }
 
-/// Changes between two answers. A count that one of them does not state says nothing.
-fn changes(before: &AccountCounts, after: &AccountCounts) -> Option<f64> {
-    let both = all(before).into_iter().zip(all(after)).filter_map(|(before, after)| before.zip(after));
-    both.map(|(before, after)| before.abs_diff(after) as f64).fold(None, |sum, more| Some(sum.unwrap_or(0.0) + more))
+/// The sum of those that are known; `None`: none is.
+fn sum(counts: [Option<i64>; 5]) -> Option<f64> {
+    weighted(&counts.map(|count| (count, 1.0)))
 }
 
-/// The pace of an account after an answer with these counts at `at`, ms since the epoch; `None` where nothing tells.
+/// Changes between two answers. A count that one of them does not state says nothing.
+fn changes(before: &AccountCounts, after: &AccountCounts) -> Option<f64> {
+    let (before, after) = (all(before), all(after));
+    let change = |(before, after): (i64, i64)| i64::try_from(before.abs_diff(after)).unwrap_or(i64::MAX);
+    sum(std::array::from_fn(|at| before[at].zip(after[at]).map(change)))
+}
+
+/// The pace of an account after an answer with these counts at `at`, ms since the epoch; `None` if neither
+/// its counts nor its date are known.
 #[must_use]
 pub fn pace(before: &Before, counts: &AccountCounts, created_at: Option<Millis>, at: Millis) -> Option<Pace> {
     let days = |from: Millis| at.saturating_sub(from) as f64 / DAY_MS;
-    let whole = all(counts)
-        .into_iter()
-        .flatten()
-        .map(|count| count.max(0) as f64)
-        .fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count));
-    let of_life = || Some(whole? / days(created_at?).max(YOUNGEST_DAYS));
+    let of_life = || Some(sum(all(counts))? / days(created_at?).max(YOUNGEST_DAYS));
     let known = before.per_day.filter(|known| known.is_finite() && *known >= 0.0).or_else(of_life);
     match before.at.filter(|before| *before < at).map(|since| (since, days(since), changes(&before.counts, counts))) {
         Some((since, elapsed, Some(changes))) => {

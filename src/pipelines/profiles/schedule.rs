@@ -167,7 +167,7 @@ fn distance(one: u8, other: u8) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -175,7 +175,8 @@ mod tests {
 
     const NOW: Millis = 1_700_000_000_000;
 
-    fn schedule() -> BySilence {
+    /// With the default intervals.
+    pub(in crate::pipelines::profiles) fn schedule() -> BySilence {
         let days = |days: u64| Duration::from_secs(days * 86_400);
         let intervals =
             Intervals { active: days(1), idle: days(7), frozen: days(30), idle_after: days(7), freeze_after: days(31) };

@@ -35,37 +35,40 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
 /// are; without it also what there is of an item that has no row of its own. Items are locked in the order of their ids, as all
 /// statements do.
 fn remove(expired: Option<&str>) -> String {
-    let these = if expired.is_some() { "IN (SELECT id FROM items)" } else { "= ANY($2)" };
+    let locked = "IN (SELECT id FROM items)";
+    let these = if expired.is_some() { locked } else { "= ANY($2)" };
     // The same values for both.
     let condition = expired.unwrap_or("$3::bigint IS NULL");
-    let of_item = OF_ITEM.iter().map(|table| (*table, *table, format!("of.namespace = $1 AND of.id {these}")));
-    let of_list = OF_LIST.iter().map(|table| (*table, *table, "of.list IN (SELECT key FROM lists)".to_owned()));
+    let of_item = OF_ITEM.iter().map(|table| (*table, format!("of.namespace = $1 AND of.id {these}")));
+    let of_list = OF_LIST.iter().map(|table| (*table, "of.list IN (SELECT key FROM lists)".to_owned()));
     let others = [
         // Those of authors and media, which are other items: a statement may not delete a row twice.
         (
-            "authored",
             "account_post",
             format!(
                 "(of.namespace, of.id, of.post) IN (SELECT $5, post.author_id, post.id FROM tweet AS post \
                  WHERE post.namespace = $1 AND post.id {these})"
             ),
         ),
-        ("uses", "media_use", format!("of.namespace = $4 AND of.post {these}")),
-        ("list_owner", "list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
-        ("tweet", "tweet", format!("of.namespace = $1 AND of.id {these}")),
+        ("media_use", format!("of.namespace = $4 AND of.post {these}")),
+        ("list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
+        // Of those that are locked, in either case: what no part of the statement reads is not locked.
+        ("tweet", format!("of.namespace = $1 AND of.id {locked}")),
     ];
-    let parts: Vec<(&str, &str, String)> = of_item.chain(of_list).chain(others).collect();
-    let deletes: Vec<String> = parts
-        .iter()
-        .map(|(name, table, which)| format!("gone_{name} AS (DELETE FROM {table} AS of WHERE {which} RETURNING 1)"))
+    let parts: Vec<(&str, String)> = of_item.chain(of_list).chain(others).collect();
+    let deletes: Vec<String> = (0..)
+        .zip(&parts)
+        .map(|(n, (table, which))| format!("gone_{n} AS (DELETE FROM {table} AS of WHERE {which} RETURNING 1)"))
         .collect();
-    let counts: Vec<String> =
-        parts.iter().map(|(name, ..)| format!("'{name}', (SELECT count(*) FROM gone_{name})")).collect();
+    let counts: Vec<String> = (0..)
+        .zip(&parts)
+        .map(|(n, (table, _))| format!("json_build_array('{table}', (SELECT count(*) FROM gone_{n}))"))
+        .collect();
     format!(
         "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {condition} \
          ORDER BY id FOR UPDATE), \
          lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), {} \
-         SELECT json_build_object({})::text",
+         SELECT json_build_array({})::text",
         deletes.join(", "),
         counts.join(", ")
     )
@@ -99,8 +102,7 @@ impl PostgresStore {
         const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)) \
              DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
              AND of.namespace = $3 AND of.id = post.author_id AND of.post = post.id";
-        let forgotten = rows.iter().filter(|row| row.raw.as_deref() == Some(rows::FORGOTTEN));
-        let ids: Vec<String> = forgotten.map(|row| row.id.to_string()).collect();
+        let ids: Vec<String> = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
         if !ids.is_empty() {
             let profiles = profiles_namespace(namespace);
             let said = || sqlx::query(SAID).bind(namespace.to_owned()).bind(ids.clone()).bind(profiles.clone());
@@ -120,17 +122,10 @@ impl PostgresStore {
             remove.bind(before).bind(media.clone()).bind(profiles.clone())
         };
         let (counts,): (String,) = self.row(statement).await?;
-        let counts: std::collections::BTreeMap<String, u64> =
+        let counts: Vec<(String, u64)> =
             serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
         let mut removed = RemovedRows::default();
-        for (table, rows) in counts {
-            let table = match &*table {
-                "uses" => "media_use",
-                "authored" => "account_post",
-                table => table,
-            };
-            removed.add(table, rows);
-        }
+        counts.iter().for_each(|(table, rows)| removed.add(table, *rows));
         Ok(removed)
     }
 

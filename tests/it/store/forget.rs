@@ -1,8 +1,10 @@
 //! A forgotten person leaves no row in any table, and none comes back.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use tempfile::TempDir;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::community::Belonging;
@@ -10,8 +12,8 @@ use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
     Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, HandDecision, ItemsOf,
-    Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, Reason,
-    SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+    Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, PostgresStore,
+    Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
 };
 
 use super::on_sqlite::plain;
@@ -346,46 +348,50 @@ fn nothing_is_left(now: &Tables, before: &Tables) {
     }
 }
 
-#[tokio::test]
-async fn a_person_is_forgotten_in_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
+async fn in_sqlite(folder: &TempDir) -> (SqliteStore, PathBuf) {
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
     store.migrate().await.unwrap();
+    (store, path)
+}
+
+async fn in_postgres() -> (PostgresStore, String) {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    (store, url)
+}
+
+#[tokio::test]
+async fn a_person_is_forgotten_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, path) = in_sqlite(&folder).await;
     is_forgotten(&store, async |words| tables_of_sqlite(&path, words).await).await;
 }
 
 #[tokio::test]
 async fn a_person_is_forgotten_in_postgres() {
-    let url = postgres::database().await;
-    let store = open_postgres(&url).await;
-    store.migrate().await.unwrap();
+    let (store, url) = in_postgres().await;
     is_forgotten(&store, async |words| tables_of_postgres(&url, words).await).await;
 }
 
 #[tokio::test]
 async fn expired_posts_leave_nothing_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
-    store.migrate().await.unwrap();
+    let (store, path) = in_sqlite(&folder).await;
     expired_posts_leave_nothing(&store, async |words| tables_of_sqlite(&path, words).await).await;
 }
 
 #[tokio::test]
 async fn expired_posts_leave_nothing_in_postgres() {
-    let url = postgres::database().await;
-    let store = open_postgres(&url).await;
-    store.migrate().await.unwrap();
+    let (store, url) = in_postgres().await;
     expired_posts_leave_nothing(&store, async |words| tables_of_postgres(&url, words).await).await;
 }
 
 /// The hash waits for a write under way: what that wrote is found by the removal, and no later write brings it back.
 #[tokio::test]
 async fn a_write_under_way_is_waited_for() {
-    let url = postgres::database().await;
-    let store = open_postgres(&url).await;
-    store.migrate().await.unwrap();
+    let (store, url) = in_postgres().await;
     let mut other = PgConnection::connect(&url).await.unwrap();
     let mut transaction = other.begin().await.unwrap();
     // As a save does that has not committed yet.

@@ -129,7 +129,7 @@ impl Normaliser {
     #[must_use]
     pub fn after(self, day: &Spending, share: f64) -> Self {
         let wanted = day.table_calls * share;
-        if !(wanted.is_finite() && wanted >= FEWEST_CALLS && day.calls >= 0.0) {
+        if !(Self::is_enough(day, share) && wanted.is_finite() && day.calls >= 0.0) {
             return self;
         }
         let off = (day.calls / wanted).max(1e-3);
