@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{Expired, Result};
 use crate::base::clock::Millis;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
@@ -152,6 +152,9 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// Removes items with all their rows, and what other items say of them as posts: one transaction, so a few hundred at a time.
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows>;
 
+    /// The same of posts, but of none whose author is followed; `visits` is the pipeline of visits without its part.
+    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows>;
+
     /// Removes what there is of an account beside its items, and handles of it that wait for their id.
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows>;
 
@@ -167,6 +170,21 @@ pub(super) fn of_network(namespaces: impl IntoIterator<Item = String>, network: 
     };
     namespaces.into_iter().collect::<BTreeSet<_>>().into_iter().filter_map(of).collect()
 }
+
+/// Which of the given items are removed.
+#[derive(Clone, Copy)]
+pub(super) enum Which<'a> {
+    /// All, also what there is of an item that has no row of its own.
+    All,
+    Expired(Expired),
+    /// Posts of authors that are not followed in that pipeline of visits.
+    Unfollowed(&'a str),
+}
+
+/// What is true of the posts that [`Forgetting::remove_unfollowed`] takes; `$3` is the pipeline of visits. The same text on
+/// PostgreSQL and SQLite.
+pub(super) const UNFOLLOWED: &str = "NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $3 \
+     AND visit.account = tweet.author_id AND visit.left_at IS NULL)";
 
 /// The pipeline of the media of a pipeline of posts; `None` where it has none.
 pub(super) fn media_namespace(posts: &str) -> Option<String> {

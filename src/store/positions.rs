@@ -42,6 +42,8 @@ pub struct SavedSource {
     pub trouble: Option<SourceTrouble>,
     /// What was kept beside the position ([`SavedPage::notes`]).
     pub notes: Option<String>,
+    /// Since when it is followed, ms since the epoch, if it is an account that is.
+    pub followed_at: Option<Millis>,
 }
 
 /// A page of a source, to be saved once its posts are handed over.
@@ -57,6 +59,8 @@ pub struct SavedPage<'a> {
     pub brought: bool,
     /// What its poller wants back with the position; `None`: what is kept stays.
     pub notes: Option<&'a str>,
+    /// [`SavedSource::followed_at`], read before the page was.
+    pub followed_at: Option<Millis>,
 }
 
 /// A source as it was saved last.
@@ -91,7 +95,8 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource>;
 
     /// Saves a position, once the posts that it counts as had are, and what is missing from before it: all or
-    /// nothing. Ends the source's trouble.
+    /// nothing. Ends the source's trouble. Saves nothing of an account that is followed no more, or was followed anew since the
+    /// page was asked for: posts of the page may have been dropped meanwhile.
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()>;
 
     /// Saves what kept a source from being read, in place of what did before; its position stays.
@@ -136,8 +141,9 @@ pub(super) use save_trouble;
 /// A trouble: since when, how often, why, when.
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
 
-/// What is kept of a source: its position, its trouble, its notes.
-pub(super) type SavedLine = (Option<String>, Option<Millis>, i64, Option<String>, Option<Millis>, Option<String>);
+/// What is kept of a source: its position, its trouble, its notes, since when it is followed.
+pub(super) type SavedLine =
+    (Option<String>, Option<Millis>, Option<i64>, Option<String>, Option<Millis>, Option<String>, Option<Millis>);
 
 /// A line of it: namespace, source, position, when saved, when it brought a post; the trouble; how many gaps; then a
 /// gap's from, to, reason, when noted.
@@ -167,8 +173,8 @@ fn trouble((since, failures, error, at): TroubleColumns) -> Option<SourceTrouble
 
 /// What is kept of a source.
 pub(super) fn saved(line: Option<SavedLine>) -> SavedSource {
-    let Some((position, since, failures, error, at, notes)) = line else { return SavedSource::default() };
-    SavedSource { position, trouble: trouble((since, failures, error, at)), notes }
+    let Some((position, since, failures, error, at, notes, followed_at)) = line else { return SavedSource::default() };
+    SavedSource { position, trouble: trouble((since, failures.unwrap_or(0), error, at)), notes, followed_at }
 }
 
 /// A source's lines stand together.

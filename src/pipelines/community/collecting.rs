@@ -197,9 +197,10 @@ impl Collecting {
             if ids.is_empty() {
                 return Ok(());
             }
-            // Before the rows: by them a removal that was killed finds what is left to do.
+            // Before the rows: by them a removal that was killed finds what is left to do. Posts of an account that somebody has
+            // followed meanwhile stay, and `rebuild` puts them back.
             dropping.queue.forget(&ids).await?;
-            dropping.forgetting.remove_items(&ItemsOf { namespace: posts.clone(), ids }).await?;
+            dropping.forgetting.remove_unfollowed(&ItemsOf { namespace: posts.clone(), ids }, &visits).await?;
         }
     }
 

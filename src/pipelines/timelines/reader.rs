@@ -172,7 +172,8 @@ impl Reader {
                 .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
             failpoint::point("before_commit");
             let brought = handed > 0;
-            let read = SavedPage { at: now, position: &text, gaps: &gaps, brought, notes: notes.as_deref() };
+            let (notes, followed_at) = (notes.as_deref(), saved.followed_at);
+            let read = SavedPage { at: now, position: &text, gaps: &gaps, brought, notes, followed_at };
             self.in_time(self.positions.save_page(&self.namespace, name, &read)).await?;
             failpoint::point("after_commit");
             self.polls.pages.add(1);

@@ -9,11 +9,11 @@ use super::{PostgresStore, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, media_namespace, of_network,
-    profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, UNFOLLOWED, Which, media_namespace,
+    of_network, profiles_namespace,
 };
 use crate::store::rows::{self, Row, clean, expired, number};
-use crate::store::{Expired, PersonOf, Result, StoreError};
+use crate::store::{PersonOf, Result, StoreError};
 
 /// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
 const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
@@ -31,14 +31,16 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
      AND NOT other.post = ANY($2))";
 
-/// Removes items with their rows in all tables, in one statement, and answers how many each had. With `expired` those alone that
-/// are; without it also what there is of an item that has no row of its own. Items are locked in the order of their ids, as all
-/// statements do.
-fn remove(expired: Option<&str>) -> String {
+/// Removes items with their rows in all tables, in one statement, and answers how many each had. Items are locked in the order of
+/// their ids, as all statements do.
+fn remove(which: Which<'_>) -> String {
     let locked = "IN (SELECT id FROM items)";
-    let these = if expired.is_some() { locked } else { "= ANY($2)" };
-    // The same values for both.
-    let condition = expired.unwrap_or("$3::bigint IS NULL");
+    // The same values for each.
+    let (these, condition) = match which {
+        Which::All => ("= ANY($2)", "$3::bigint IS NULL"),
+        Which::Expired(_) => (locked, expired!()),
+        Which::Unfollowed(_) => (locked, UNFOLLOWED),
+    };
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("of.namespace = $1 AND of.id {these}")));
     let of_list = OF_LIST.iter().map(|table| (*table, "of.list IN (SELECT key FROM lists)".to_owned()));
     let others = [
@@ -111,15 +113,19 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Removes items, or those of them that are expired, with all their rows.
-    pub(super) async fn remove_those(&self, items: &ItemsOf, which: Option<Expired>) -> Result<RemovedRows> {
-        let sql = remove(which.map(|_| expired!()));
-        let before = which.and_then(rows::before);
+    /// Removes those of these items, with all their rows.
+    pub(super) async fn remove_those(&self, items: &ItemsOf, which: Which<'_>) -> Result<RemovedRows> {
+        let sql = remove(which);
         let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
         failpoint::point("before_commit"); // the statement is its own transaction
         let statement = || {
             let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone()).bind(items.ids.clone());
-            remove.bind(before).bind(media.clone()).bind(profiles.clone())
+            let remove = match which {
+                Which::All => remove.bind(None::<Millis>),
+                Which::Expired(which) => remove.bind(rows::before(which)),
+                Which::Unfollowed(visits) => remove.bind(visits.to_owned()),
+            };
+            remove.bind(media.clone()).bind(profiles.clone())
         };
         let (counts,): (String,) = self.row(statement).await?;
         let counts: Vec<(String, u64)> =
@@ -208,7 +214,11 @@ impl Forgetting for PostgresStore {
     }
 
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
-        self.remove_those(items, None).await
+        self.remove_those(items, Which::All).await
+    }
+
+    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows> {
+        self.remove_those(posts, Which::Unfollowed(visits)).await
     }
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {

@@ -8,11 +8,18 @@ use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_t
 use crate::store::rows::clean;
 use crate::store::{PersonOf, Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
-const SAVE: &str = "WITH gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
-     SELECT $1, $2, fresh.* FROM UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh WHERE NOT is_forgotten($11, $2) ON CONFLICT DO NOTHING) \
+/// Whoever unfollows waits for the lock: a page is saved before, or not at all.
+const SAVE: &str = "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FROM visit \
+         WHERE namespace = $1 AND account = $2 FOR SHARE), \
+     is_saved AS MATERIALIZED (SELECT WHERE NOT EXISTS (SELECT FROM visited WHERE left_at IS NOT NULL \
+         OR followed_at IS DISTINCT FROM $12) AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2))), \
+     gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
+         SELECT $1, $2, fresh.* FROM is_saved, UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh \
+         ON CONFLICT DO NOTHING) \
      INSERT INTO source_position AS known (namespace, source, position, saved_at, brought_at, notes) \
-     SELECT $1, $2, $3, $4, $4, $10 WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2) \
-     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at, \
+     SELECT $1, $2, $3, $4, $4, $10 FROM is_saved \
+     ON CONFLICT (namespace, source) DO UPDATE SET position = EXCLUDED.position, \
+     notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at, \
      brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END, \
      failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
      RETURNING known.saved_at";
@@ -31,7 +38,7 @@ impl Positions for PostgresStore {
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
-        let SavedPage { at, gaps, brought, .. } = *page;
+        let SavedPage { at, gaps, brought, followed_at, .. } = *page;
         let column = |of: fn(&SourceGap) -> &String| gaps.iter().map(|gap| of(gap).clone()).collect::<Vec<_>>();
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
@@ -52,6 +59,7 @@ impl Positions for PostgresStore {
                     .bind(brought)
                     .bind(notes.clone())
                     .bind(person.clone())
+                    .bind(followed_at)
             })
             .await?;
         debug_assert!(saved.iter().all(|(saved_at,)| *saved_at == at));

@@ -10,8 +10,8 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, media_namespace, of_network,
-    profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, UNFOLLOWED, media_namespace,
+    of_network, profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result};
@@ -198,6 +198,20 @@ impl Forgetting for SqliteStore {
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
         let mut transaction = self.begin().await?;
         let removed = remove(&mut transaction, items).await?;
+        failpoint::point("before_commit");
+        transaction.commit().await?;
+        Ok(removed)
+    }
+
+    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows> {
+        let mut transaction = self.begin().await?;
+        let ids = format!(
+            "SELECT id FROM tweet WHERE namespace = $1 AND id IN (SELECT value FROM json_each($2)) AND {UNFOLLOWED}"
+        );
+        let given = json(posts.ids.iter().map(|id| clean(id)));
+        let ids = sqlx::query_scalar(AssertSqlSafe(ids)).bind(&posts.namespace).bind(given).bind(visits);
+        let unfollowed = ItemsOf { namespace: posts.namespace.clone(), ids: ids.fetch_all(&mut *transaction).await? };
+        let removed = remove(&mut transaction, &unfollowed).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(removed)

@@ -11,6 +11,9 @@ use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceR
 
 const SAVE_TROUBLE: &str = save_trouble!("TRUE");
 
+const IS_OTHERWISE_FOLLOWED: &str = "SELECT EXISTS (SELECT 1 FROM visit WHERE namespace = ?1 AND account = ?2 \
+     AND (left_at IS NOT NULL OR followed_at IS NOT ?3))";
+
 #[async_trait]
 impl Positions for SqliteStore {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource> {
@@ -20,7 +23,10 @@ impl Positions for SqliteStore {
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
         let mut transaction = self.begin().await?;
-        if !away_from(&mut transaction, namespace, [source]).await?.is_empty() {
+        let otherwise = sqlx::query_scalar(IS_OTHERWISE_FOLLOWED).bind(namespace).bind(source).bind(page.followed_at);
+        if otherwise.fetch_one(&mut *transaction).await?
+            || !away_from(&mut transaction, namespace, [source]).await?.is_empty()
+        {
             return Ok(());
         }
         for gap in page.gaps {

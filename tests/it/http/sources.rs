@@ -24,7 +24,7 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     store.migrate().await.unwrap();
     let (poll, now) = (polled("search/tweets"), wall_ms());
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None };
+    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
     for (name, at) in [("calm", now - 3 * HOUR), ("monthly", now - 3 * HOUR), ("down", now), ("well", now)] {
         store.save_page(&poll, name, &page(at)).await.unwrap();
     }

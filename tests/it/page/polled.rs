@@ -24,7 +24,8 @@ async fn some(store: &SqliteStore) {
     let newest = TweetId::at(wall_ms() - MINUTE, 7);
     let position = json!({"latest": newest.get().to_string(), "since": "1"}).to_string();
     let gaps = [gap(HOSTILE, wall_ms() - MINUTE)];
-    let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None };
+    let page =
+        SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None, followed_at: None };
     store.save_page(&polled("search/tweets"), "rust", &page).await.unwrap();
     let page = SavedPage { position: "{}", gaps: &[], ..page };
     store.save_page(&polled("lists/statuses"), "a-list-with-a-long-name", &page).await.unwrap();
@@ -59,7 +60,8 @@ async fn they_appear_with_the_first_poll_and_go_on() {
     let of = polled("search/tweets");
     let position = store.saved(&of, "rust").await.unwrap().position.unwrap();
     let gaps = [gap("only 7 days can be had", wall_ms())];
-    let page = SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None };
+    let page =
+        SavedPage { at: wall_ms(), position: &position, gaps: &gaps, brought: true, notes: None, followed_at: None };
     store.save_page(&of, "rust", &page).await.unwrap();
     browser.until_text("#sources", "says what is missing", |text| text.contains("only 7 days can be had")).await;
     assert!(browser.text("#sources .lead").await.unwrap().contains("1 with gaps: posts may be missing"));
@@ -143,7 +145,7 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
     });
     let two = Two::with_sources(named.to_vec()).await;
     let _workers = [two.works(0).await, two.works(1).await, two.polls(&of).await];
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None };
+    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
     for name in ["calm", "down"] {
         two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();
     }

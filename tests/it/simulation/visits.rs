@@ -156,10 +156,12 @@ impl Positions for Linked {
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
-        let (at, brought, gaps) = (page.at, page.brought, page.gaps.to_vec());
+        let SavedPage { at, brought, followed_at, .. } = *page;
+        let gaps = page.gaps.to_vec();
         let (position, notes) = (page.position.to_owned(), page.notes.map(str::to_owned));
         call_of_store(&self.way, async move {
-            let page = SavedPage { at, position: &position, gaps: &gaps, brought, notes: notes.as_deref() };
+            let (position, gaps, notes) = (&*position, &*gaps, notes.as_deref());
+            let page = SavedPage { at, position, gaps, brought, notes, followed_at };
             world.found.positions.save_page(&namespace, &source, &page).await?;
             world.store.note_page(&source, format_args!("{position}"));
             Ok(())

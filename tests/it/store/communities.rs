@@ -250,11 +250,11 @@ async fn unwanted(of: &Both) {
         .unwrap();
     of.communities.decide_by_hand(OTHER, T + 2, "me", "", &[by_hand("elsewhere", Belonging::Open)]).await.unwrap();
     of.followed.follow(VISITS, T, &[("followed".to_owned(), 0), ("against".to_owned(), 0)]).await.unwrap();
-    of.followed.unfollow(VISITS, T + 2, &["against".to_owned()]).await.unwrap();
-    let page = |at| SavedPage { at, position: "7", gaps: &[], brought: true, notes: None };
+    let page = SavedPage { at: T, position: "7", gaps: &[], brought: true, notes: None, followed_at: Some(T) };
     for account in ["against", "followed"] {
-        of.positions.save_page(VISITS, account, &page(T)).await.unwrap();
+        of.positions.save_page(VISITS, account, &page).await.unwrap();
     }
+    of.followed.unfollow(VISITS, T + 2, &["against".to_owned()]).await.unwrap();
 
     let ways = |ways: &'static [(&'static str, &'static str)]| ways;
     let posts = [
@@ -295,10 +295,12 @@ async fn unwanted(of: &Both) {
     assert_eq!((position("against").await, position("followed").await.as_deref()), (None, Some("7")));
     let collected = async || of.store.account(PROFILES, "against").await.unwrap().unwrap().collected;
     let before = collected().await;
-    let items = ItemsOf { namespace: POSTS.to_owned(), ids: vec!["u1".to_owned(), "u4".to_owned()] };
-    let removed = of.forgetting.remove_items(&items).await.unwrap();
+    let items = ItemsOf { namespace: POSTS.to_owned(), ids: ["u1", "u4", "u7"].map(str::to_owned).to_vec() };
+    let removed = of.forgetting.remove_unfollowed(&items, VISITS).await.unwrap();
     assert_eq!((removed.0["tweet"], removed.0["account_post"], removed.0["tweet_way"]), (2, 2, 1), "{removed:?}");
     assert_eq!(collected().await, before - 2);
+    let kept = of.store.standing(POSTS, &items.ids).await.unwrap();
+    assert_eq!(kept.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
     assert_eq!(of.communities.unwanted(&asked, &people, 10).await.unwrap(), []);
 }
 

@@ -176,7 +176,7 @@ async fn of_positions<S: Store + Positions>(store: &S, mut before: impl AsyncFnM
     assert_eq!(store.saved(POLL, "new").await.unwrap().position.as_deref(), Some("{}"));
 
     // From the next page on it is known, also where that brings nothing.
-    let page = SavedPage { at: 30, position: "{}", gaps: &[], brought: false, notes: None };
+    let page = SavedPage { at: 30, position: "{}", gaps: &[], brought: false, notes: None, followed_at: None };
     store.save_page(POLL, "new", &page).await.unwrap();
     assert_eq!(moments("new").await, (Some(30), Some(30), None));
 

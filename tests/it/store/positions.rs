@@ -18,7 +18,7 @@ fn gap(from: &str, to: &str, noted_at: i64) -> SourceGap {
 }
 
 fn page<'a>(at: i64, position: &'a str, gaps: &'a [SourceGap]) -> SavedPage<'a> {
-    SavedPage { at, position, gaps, brought: true, notes: None }
+    SavedPage { at, position, gaps, brought: true, notes: None, followed_at: None }
 }
 
 async fn save(store: &dyn Both, namespace: &str, source: &str, at: i64, position: &str, gaps: &[SourceGap]) {
@@ -96,7 +96,7 @@ async fn troubled(store: &dyn Both) {
     };
     store.save_trouble(POLL, "new", &trouble(T, 0, T)).await.unwrap();
     store.save_trouble(POLL, "new", &trouble(T, 2, T + 5)).await.unwrap();
-    let kept = SavedSource { position: None, trouble: Some(trouble(T, 2, T + 5)), notes: None };
+    let kept = SavedSource { position: None, trouble: Some(trouble(T, 2, T + 5)), notes: None, followed_at: None };
     assert_eq!(store.saved(POLL, "new").await.unwrap(), kept);
     let shown = row("new").await;
     assert_eq!((shown.position, shown.saved_at, shown.brought_at), (None, None, Some(T)));

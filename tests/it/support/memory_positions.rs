@@ -37,7 +37,7 @@ impl Positions for MemoryPositions {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource, StoreError> {
         let SourceRow { position, trouble, .. } = self.row(namespace, source);
         let notes = self.1.lock().unwrap().get(&(namespace.to_owned(), source.to_owned())).cloned();
-        Ok(SavedSource { position, trouble, notes })
+        Ok(SavedSource { position, trouble, notes, followed_at: None })
     }
 
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {

@@ -119,7 +119,14 @@ async fn seen(servers: bool) {
         noted_at,
     };
     let gaps = [gap("7", 1_700_000_000_000), gap("8", 1_700_000_001_000)];
-    let page = SavedPage { at: wall_ms(), position: r#"{"latest":"20"}"#, gaps: &gaps, brought: true, notes: None };
+    let page = SavedPage {
+        at: wall_ms(),
+        position: r#"{"latest":"20"}"#,
+        gaps: &gaps,
+        brought: true,
+        notes: None,
+        followed_at: None,
+    };
     positions.save_page(&polled("lists/statuses"), "old", &page).await.unwrap();
     let status = told(&world.settings, &[], 0);
     let sources = status["sources"].as_array().unwrap();
