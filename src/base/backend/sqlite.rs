@@ -94,11 +94,16 @@ impl Opened {
     }
 }
 
+/// Bytes of a page, for new files. Rows have 5 KB: on pages of SQLite's own 4 KB each needs a second one, which is freed and taken
+/// again at each change.
+const PAGE_BYTES: u32 = 16 * 1024;
+
 /// The options to open a file, which is created if it is missing.
 fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
+        .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits with the machine's power
         .busy_timeout(busy_timeout)

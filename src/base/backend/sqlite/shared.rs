@@ -35,8 +35,8 @@ const READERS: u32 = 4;
 /// Page caches, KB: SQLite's 2 MB hold not even the upper pages of the indexes.
 const WRITERS_CACHE_KB: u32 = 64 * 1024;
 const READERS_CACHE_KB: u32 = 8 * 1024;
-/// Pages of the WAL after which it is copied into the file: each page once, however often it was written.
-const WAL_PAGES: u32 = 8_192;
+/// Pages of the WAL after which it is copied into the file (32 MB): each page once, however often it was written.
+const WAL_PAGES: u32 = 2_048;
 /// Statements that a connection keeps prepared: all that queue, ledger and store have.
 const STATEMENTS: usize = 400;
 /// A call waits this much longer for its turn in its own process than for the file's lock.

@@ -175,7 +175,7 @@ struct Expired {
 async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, lanes: &[Lane]) -> Result<Expired> {
     let rows = sqlx::query(
         "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence), key FROM queue_job
-         WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ?",
+         WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ? + 0", // as in `candidates`
     )
     .bind(&queue.namespace)
     .bind(now)
@@ -211,7 +211,7 @@ async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliver
                 $due,
                 " ORDER BY ",
                 $order,
-                " LIMIT ?4"
+                " LIMIT ?4 + 0" // a parameter alone would be planned with: SQLite compiles the statement anew for each claim
             )
         };
     }
