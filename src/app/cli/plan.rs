@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{Options, write_answer};
 use crate::app;
 use crate::base::clock;
-use crate::config::{AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
+use crate::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
@@ -83,6 +83,7 @@ pub(super) struct Arguments {
 /// The calls of the adaptive schedule.
 const ADAPTIVE: &str =
     "\nThe adaptive schedule makes as many updates: after some days, and between half and twice as many on the first.";
+const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups: after some days, and between half and twice as many on the first.";
 const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
 
 impl Arguments {
@@ -90,7 +91,11 @@ impl Arguments {
         let start = options.start(&[])?;
         if let Some(accounts) = self.accounts {
             let plan = self.plan_accounts(accounts, &start.settings)?;
-            write_answer(self.json, &plan, &plan.to_string())?;
+            let adaptive = match start.settings.accounts.schedule {
+                AccountSchedule::Silence => "",
+                AccountSchedule::Adaptive => ADAPTIVE_ACCOUNTS,
+            };
+            write_answer(self.json, &plan, &format!("{plan}{adaptive}"))?;
             return Ok(0);
         }
         if let Some(lists) = self.followers {

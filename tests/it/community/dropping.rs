@@ -17,7 +17,7 @@ use crate::support::world::{Backends, World};
 const PEOPLE: u64 = 400;
 /// Posts that a person reads of an account, at the least: its posts of that time, ms.
 const BACK: i64 = 60_000;
-const WITHIN: Duration = Duration::from_secs(90);
+const WITHIN: Duration = Duration::from_secs(240);
 
 /// Accounts that were decided against and never were members.
 async fn refused(world: &World) -> Vec<String> {

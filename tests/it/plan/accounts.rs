@@ -63,7 +63,10 @@ fn a_round_takes_all_accounts_in_full_calls_of_the_quota() {
     // Bluesky publishes no quota: unknown, and not nought.
     assert_eq!((&bluesky["rounds"], &bluesky["user_credentials"]), (&Value::Array(vec![]), &Value::Null));
     assert!(x["reads"].is_object() && mastodon["reads"].is_null() && bluesky["reads"].is_null());
-    let text = text(&run(&["plan", "--accounts", "90000"], &variables(&providers)).stdout);
+    let told = |settings: &[(&str, &str)]| text(&run(&["plan", "--accounts", "90000"], &variables(settings)).stdout);
+    assert!(told(&[("accounts.schedule", "adaptive")]).contains("The adaptive schedule makes about as many lookups"));
+    let text = told(&providers);
+    assert!(!text.contains("adaptive"), "{text}");
     for says in ["bluesky, 25 ids per call", "the network does not publish its quota", "cost of one round, $"] {
         assert!(text.contains(says), "{says}: {text}");
     }
