@@ -183,7 +183,7 @@ pub async fn run(size: Size) -> Report {
             store.migrate().await.unwrap();
             let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file).busy_timeout(PATIENCE);
             // As the product's own writer has it.
-            let options = options.pragma("cache_size", "-65536").pragma("wal_autocheckpoint", "8192");
+            let options = options.pragma("cache_size", "-65536").pragma("wal_autocheckpoint", "2048");
             let beside = Beside::File(Box::new(SqliteConnection::connect_with(&options).await.unwrap()));
             measure(name, &store, beside, world, &mut sizes, &mut speeds).await;
         }

@@ -281,8 +281,9 @@ pub enum Mark {
     Left = 2,
 }
 
-/// Where to look for posts that a community does not want any more: they came by visits to their author, and by nothing else. Their
-/// author never was a member, nobody follows it, and it is not a candidate, undecided or a member in another community.
+/// Where to look for posts that a community does not want any more: they came by visits to an account, and by nothing else. The
+/// account never was a member, and it is not a candidate, undecided or a member in another community. Nobody follows it, nor the
+/// author of the post (a repost has another one).
 #[derive(Debug, Clone, Copy)]
 pub struct Unwanted<'a> {
     /// The pipeline of the community,
@@ -300,7 +301,7 @@ pub struct Unwanted<'a> {
 /// A post that a community does not want any more.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct UnwantedPost {
-    /// Its author.
+    /// The account whose timeline shows it.
     pub account: String,
     /// Its id.
     pub post: String,
@@ -649,7 +650,8 @@ macro_rules! statements {
             " AND of.state = 'outside' \
              AND NOT EXISTS (SELECT 1 FROM community_change AS change WHERE change.namespace = $1 \
              AND change.account = of.account AND change.new_state = 'member') \
-             AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $6 AND visit.account = of.account \
+             AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $6 \
+             AND visit.account IN (of.account, tweet.author_id) \
              AND visit.left_at IS NULL) \
              AND NOT EXISTS (SELECT 1 FROM ",
             $searches,

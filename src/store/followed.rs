@@ -44,10 +44,6 @@ pub trait FollowList: Send + Sync + std::fmt::Debug {
     /// Ends the life of an item in the pipeline of a part, unless that part is to visit it: it is not due any more.
     async fn end_visits(&self, namespace: &str, part: Part, account: &str) -> Result<()>;
 
-    /// Forgets up to where the timelines of accounts were read, unless they are followed: whoever follows one reads it from its
-    /// beginning.
-    async fn forget_positions(&self, namespace: &str, accounts: &[String]) -> Result<()>;
-
     /// Followed accounts of all parts with ids above `above`, by their ids, `limit` of them.
     async fn page_followed(&self, namespace: &str, above: &str, limit: u32) -> Result<Vec<FollowedAccount>>;
 }
@@ -61,13 +57,6 @@ pub(super) const PAGE: &str = "SELECT visit.account, visit.part, source_position
 pub(super) const END: &str = "UPDATE tweet SET state = 'ended', next_due = NULL WHERE namespace = $4 AND id = $3 \
      AND state IN ('live', 'unavailable') AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $1 \
      AND visit.account = $3 AND visit.part = $2 AND visit.left_at IS NULL)";
-
-/// The end of [`FollowList::forget_positions`], after the name of the table and the condition that its source is one of `$2`.
-pub(super) const UNREAD: &str = "AND NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $1 AND visit.account = source \
-     AND visit.left_at IS NULL)";
-
-/// The tables of [`FollowList::forget_positions`].
-pub(super) const POSITIONS: [&str; 2] = ["source_gap", "source_position"];
 
 /// Parts in the order asked.
 pub(super) fn in_order(asked: &[String], rows: Vec<(String, Part)>) -> Vec<Option<Part>> {

@@ -11,11 +11,11 @@
 //!
 //! **Where rows are** stands in the lists below, and `store::forget` walks all tables of both databases for what they lack.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 
-use super::{Expired, Result};
+use super::{Result, UnwantedPost};
 use crate::base::clock::Millis;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
@@ -152,8 +152,10 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// Removes items with all their rows, and what other items say of them as posts: one transaction, so a few hundred at a time.
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows>;
 
-    /// The same of posts, but of none whose author is followed; `visits` is the pipeline of visits without its part.
-    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows>;
+    /// The same of posts that nobody wants, in the pipeline `posts`; and up to where the timelines of their accounts and authors
+    /// were read is forgotten: whoever follows one later reads it from its beginning. A post stays if its account or its author is
+    /// followed; `visits` is the pipeline of visits without its part.
+    async fn drop_posts(&self, posts: &str, visits: &str, unwanted: &[UnwantedPost]) -> Result<RemovedRows>;
 
     /// Removes what there is of an account beside its items, and handles of it that wait for their id.
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows>;
@@ -171,20 +173,20 @@ pub(super) fn of_network(namespaces: impl IntoIterator<Item = String>, network: 
     namespaces.into_iter().collect::<BTreeSet<_>>().into_iter().filter_map(of).collect()
 }
 
-/// Which of the given items are removed.
-#[derive(Clone, Copy)]
-pub(super) enum Which<'a> {
-    /// All, also what there is of an item that has no row of its own.
-    All,
-    Expired(Expired),
-    /// Posts of authors that are not followed in that pipeline of visits.
-    Unfollowed(&'a str),
+/// Those of unwanted posts that are dropped: no account that showed one is followed, nor its author. `authors`: of each post.
+pub(super) fn dropped(
+    unwanted: &[UnwantedPost],
+    authors: Vec<(String, Option<String>)>,
+    followed: &[String],
+) -> Vec<String> {
+    let authors: HashMap<String, Option<String>> = authors.into_iter().collect();
+    let is_followed = |account: &str| followed.iter().any(|followed| followed == account);
+    let stays = |of: &&UnwantedPost| {
+        let author = authors.get(&of.post).and_then(Option::as_deref);
+        is_followed(&of.account) || author.is_some_and(is_followed)
+    };
+    unwanted.iter().filter(|of| !stays(of)).map(|of| of.post.clone()).collect()
 }
-
-/// What is true of the posts that [`Forgetting::remove_unfollowed`] takes; `$3` is the pipeline of visits. The same text on
-/// PostgreSQL and SQLite.
-pub(super) const UNFOLLOWED: &str = "NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = $3 \
-     AND visit.account = tweet.author_id AND visit.left_at IS NULL)";
 
 /// The pipeline of the media of a pipeline of posts; `None` where it has none.
 pub(super) fn media_namespace(posts: &str) -> Option<String> {

@@ -95,9 +95,9 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource>;
 
     /// Saves a position, once the posts that it counts as had are, and what is missing from before it: all or
-    /// nothing. Ends the source's trouble. Saves nothing of an account that is followed no more, or was followed anew since the
-    /// page was asked for: posts of the page may have been dropped meanwhile.
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()>;
+    /// nothing. Ends the source's trouble. False: nothing is saved, since the account is followed no more, or was followed anew
+    /// after the page was asked for. Its posts may have been dropped meanwhile.
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool>;
 
     /// Saves what kept a source from being read, in place of what did before; its position stays.
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()>;

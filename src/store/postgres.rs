@@ -27,7 +27,6 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::forget::Which;
 use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
@@ -392,7 +391,7 @@ impl Lifecycle for PostgresStore {
     async fn remove(&self, namespace: &str, which: Expired, ids: &[String]) -> Result<u64> {
         let items =
             ItemsOf { namespace: namespace.to_owned(), ids: ids.iter().map(|id| clean(id).into_owned()).collect() };
-        Ok(self.remove_those(&items, Which::Expired(which)).await?.of_items())
+        Ok(self.remove_those(&items, Some(which)).await?.of_items())
     }
 
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>> {

@@ -82,8 +82,8 @@ pub(super) struct Arguments {
 
 /// The calls of the adaptive schedule.
 const ADAPTIVE: &str =
-    "\nThe adaptive schedule makes as many updates: after some days, and between half and twice as many on the first.";
-const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups: after some days, and between half and twice as many on the first.";
+    "\nThe adaptive schedule makes as many updates after some days, and between half and twice as many on the first.";
+const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups after some days, and between half and twice as many on the first.";
 const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
 
 impl Arguments {

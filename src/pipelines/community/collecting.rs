@@ -20,7 +20,7 @@ use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Named, Target, schedule_each};
 use crate::pipelines::visits::VISITS;
 use crate::pipelines::visits::follow::Follower;
-use crate::store::{Communities, Forgetting, ItemsOf, Mark, StoreError, Unwanted};
+use crate::store::{Communities, Forgetting, Mark, StoreError, Unwanted, UnwantedPost};
 
 /// Posts that one transaction removes.
 const PORTION: u32 = 500;
@@ -170,8 +170,7 @@ impl Collecting {
         Ok(now.into_iter().collect())
     }
 
-    /// Drops the posts of accounts that were decided against. Up to where their timelines were read is forgotten before: whoever
-    /// follows one later reads it from its beginning.
+    /// Drops the posts of accounts that were decided against.
     async fn drop_posts(&self, accounts: &[String]) -> Result<(), StarterError> {
         let Some((follower, dropping)) = self.follower.as_ref().zip(self.dropping.as_ref()) else { return Ok(()) };
         if accounts.is_empty() {
@@ -186,21 +185,20 @@ impl Collecting {
             if found.is_empty() {
                 return Ok(());
             }
-            let authors: Vec<String> = found.iter().map(|of| of.account.clone()).collect();
-            follower.followed.forget_positions(&visits, &authors).await?;
-            let ids: Vec<String> = found.into_iter().map(|of| of.post).collect();
+            let ids: Vec<String> = found.iter().map(|of| of.post.clone()).collect();
             // One that is being looked up would be stored again by its answer: it is dropped at a later judgement.
             let places = dropping.queue.locate(&ids).await?;
             let is_idle = |places: &[Place]| !places.iter().any(|place| matches!(place, Place::Leased { .. }));
-            let idle = ids.into_iter().zip(places).filter(|(_, places)| is_idle(places));
-            let ids: Vec<String> = idle.map(|(id, _)| id).collect();
-            if ids.is_empty() {
+            let idle = found.into_iter().zip(places).filter(|(_, places)| is_idle(places));
+            let idle: Vec<UnwantedPost> = idle.map(|(of, _)| of).collect();
+            let ids: Vec<String> = idle.iter().map(|of| of.post.clone()).collect();
+            // Before the rows: by them a removal that was killed finds what is left to do. Posts of an account that somebody has
+            // followed meanwhile stay; the audit puts them back into the queue.
+            dropping.queue.forget(&ids).await?;
+            let dropped = dropping.forgetting.drop_posts(posts, &visits, &idle).await?;
+            if dropped.of_items() == 0 {
                 return Ok(());
             }
-            // Before the rows: by them a removal that was killed finds what is left to do. Posts of an account that somebody has
-            // followed meanwhile stay, and `rebuild` puts them back.
-            dropping.queue.forget(&ids).await?;
-            dropping.forgetting.remove_unfollowed(&ItemsOf { namespace: posts.clone(), ids }, &visits).await?;
         }
     }
 

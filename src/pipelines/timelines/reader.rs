@@ -174,7 +174,9 @@ impl Reader {
             let brought = handed > 0;
             let (notes, followed_at) = (notes.as_deref(), saved.followed_at);
             let read = SavedPage { at: now, position: &text, gaps: &gaps, brought, notes, followed_at };
-            self.in_time(self.positions.save_page(&self.namespace, name, &read)).await?;
+            if !self.in_time(self.positions.save_page(&self.namespace, name, &read)).await? {
+                return Ok(None);
+            }
             failpoint::point("after_commit");
             self.polls.pages.add(1);
             self.polls.posts_seen.add(ids.len());

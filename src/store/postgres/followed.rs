@@ -1,7 +1,6 @@
 //! The followed accounts in PostgreSQL.
 
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
 
 use super::PostgresStore;
 use crate::base::clock::Millis;
@@ -70,16 +69,6 @@ impl FollowList for PostgresStore {
             statement.bind(clean(account).into_owned()).bind(followed::pipeline(namespace, part))
         };
         let _: Vec<()> = self.rows(statement).await?;
-        Ok(())
-    }
-
-    async fn forget_positions(&self, namespace: &str, accounts: &[String]) -> Result<()> {
-        let ids = cleaned(accounts.iter());
-        for table in followed::POSITIONS {
-            let sql = format!("DELETE FROM {table} WHERE namespace = $1 AND source = ANY($2) {}", followed::UNREAD);
-            let statement = || sqlx::query(AssertSqlSafe(sql.clone())).bind(namespace.to_owned()).bind(ids.clone());
-            let _: Vec<()> = self.rows(statement).await?;
-        }
         Ok(())
     }
 

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, Connection};
+use sqlx::{AssertSqlSafe, Connection, Row as _};
 
-use super::{PostgresStore, silent};
+use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, UNFOLLOWED, Which, media_namespace,
-    of_network, profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, dropped, media_namespace, of_network,
+    profiles_namespace,
 };
 use crate::store::rows::{self, Row, clean, expired, number};
-use crate::store::{PersonOf, Result, StoreError};
+use crate::store::{Expired, PersonOf, Result, StoreError, UnwantedPost};
 
 /// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
 const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
@@ -31,16 +31,13 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
      AND NOT other.post = ANY($2))";
 
-/// Removes items with their rows in all tables, in one statement, and answers how many each had. Items are locked in the order of
-/// their ids, as all statements do.
-fn remove(which: Which<'_>) -> String {
-    let locked = "IN (SELECT id FROM items)";
-    // The same values for each.
-    let (these, condition) = match which {
-        Which::All => ("= ANY($2)", "$3::bigint IS NULL"),
-        Which::Expired(_) => (locked, expired!()),
-        Which::Unfollowed(_) => (locked, UNFOLLOWED),
-    };
+/// Removes items with their rows in all tables, in one statement, and answers how many each had. With `expired` those alone that
+/// are; without it also what there is of an item that has no row of its own. Items are locked before anything is removed, in the
+/// order of their ids, as all statements do.
+fn remove(expired: Option<&str>) -> String {
+    let these = if expired.is_some() { "IN (SELECT id FROM items)" } else { "= ANY($2)" };
+    // The same values for both.
+    let condition = expired.unwrap_or("$3::bigint IS NULL");
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("of.namespace = $1 AND of.id {these}")));
     let of_list = OF_LIST.iter().map(|table| (*table, "of.list IN (SELECT key FROM lists)".to_owned()));
     let others = [
@@ -54,8 +51,7 @@ fn remove(which: Which<'_>) -> String {
         ),
         ("media_use", format!("of.namespace = $4 AND of.post {these}")),
         ("list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
-        // Of those that are locked, in either case: what no part of the statement reads is not locked.
-        ("tweet", format!("of.namespace = $1 AND of.id {locked}")),
+        ("tweet", format!("of.namespace = $1 AND of.id {these}")),
     ];
     let parts: Vec<(&str, String)> = of_item.chain(of_list).chain(others).collect();
     let deletes: Vec<String> = (0..)
@@ -70,7 +66,7 @@ fn remove(which: Which<'_>) -> String {
         "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {condition} \
          ORDER BY id FOR UPDATE), \
          lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), {} \
-         SELECT json_build_array({})::text",
+         SELECT json_build_array({})::text FROM (SELECT count(*) FROM items) AS locked",
         deletes.join(", "),
         counts.join(", ")
     )
@@ -79,6 +75,31 @@ fn remove(which: Which<'_>) -> String {
 /// Of posts, those whose authors are kept away.
 const REFUSED: &str = "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
      WHERE EXISTS (SELECT FROM forgotten_person) AND is_forgotten($1, author)";
+
+/// Whoever follows or unfollows one of these accounts, or an author of these posts, waits; so does a page of a visit to them.
+const HOLD_FOLLOWS: &str = "SELECT account, left_at IS NULL FROM visit WHERE namespace = $1 AND account IN (SELECT UNNEST($2::text[]) \
+     UNION SELECT author_id FROM tweet WHERE namespace = $3 AND id = ANY($4)) ORDER BY account COLLATE \"C\" FOR SHARE";
+
+const AUTHORS: &str = "SELECT id, author_id FROM tweet WHERE namespace = $1 AND id = ANY($2)";
+
+const UNREAD: &str = "WITH gaps AS (DELETE FROM source_gap WHERE namespace = $1 AND source = ANY($2)) \
+     DELETE FROM source_position WHERE namespace = $1 AND source = ANY($2)";
+
+/// The statement of [`remove`].
+fn removing(sql: &str, items: &ItemsOf, which: Option<Expired>) -> Statement {
+    let remove = sqlx::query(AssertSqlSafe(sql.to_owned())).bind(items.namespace.clone()).bind(items.ids.clone());
+    let remove = remove.bind(which.and_then(rows::before));
+    remove.bind(media_namespace(&items.namespace)).bind(profiles_namespace(&items.namespace))
+}
+
+/// Its answer.
+fn removed(counts: &str) -> Result<RemovedRows> {
+    let counts: Vec<(String, u64)> =
+        serde_json::from_str(counts).map_err(|error| StoreError::Refused(error.to_string()))?;
+    let mut removed = RemovedRows::default();
+    counts.iter().for_each(|(table, rows)| removed.add(table, *rows));
+    Ok(removed)
+}
 
 impl PostgresStore {
     /// Removes what stands of posts whose authors are kept away: rows that had their ids alone, until an answer told the author.
@@ -113,26 +134,12 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Removes those of these items, with all their rows.
-    pub(super) async fn remove_those(&self, items: &ItemsOf, which: Which<'_>) -> Result<RemovedRows> {
-        let sql = remove(which);
-        let (media, profiles) = (media_namespace(&items.namespace), profiles_namespace(&items.namespace));
+    /// Removes items, or those of them that are expired, with all their rows.
+    pub(super) async fn remove_those(&self, items: &ItemsOf, which: Option<Expired>) -> Result<RemovedRows> {
+        let sql = remove(which.map(|_| expired!()));
         failpoint::point("before_commit"); // the statement is its own transaction
-        let statement = || {
-            let remove = sqlx::query(AssertSqlSafe(sql.clone())).bind(items.namespace.clone()).bind(items.ids.clone());
-            let remove = match which {
-                Which::All => remove.bind(None::<Millis>),
-                Which::Expired(which) => remove.bind(rows::before(which)),
-                Which::Unfollowed(visits) => remove.bind(visits.to_owned()),
-            };
-            remove.bind(media.clone()).bind(profiles.clone())
-        };
-        let (counts,): (String,) = self.row(statement).await?;
-        let counts: Vec<(String, u64)> =
-            serde_json::from_str(&counts).map_err(|error| StoreError::Refused(error.to_string()))?;
-        let mut removed = RemovedRows::default();
-        counts.iter().for_each(|(table, rows)| removed.add(table, *rows));
-        Ok(removed)
+        let (counts,): (String,) = self.row(|| removing(&sql, items, which)).await?;
+        removed(&counts)
     }
 
     async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
@@ -214,11 +221,35 @@ impl Forgetting for PostgresStore {
     }
 
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows> {
-        self.remove_those(items, Which::All).await
+        self.remove_those(items, None).await
     }
 
-    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows> {
-        self.remove_those(posts, Which::Unfollowed(visits)).await
+    async fn drop_posts(&self, posts: &str, visits: &str, unwanted: &[UnwantedPost]) -> Result<RemovedRows> {
+        let accounts: Vec<String> = unwanted.iter().map(|of| clean(&of.account).into_owned()).collect();
+        let ids: Vec<String> = unwanted.iter().map(|of| of.post.clone()).collect();
+        let (patience, mut connection) = (self.patience, self.pool.acquire().await?);
+        let done = async {
+            let mut transaction = connection.begin().await?;
+            let hold = sqlx::query_as(HOLD_FOLLOWS).bind(visits).bind(&accounts).bind(posts).bind(&ids);
+            let people: Vec<(String, bool)> = hold.fetch_all(&mut *transaction).await?;
+            // A statement of its own: what it reads is no older than the locks.
+            let authors = sqlx::query_as(AUTHORS).bind(posts).bind(&ids).fetch_all(&mut *transaction).await?;
+            let (followed, left): (Vec<_>, Vec<_>) = people.into_iter().partition(|(_, is_followed)| *is_followed);
+            let [followed, left] =
+                [followed, left].map(|of| of.into_iter().map(|(account, _)| account).collect::<Vec<_>>());
+            sqlx::query(UNREAD).bind(visits).bind(&left).execute(&mut *transaction).await?;
+            let items = ItemsOf { namespace: posts.to_owned(), ids: dropped(unwanted, authors, &followed) };
+            let sql = remove(None);
+            let counts: String = removing(&sql, &items, None).fetch_one(&mut *transaction).await?.try_get(0)?;
+            failpoint::point("before_commit");
+            transaction.commit().await?;
+            removed(&counts)
+        };
+        let done = tokio::time::timeout(patience, done).await.unwrap_or_else(|_| Err(silent(patience)));
+        if done.is_err() {
+            drop(connection.detach()); // it may hold the locks
+        }
+        done
     }
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {

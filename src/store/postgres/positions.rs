@@ -11,8 +11,9 @@ use crate::store::{PersonOf, Positions, Result, SavedPage, SavedSource, SourceGa
 /// Whoever unfollows waits for the lock: a page is saved before, or not at all.
 const SAVE: &str = "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FROM visit \
          WHERE namespace = $1 AND account = $2 FOR SHARE), \
-     is_saved AS MATERIALIZED (SELECT WHERE NOT EXISTS (SELECT FROM visited WHERE left_at IS NOT NULL \
-         OR followed_at IS DISTINCT FROM $12) AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2))), \
+     is_saved AS MATERIALIZED (SELECT WHERE CASE WHEN $12 IS NULL THEN NOT EXISTS (SELECT FROM visited) \
+         ELSE EXISTS (SELECT FROM visited WHERE left_at IS NULL AND followed_at = $12) END \
+         AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2))), \
      gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
          SELECT $1, $2, fresh.* FROM is_saved, UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh \
          ON CONFLICT DO NOTHING) \
@@ -37,7 +38,7 @@ impl Positions for PostgresStore {
         Ok(saved(rows.into_iter().next()))
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool> {
         let SavedPage { at, gaps, brought, followed_at, .. } = *page;
         let column = |of: fn(&SourceGap) -> &String| gaps.iter().map(|gap| of(gap).clone()).collect::<Vec<_>>();
         let (from, to, reason) = (column(|gap| &gap.from), column(|gap| &gap.to), column(|gap| &gap.reason));
@@ -63,7 +64,7 @@ impl Positions for PostgresStore {
             })
             .await?;
         debug_assert!(saved.iter().all(|(saved_at,)| *saved_at == at));
-        Ok(())
+        Ok(!saved.is_empty())
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {

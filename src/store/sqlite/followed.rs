@@ -1,7 +1,6 @@
 //! The followed accounts in the file.
 
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
 
 use super::SqliteStore;
 use super::forget::away_from;
@@ -73,19 +72,6 @@ impl FollowList for SqliteStore {
         let mut transaction = self.begin().await?;
         let statement = sqlx::query(followed::END).bind(namespace).bind(part).bind(clean(account));
         statement.bind(followed::pipeline(namespace, part)).execute(&mut *transaction).await?;
-        Ok(transaction.commit().await?)
-    }
-
-    async fn forget_positions(&self, namespace: &str, accounts: &[String]) -> Result<()> {
-        let mut transaction = self.begin().await?;
-        for table in followed::POSITIONS {
-            let sql = format!(
-                "DELETE FROM {table} WHERE namespace = $1 AND source IN (SELECT value FROM json_each($2)) {}",
-                followed::UNREAD
-            );
-            let statement = sqlx::query(AssertSqlSafe(sql)).bind(namespace).bind(json(accounts.iter()));
-            statement.execute(&mut *transaction).await?;
-        }
         Ok(transaction.commit().await?)
     }
 

@@ -1,6 +1,6 @@
 //! Forgotten people in the file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
 use ring::hmac;
@@ -10,11 +10,11 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, UNFOLLOWED, media_namespace,
-    of_network, profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, dropped, media_namespace, of_network,
+    profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
-use crate::store::{PersonOf, Result};
+use crate::store::{PersonOf, Result, UnwantedPost};
 
 /// The salt, if anybody is kept away.
 const SALT: &str = "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)";
@@ -203,15 +203,29 @@ impl Forgetting for SqliteStore {
         Ok(removed)
     }
 
-    async fn remove_unfollowed(&self, posts: &ItemsOf, visits: &str) -> Result<RemovedRows> {
+    async fn drop_posts(&self, posts: &str, visits: &str, unwanted: &[UnwantedPost]) -> Result<RemovedRows> {
+        const AUTHORS: &str =
+            "SELECT id, author_id FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
+        const FOLLOWED: &str = "SELECT account FROM visit WHERE namespace = ?1 AND left_at IS NULL \
+             AND account IN (SELECT value FROM json_each(?2))";
         let mut transaction = self.begin().await?;
-        let ids = format!(
-            "SELECT id FROM tweet WHERE namespace = $1 AND id IN (SELECT value FROM json_each($2)) AND {UNFOLLOWED}"
-        );
-        let given = json(posts.ids.iter().map(|id| clean(id)));
-        let ids = sqlx::query_scalar(AssertSqlSafe(ids)).bind(&posts.namespace).bind(given).bind(visits);
-        let unfollowed = ItemsOf { namespace: posts.namespace.clone(), ids: ids.fetch_all(&mut *transaction).await? };
-        let removed = remove(&mut transaction, &unfollowed).await?;
+        let ids = json(unwanted.iter().map(|of| clean(&of.post)));
+        let authors = sqlx::query_as(AUTHORS).bind(posts).bind(ids).fetch_all(&mut *transaction).await?;
+        let authors: Vec<(String, Option<String>)> = authors;
+        let by = authors.iter().filter_map(|(_, author)| author.as_deref());
+        let people: BTreeSet<&str> = unwanted.iter().map(|of| of.account.as_str()).chain(by).collect();
+        let people = json(people.into_iter().map(clean));
+        let followed = sqlx::query_scalar(FOLLOWED).bind(visits).bind(&people).fetch_all(&mut *transaction).await?;
+        for table in ["source_gap", "source_position"] {
+            let sql = format!(
+                "DELETE FROM {table} WHERE namespace = ?1 AND source IN (SELECT value FROM json_each(?2)) \
+                 AND source NOT IN (SELECT value FROM json_each(?3))"
+            );
+            let forget = sqlx::query(AssertSqlSafe(sql)).bind(visits).bind(&people);
+            forget.bind(serde_json::json!(followed).to_string()).execute(&mut *transaction).await?;
+        }
+        let items = ItemsOf { namespace: posts.to_owned(), ids: dropped(unwanted, authors, &followed) };
+        let removed = remove(&mut transaction, &items).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(removed)

@@ -11,8 +11,9 @@ use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceR
 
 const SAVE_TROUBLE: &str = save_trouble!("TRUE");
 
-const IS_OTHERWISE_FOLLOWED: &str = "SELECT EXISTS (SELECT 1 FROM visit WHERE namespace = ?1 AND account = ?2 \
-     AND (left_at IS NOT NULL OR followed_at IS NOT ?3))";
+const IS_FOLLOWED_AS_BEFORE: &str = "SELECT CASE WHEN ?3 IS NULL \
+     THEN NOT EXISTS (SELECT 1 FROM visit WHERE namespace = ?1 AND account = ?2) \
+     ELSE EXISTS (SELECT 1 FROM visit WHERE namespace = ?1 AND account = ?2 AND left_at IS NULL AND followed_at = ?3) END";
 
 #[async_trait]
 impl Positions for SqliteStore {
@@ -21,13 +22,12 @@ impl Positions for SqliteStore {
         Ok(saved(line.await?))
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<()> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool> {
         let mut transaction = self.begin().await?;
-        let otherwise = sqlx::query_scalar(IS_OTHERWISE_FOLLOWED).bind(namespace).bind(source).bind(page.followed_at);
-        if otherwise.fetch_one(&mut *transaction).await?
-            || !away_from(&mut transaction, namespace, [source]).await?.is_empty()
-        {
-            return Ok(());
+        let as_before = sqlx::query_scalar(IS_FOLLOWED_AS_BEFORE).bind(namespace).bind(source).bind(page.followed_at);
+        let is_away = !away_from(&mut transaction, namespace, [source]).await?.is_empty();
+        if is_away || !as_before.fetch_one(&mut *transaction).await? {
+            return Ok(false);
         }
         for gap in page.gaps {
             sqlx::query(
@@ -58,7 +58,8 @@ impl Positions for SqliteStore {
         .bind(page.notes.map(clean))
         .execute(&mut *transaction)
         .await?;
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        Ok(true)
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Whole systems under load. Those whose speed, memory or lateness is measured want the machine to themselves: `make test` runs
-//! them one at a time after the others. Those that only break things run beside the faults (`FAULTS` in the Makefile).
+//! Whole systems under load: they want the machine to themselves, so `make test` runs them one at a
+//! time after the others.
 
 mod accounts;
 mod demo;

@@ -61,7 +61,7 @@ impl Positions for Counted {
         self.store.saved(namespace, source).await
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         self.store.save_page(namespace, source, page).await
     }
 

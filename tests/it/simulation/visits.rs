@@ -154,7 +154,7 @@ impl Positions for Linked {
         call_of_store(&self.way, async move { world.found.positions.saved(&namespace, &source).await }).await
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         let (world, namespace, source) = (self.world.clone(), namespace.to_owned(), source.to_owned());
         let SavedPage { at, brought, followed_at, .. } = *page;
         let gaps = page.gaps.to_vec();
@@ -162,9 +162,9 @@ impl Positions for Linked {
         call_of_store(&self.way, async move {
             let (position, gaps, notes) = (&*position, &*gaps, notes.as_deref());
             let page = SavedPage { at, position, gaps, brought, notes, followed_at };
-            world.found.positions.save_page(&namespace, &source, &page).await?;
+            let saved = world.found.positions.save_page(&namespace, &source, &page).await?;
             world.store.note_page(&source, format_args!("{position}"));
-            Ok(())
+            Ok(saved)
         })
         .await
     }
@@ -221,10 +221,6 @@ impl FollowList for Linked {
     }
 
     async fn end_visits(&self, _: &str, _: Part, _: &str) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn forget_positions(&self, _: &str, _: &[String]) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use twitter_updater::model::account::Account;
 use twitter_updater::model::community::Belonging;
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    Appearance, Communities, Decision, FollowList, Forgetting, FoundPost, Growth, HandDecision, ItemsOf, Mark,
-    Neighbours, NewTweet, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting, Store, Unwanted,
+    Appearance, Communities, Decision, FollowList, Forgetting, FoundPost, Growth, HandDecision, Mark, Neighbours,
+    NewTweet, Observation, Positions, PostLanguage, Reason, SavedPage, Seen, Sighting, Store, Unwanted, UnwantedPost,
     Way,
 };
 
@@ -268,6 +268,9 @@ async fn unwanted(of: &Both) {
         ("u7", "followed", ways(&[("visit", "followed")]), T),
         ("u8", "elsewhere", ways(&[("visit", "elsewhere")]), T),
         ("u9", "candidate", ways(&[("visit", "candidate")]), T),
+        // A repost, by which the account shows a post of another one.
+        ("v1", "followed", ways(&[("visit", "against")]), T),
+        ("v2", "nobody", ways(&[("visit", "against")]), T),
     ];
     for (post, author, ways, at) in posts {
         for (pipeline, source) in ways {
@@ -276,7 +279,8 @@ async fn unwanted(of: &Both) {
         }
         let item = Tweet { id: post.into(), author_id: Some(author.into()), raw: "{}".into(), ..Tweet::default() };
         of.store.save(POSTS, &[observation(post, at, item)]).await.unwrap();
-        let sighting = Sighting { account: author.into(), post: post.into(), at };
+        let account = if post.starts_with('v') { "against" } else { author };
+        let sighting = Sighting { account: account.into(), post: post.into(), at };
         of.store.record_sightings(PROFILES, &[sighting]).await.unwrap();
     }
     let others = [OTHER.to_owned()];
@@ -284,24 +288,25 @@ async fn unwanted(of: &Both) {
     let found = of.communities.unwanted(&asked, &people, 10).await.unwrap();
     let mut found: Vec<_> = found.iter().map(|of| (&*of.account, &*of.post)).collect();
     found.sort_unstable();
-    assert_eq!(found, [("against", "u1"), ("against", "u4")]);
+    assert_eq!(found, [("against", "u1"), ("against", "u4"), ("against", "v2")]);
     assert_eq!(of.communities.unwanted(&asked, &people, 1).await.unwrap().len(), 1);
     assert_eq!(of.communities.unwanted(&asked, &people[1..], 10).await.unwrap(), []);
 
-    for _ in 0..2 {
-        of.followed.forget_positions(VISITS, &people).await.unwrap();
-    }
     let position = async |account: &str| of.positions.saved(VISITS, account).await.unwrap().position;
-    assert_eq!((position("against").await, position("followed").await.as_deref()), (None, Some("7")));
+    assert!(position("against").await.is_some() && position("followed").await.is_some());
     let collected = async || of.store.account(PROFILES, "against").await.unwrap().unwrap().collected;
     let before = collected().await;
-    let items = ItemsOf { namespace: POSTS.to_owned(), ids: ["u1", "u4", "u7"].map(str::to_owned).to_vec() };
-    let removed = of.forgetting.remove_unfollowed(&items, VISITS).await.unwrap();
-    assert_eq!((removed.0["tweet"], removed.0["account_post"], removed.0["tweet_way"]), (2, 2, 1), "{removed:?}");
-    assert_eq!(collected().await, before - 2);
-    let kept = of.store.standing(POSTS, &items.ids).await.unwrap();
-    assert_eq!(kept.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+    // Those that were unwanted when they were asked for, and two of an account that is followed meanwhile.
+    let given = [("against", "u1"), ("against", "u4"), ("followed", "u7"), ("against", "v1"), ("against", "v2")];
+    let unwanted = given.map(|(account, post)| UnwantedPost { account: account.into(), post: post.into() });
+    let removed = of.forgetting.drop_posts(POSTS, VISITS, &unwanted).await.unwrap();
+    assert_eq!((removed.0["tweet"], removed.0["tweet_way"]), (3, 2), "{removed:?}");
+    assert_eq!((position("against").await, position("followed").await.as_deref()), (None, Some("7")));
+    let kept = of.store.standing(POSTS, &given.map(|(_, post)| post.to_owned())).await.unwrap();
+    assert_eq!(kept.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true, false]);
     assert_eq!(of.communities.unwanted(&asked, &people, 10).await.unwrap(), []);
+    assert_eq!(of.forgetting.drop_posts(POSTS, VISITS, &unwanted).await.unwrap().of_items(), 0);
+    assert!(collected().await < before);
 }
 
 async fn all(of: &Both) {

@@ -40,7 +40,7 @@ impl Positions for MemoryPositions {
         Ok(SavedSource { position, trouble, notes, followed_at: None })
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         let mut row = self.row(namespace, source);
         row.position = Some(page.position.to_owned());
         (row.saved_at, row.trouble) = (Some(page.at), None);
@@ -55,7 +55,7 @@ impl Positions for MemoryPositions {
         if let Some(notes) = page.notes {
             self.1.lock().unwrap().insert((namespace.to_owned(), source.to_owned()), notes.to_owned());
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {

@@ -115,12 +115,12 @@ impl Positions for Trapped<Arc<SqliteStore>> {
         self.inner.saved(namespace, source).await
     }
 
-    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<(), StoreError> {
+    async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool, StoreError> {
         self.trap.pass(At::BeforeSave).await;
-        self.inner.save_page(namespace, source, page).await?;
+        let saved = self.inner.save_page(namespace, source, page).await?;
         self.trap.saves.fetch_add(1, Ordering::Relaxed);
         self.trap.pass(At::AfterSave).await;
-        Ok(())
+        Ok(saved)
     }
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<(), StoreError> {
