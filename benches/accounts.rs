@@ -34,7 +34,7 @@ enum Policy {
     KnownRates,
 }
 
-/// What a schedule costs and misses.
+/// The calls that a schedule makes, and the posts that it misses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outcome {
     /// Calls of an account and day.

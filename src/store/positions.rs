@@ -141,7 +141,7 @@ pub(super) use save_trouble;
 /// A trouble: since when, how often, why, when.
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
 
-/// What is kept of a source: its position, its trouble, its notes, since when it is followed.
+/// A line of what is kept of a source: its position; its trouble, in four columns; its notes; and since when it is followed.
 pub(super) type SavedLine =
     (Option<String>, Option<Millis>, Option<i64>, Option<String>, Option<Millis>, Option<String>, Option<Millis>);
 

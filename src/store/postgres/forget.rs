@@ -234,11 +234,11 @@ impl Forgetting for PostgresStore {
             let people: Vec<(String, bool)> = hold.fetch_all(&mut *transaction).await?;
             // A statement of its own: what it reads is no older than the locks.
             let authors = sqlx::query_as(AUTHORS).bind(posts).bind(&ids).fetch_all(&mut *transaction).await?;
-            let (followed, left): (Vec<_>, Vec<_>) = people.into_iter().partition(|(_, is_followed)| *is_followed);
-            let [followed, left] =
-                [followed, left].map(|of| of.into_iter().map(|(account, _)| account).collect::<Vec<_>>());
-            sqlx::query(UNREAD).bind(visits).bind(&left).execute(&mut *transaction).await?;
-            let items = ItemsOf { namespace: posts.to_owned(), ids: dropped(unwanted, authors, &followed) };
+            let those = |followed: bool| -> Vec<String> {
+                people.iter().filter(|(_, is_followed)| *is_followed == followed).map(|(id, _)| id.clone()).collect()
+            };
+            sqlx::query(UNREAD).bind(visits).bind(those(false)).execute(&mut *transaction).await?;
+            let items = ItemsOf { namespace: posts.to_owned(), ids: dropped(unwanted, authors, &those(true)) };
             let sql = remove(None);
             let counts: String = removing(&sql, &items, None).fetch_one(&mut *transaction).await?.try_get(0)?;
             failpoint::point("before_commit");
