@@ -12,6 +12,7 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{
     self, ClosedWindow, Endpoint, Fault, Rule, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions,
 };
+use twitter_updater::store::ListCrawl;
 
 use crate::support::census::census;
 use crate::support::lists::{self, LISTS, compare};
@@ -40,6 +41,8 @@ const CUTS: u32 = 20;
 const LATE: usize = 2;
 const LEASE_MS: Millis = 9_000;
 const WITHIN: Duration = Duration::from_secs(300);
+/// Crawls of a list that are looked at.
+const CRAWLS: u32 = 100;
 
 /// The network: each list changes about five times a second, one account of twenty is away at a time and comes back, and one
 /// of twelve is protected.
@@ -123,18 +126,34 @@ impl Story<'_> {
         self.start();
     }
 
-    /// All processes die in the middle of a list: when its lease is over its cursor is no longer good.
+    /// All processes die in the middle of a list: when its lease is over its cursor is no longer good. Until that was so: a
+    /// list may have been read to its end as they died, and its owner may be away when the next one asks.
     async fn kill_all(&mut self) {
-        until_true("a list is read in its middle", WITHIN, async || {
-            let under_way = self.world.edges.crawls_under_way(LISTS, 0, 1_000).await.unwrap();
-            under_way.iter().any(|list| list.crawl.cursor.is_some())
-        })
-        .await;
+        while !self.is_left_for_long().await {}
+    }
+
+    /// Kills all processes in the middle of a list; whether those after them found its cursor stale.
+    async fn is_left_for_long(&mut self) -> bool {
+        until_true("a list is read in its middle", WITHIN, async || self.middle().await.is_some()).await;
         for process in std::mem::take(&mut self.processes) {
             process.kill();
             self.faults.kills += 1;
         }
+        let left = self.middle().await;
         (0..PROCESSES).for_each(|_| self.start());
+        let Some(ListCrawl { owner, crawl }) = left else { return false };
+        let end = until("the crawl that was left ends", WITHIN, async || {
+            let crawls = self.world.edges.crawls(LISTS, &owner, CRAWLS).await.unwrap();
+            crawls.into_iter().find(|of| of.number == crawl.number)?.ended
+        })
+        .await;
+        end == "stale"
+    }
+
+    /// A list that has a page, and waits for its next one.
+    async fn middle(&self) -> Option<ListCrawl> {
+        let under_way = self.world.edges.crawls_under_way(LISTS, 0, 1_000).await.unwrap();
+        under_way.into_iter().find(|list| list.crawl.cursor.is_some())
     }
 
     /// A process stops with an answer in its hands, and goes on when another has its list.
@@ -189,10 +208,10 @@ async fn ten_thousand_lists_are_stored_as_they_were() {
     (0..PROCESSES).for_each(|_| story.start());
     while story.faults.kills < KILLS {
         story.goes_on(VISITS).await;
-        match story.faults.kills {
-            4 => story.kill_all().await,
-            10 if story.faults.wiped == 0 => story.wipe().await,
-            7 | 13 if story.faults.late < LATE => story.come_late().await,
+        match (story.faults.kills, story.faults.late, story.faults.wiped) {
+            (4, ..) => story.kill_all().await,
+            (7.., 0, _) | (13.., 1, _) => story.come_late().await,
+            (10.., _, 0) => story.wipe().await,
             _ => story.kill(),
         }
     }
