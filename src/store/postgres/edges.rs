@@ -92,6 +92,11 @@ const MEMBERS_AT: &str = concat!(
     " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
+/// How the planner is to read changes: along their index of time, and from each edge to its neighbours by their keys. Without
+/// statistics, as after a first crawl, it takes the edges of a time for a few, and reads and sorts all of them for each page.
+const BY_INDEXES: &str = "SELECT set_config(name, 'off', true) FROM UNNEST(ARRAY['enable_seqscan', 'enable_bitmapscan', \
+     'enable_hashjoin', 'enable_mergejoin', 'enable_sort', 'jit']) AS of (name)";
+
 const APPEARED: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
@@ -403,11 +408,13 @@ impl Edges for PostgresStore {
     ) -> Result<Vec<(EdgePlace, Edge)>> {
         let EdgePlace(at, by, member) = after.unwrap_or_default();
         let sql = if change == EdgeChange::Appeared { APPEARED } else { VANISHED };
-        let statement = || {
-            let changes = sqlx::query(sql).bind(namespace.to_owned()).bind(from.max(at)).bind(until);
-            changes.bind(at).bind(by).bind(member).bind(i64::from(limit))
+        let changes = sqlx::query(sql).bind(namespace.to_owned()).bind(from.max(at)).bind(until);
+        let changes = changes.bind(at).bind(by).bind(member).bind(i64::from(limit));
+        let read = async |tables: &mut OnServer<'_>| {
+            tables.done(sqlx::query(BY_INDEXES)).await?;
+            tables.rows(changes).await
         };
-        let rows: Vec<EdgeRow> = self.rows(statement).await?;
+        let rows: Vec<EdgeRow> = in_transaction!(self, |tables| read(tables))?;
         Ok(rows.into_iter().map(|row| row.changed(change)).collect())
     }
 

@@ -1,0 +1,63 @@
+//! What PostgreSQL reads for an answer, when it has no statistics.
+
+use sqlx::{Connection, Executor, PgConnection};
+
+use super::*;
+use crate::store::{PATIENCE, open_postgres};
+use crate::support::postgres;
+use crate::support::wait::until_true;
+
+/// Lists that are read twice, and the second time have other members.
+const FILL: &str = r"
+    ALTER TABLE list_account SET (autovacuum_enabled = off);
+    ALTER TABLE list_crawl SET (autovacuum_enabled = off);
+    ALTER TABLE list_edge SET (autovacuum_enabled = off);
+    ALTER TABLE list_owner SET (autovacuum_enabled = off);
+    ALTER TABLE list_page SET (autovacuum_enabled = off);
+    INSERT INTO list_network (name) VALUES ('twitter');
+    INSERT INTO list_owner (namespace, id) SELECT 'followers:twitter', number FROM generate_series(1, 2000) AS number;
+    INSERT INTO list_account (network, id) SELECT 1, number FROM generate_series(1, 20000) AS number;
+    INSERT INTO list_crawl (list, kind, started_at, newest_at, ended, ended_at, pages)
+        SELECT 1 + number % 2000, 'complete', 10 * number, 10 * number + 3, 'complete', 10 * number + 5, 1
+        FROM generate_series(0, 3999) AS number;
+    INSERT INTO list_page (list, crawl, asked_at, at, members)
+        SELECT list, key, started_at, newest_at, '\x00' FROM list_crawl ORDER BY key;
+    INSERT INTO list_edge (list, member, first_page, last_page, closed_by)
+        SELECT list, 1 + (key * 10 + member) % 20000, key,
+            CASE WHEN key <= 2000 THEN key END, CASE WHEN key <= 2000 THEN crawl + 2000 END
+        FROM list_page, generate_series(1, 10) AS member;
+";
+/// Edges of a page that is read.
+const PAGE: i64 = 50;
+
+/// As after a first crawl: the server has not looked at the tables yet.
+#[tokio::test]
+async fn a_page_of_changes_reads_no_others_without_statistics() {
+    let url = postgres::database().await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    connection.execute(FILL).await.unwrap();
+    drop(store);
+    for change in [EdgeChange::Appeared, EdgeChange::Vanished] {
+        // What a connection has read is counted when it ends, at the latest.
+        let before = read_when_alone(&mut connection).await;
+        let store = open_postgres(&url).await;
+        let page = store.edge_changes(NS, change, (0, Millis::MAX), None, PAGE as u32).await.unwrap();
+        assert_eq!(page.len() as i64, PAGE);
+        drop(store);
+        let read = read_when_alone(&mut connection).await - before;
+        assert!((PAGE..4 * PAGE).contains(&read), "{read} rows for {PAGE} of {change:?}");
+    }
+}
+
+/// Rows of edges that were read so far, once no other connection is open.
+async fn read_when_alone(connection: &mut PgConnection) -> i64 {
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    until_true("the other connections end", PATIENCE, async || {
+        sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *connection).await.unwrap() == 0
+    })
+    .await;
+    let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'list_edge'";
+    sqlx::query_scalar(read).fetch_one(connection).await.unwrap()
+}
