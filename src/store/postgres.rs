@@ -18,11 +18,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::{FutureExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, FromRow, PgPool, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict};
@@ -44,8 +45,9 @@ const CONFLICT_RETRIES: u32 = 3;
 
 /// What a connection begins with. A server set to `synchronous_commit = off` forgets in a crash what it has
 /// said to be saved, and the queue has heard of it by then: a tweet whose life had ended would be nowhere.
-/// `local` is the least that does not; what is set to more stays.
-const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), \
+/// `local` is the least that does not; what is set to more stays. Compiling a statement takes up to a second, which none of ours is
+/// worth; where the planner expects far too many rows, it would be compiled for a few.
+const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), set_config('jit', 'off', false), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -196,7 +198,6 @@ impl PostgresStore {
         Ok(Self { pool, patience })
     }
 
-    /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
     /// What a statement reads of each of these ids, in the order asked.
     async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
     where
@@ -208,6 +209,7 @@ impl PostgresStore {
         Ok(rows::in_order(ids, self.rows(statement).await?))
     }
 
+    /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
     async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow>,
@@ -228,6 +230,24 @@ impl PostgresStore {
                     return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from);
                 }
             }
+        }
+    }
+
+    /// Has the server look at tables that it has not looked at yet, as after a first crawl, before one of its answers goes through
+    /// them as a whole. It takes them for short, and goes through one for each row of another.
+    async fn look_at_new_tables(&self) {
+        const NEW: &str = "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relkind = 'r' AND reltuples < 0 \
+             AND relnamespace = current_schema()::regnamespace AND pg_relation_size(oid) > 0 AND NOT pg_is_in_recovery()";
+        let looked = async {
+            let (new,): (Option<String>,) = self.row(|| sqlx::query(NEW)).await?;
+            let Some(new) = new else { return Ok(()) };
+            let analyze = || sqlx::query(AssertSqlSafe(format!("ANALYZE {new}")));
+            self.rows::<()>(analyze).await.map(drop)
+        };
+        // Without it the answer is as right, and later.
+        let looked: Result<()> = looked.await;
+        if let Err(error) = looked {
+            tracing::warn!(%error, "PostgreSQL has no statistics of new tables: reading them may take long");
         }
     }
 
@@ -454,6 +474,7 @@ impl Posts for PostgresStore {
 
 impl Tables for PostgresStore {
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
-        export::read(&self.pool, table, wanted)
+        let read = export::read(&self.pool, table, wanted);
+        self.look_at_new_tables().map(move |()| read).flatten_stream().boxed()
     }
 }
