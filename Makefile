@@ -72,9 +72,12 @@ unit:
 faults:
 	cargo test --locked $(FEATURES) --test it -- $(FAULTS) --nocapture
 
-# Whole systems under load want the machine to themselves.
+# Whole systems under load want the machine to themselves, but for those that mostly wait.
+WAITING := load::doors load::fault_table load::fill::a_small load::quota load::relations
+
 load:
-	cargo test --locked $(FEATURES) --test it load:: -- --test-threads=1 --nocapture
+	cargo test --locked $(FEATURES) --test it -- $(WAITING) $(THREADS) --nocapture
+	cargo test --locked $(FEATURES) --test it load:: -- --test-threads=1 --nocapture $(WAITING:%=--skip %)
 	cargo test --locked $(FEATURES) --bench bench
 
 bench: services
