@@ -237,7 +237,8 @@ impl PostgresStore {
     /// them as a whole. It takes them for short, and goes through one for each row of another.
     async fn look_at_new_tables(&self) {
         const NEW: &str = "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relkind = 'r' AND reltuples < 0 \
-             AND relnamespace = current_schema()::regnamespace AND pg_relation_size(oid) > 0 AND NOT pg_is_in_recovery()";
+             AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND pg_relation_size(oid) > 0 \
+             AND pg_has_role(relowner, 'USAGE') AND NOT pg_is_in_recovery()";
         let looked = async {
             let (new,): (Option<String>,) = self.row(|| sqlx::query(NEW)).await?;
             let Some(new) = new else { return Ok(()) };
