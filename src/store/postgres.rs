@@ -45,8 +45,8 @@ const CONFLICT_RETRIES: u32 = 3;
 
 /// What a connection begins with. A server set to `synchronous_commit = off` forgets in a crash what it has
 /// said to be saved, and the queue has heard of it by then: a tweet whose life had ended would be nowhere.
-/// `local` is the least that does not; what is set to more stays. Compiling a statement takes up to a second, which none of ours is
-/// worth; where the planner expects far too many rows, it would be compiled for a few.
+/// `local` is the least that does not; what is set to more stays. Without `jit`, no statement is compiled: that takes up to a
+/// second, and where the planner expects far too many rows, it is spent on a few.
 const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), set_config('jit', 'off', false), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
 
@@ -233,21 +233,20 @@ impl PostgresStore {
         }
     }
 
-    /// Has the server look at tables that it has not looked at yet, as after a first crawl, before one of its answers goes through
-    /// them as a whole. It takes them for short, and goes through one for each row of another.
-    async fn look_at_new_tables(&self) {
+    /// Has the server gather statistics of tables that have none, as after a first crawl. Whoever reads whole tables calls this
+    /// first: the planner takes such tables for short, and would read one of them for each row of another.
+    async fn gather_statistics(&self) {
         const NEW: &str = "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relkind = 'r' AND reltuples < 0 \
              AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND pg_relation_size(oid) > 0 \
              AND pg_has_role(relowner, 'USAGE') AND NOT pg_is_in_recovery()";
-        let looked = async {
+        let gathered: Result<()> = async {
             let (new,): (Option<String>,) = self.row(|| sqlx::query(NEW)).await?;
             let Some(new) = new else { return Ok(()) };
-            let analyze = || sqlx::query(AssertSqlSafe(format!("ANALYZE {new}")));
-            self.rows::<()>(analyze).await.map(drop)
-        };
-        // Without it the answer is as right, and later.
-        let looked: Result<()> = looked.await;
-        if let Err(error) = looked {
+            self.rows::<()>(|| sqlx::query(AssertSqlSafe(format!("ANALYZE {new}")))).await.map(drop)
+        }
+        .await;
+        if let Err(error) = gathered {
+            // The same is read without them, only slower.
             tracing::warn!(%error, "PostgreSQL has no statistics of new tables: reading them may take long");
         }
     }
@@ -476,6 +475,6 @@ impl Posts for PostgresStore {
 impl Tables for PostgresStore {
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
         let read = export::read(&self.pool, table, wanted);
-        self.look_at_new_tables().map(move |()| read).flatten_stream().boxed()
+        self.gather_statistics().map(move |()| read).flatten_stream().boxed()
     }
 }

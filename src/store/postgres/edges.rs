@@ -92,8 +92,8 @@ const MEMBERS_AT: &str = concat!(
     " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
-/// How the planner is to read changes: along their index of time, and from each edge to its neighbours by their keys. Without
-/// statistics, as after a first crawl, it takes the edges of a time for a few, and reads and sorts all of them for each page.
+/// With these settings, the planner reads changes in the order of their index of time, and all else by its key. Without
+/// statistics, as after a first crawl, it expects few edges in any period, and reads and sorts all of them for each page.
 const BY_INDEXES: &str = "SELECT set_config(name, 'off', true) FROM UNNEST(ARRAY['enable_seqscan', 'enable_bitmapscan', \
      'enable_hashjoin', 'enable_mergejoin', 'enable_sort']) AS of (name)";
 
@@ -337,7 +337,7 @@ async fn forget(tables: &mut OnServer<'_>, (network, account): (&str, &str)) -> 
 impl Graphs for PostgresStore {
     async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
         const ONE_VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        self.look_at_new_tables().await;
+        self.gather_statistics().await;
         let mut transaction = self.pool.begin_with(ONE_VIEW).await?;
         graph::read::<Postgres>(&mut transaction, wanted, visit).await
     }

@@ -15,7 +15,7 @@ use twitter_updater::simulator::{
 use twitter_updater::store::ListCrawl;
 
 use crate::support::census::census;
-use crate::support::lists::{self, LISTS, compare};
+use crate::support::lists::{self, CRAWLS, LISTS, compare};
 use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::wait::{until, until_true};
 use crate::support::world::{Backends, World};
@@ -41,8 +41,9 @@ const CUTS: u32 = 20;
 const LATE: usize = 2;
 const LEASE_MS: Millis = 9_000;
 const WITHIN: Duration = Duration::from_secs(300);
-/// Crawls of a list that are looked at.
-const CRAWLS: u32 = 100;
+/// Times that all processes are killed until a cursor is stale. A list may be read to its end as they die, and its owner be away
+/// when the next one asks: a third of the times or less.
+const TRIES: usize = 10;
 
 /// The network: each list changes about five times a second, one account of twenty is away at a time and comes back, and one
 /// of twelve is protected.
@@ -126,14 +127,18 @@ impl Story<'_> {
         self.start();
     }
 
-    /// All processes die in the middle of a list: when its lease is over its cursor is no longer good. Until that was so: a
-    /// list may have been read to its end as they died, and its owner may be away when the next one asks.
+    /// All processes die in the middle of a list: when its lease is over its cursor is no longer good.
     async fn kill_all(&mut self) {
-        while !self.is_left_for_long().await {}
+        for _ in 0..TRIES {
+            if self.kill_in_the_middle().await.as_deref() == Some("stale") {
+                return;
+            }
+        }
+        panic!("no cursor was stale, {TRIES} times");
     }
 
-    /// Kills all processes in the middle of a list; whether those after them found its cursor stale.
-    async fn is_left_for_long(&mut self) -> bool {
+    /// Kills all processes in the middle of a list, and starts others; how the crawl ended that was left, if one was.
+    async fn kill_in_the_middle(&mut self) -> Option<String> {
         until_true("a list is read in its middle", WITHIN, async || self.middle().await.is_some()).await;
         for process in std::mem::take(&mut self.processes) {
             process.kill();
@@ -141,13 +146,12 @@ impl Story<'_> {
         }
         let left = self.middle().await;
         (0..PROCESSES).for_each(|_| self.start());
-        let Some(ListCrawl { owner, crawl }) = left else { return false };
+        let ListCrawl { owner, crawl } = left?;
         let end = until("the crawl that was left ends", WITHIN, async || {
             let crawls = self.world.edges.crawls(LISTS, &owner, CRAWLS).await.unwrap();
             crawls.into_iter().find(|of| of.number == crawl.number)?.ended
-        })
-        .await;
-        end == "stale"
+        });
+        Some(end.await)
     }
 
     /// A list that has a page, and waits for its next one.

@@ -18,7 +18,7 @@ const SLACK: Millis = 5;
 /// No call takes longer, ms.
 const CALL: Millis = 30_000;
 /// Crawls of a list that are looked at.
-const CRAWLS: u32 = 1_000;
+pub const CRAWLS: u32 = 1_000;
 /// Edges that are read at a time.
 const EDGES: u32 = 10_000;
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL reads for an answer, when it has no statistics.
+//! How much PostgreSQL reads before it has statistics.
 
 use std::ops::ControlFlow;
 
@@ -30,6 +30,7 @@ const FILL: &str = r"
             CASE WHEN key <= 2000 THEN key END, CASE WHEN key <= 2000 THEN crawl + 2000 END
         FROM list_page, generate_series(1, 10) AS member;
 ";
+
 /// Edges of a page that is read.
 const PAGE: i64 = 50;
 
@@ -47,7 +48,7 @@ async fn filled() -> (String, PgConnection) {
 async fn a_page_of_changes_reads_no_others_without_statistics() {
     let (url, mut connection) = filled().await;
     for change in [EdgeChange::Appeared, EdgeChange::Vanished] {
-        // What a connection has read is counted when it ends, at the latest.
+        // The server has counted what a connection read by the time that it ends.
         let before = read_when_alone(&mut connection).await;
         let store = open_postgres(&url).await;
         let page = store.edge_changes(NS, change, (0, Millis::MAX), None, PAGE as u32).await.unwrap();
@@ -58,7 +59,7 @@ async fn a_page_of_changes_reads_no_others_without_statistics() {
     }
 }
 
-/// Without them, a graph around 2,000 accounts of these took 50 s, and takes 1.
+/// Without them, a graph around 2,000 of these accounts took 50 s; with them, it takes one.
 #[tokio::test]
 async fn what_goes_through_whole_tables_has_statistics() {
     let known = "SELECT reltuples > 0 FROM pg_class WHERE oid = 'list_edge'::regclass";
