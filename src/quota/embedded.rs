@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{Row, SqliteConnection};
+use serde_json::json;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row, Sqlite};
 
 use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
@@ -14,6 +17,39 @@ use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
 use crate::base::backend::sqlite::{self, SharedFile, Tx};
 use crate::base::clock::{self, Millis};
+
+/// One text of some statements, with their values.
+type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// The windows of some credentials, in the order asked, with the permits that are out: of an API ?1 and an endpoint ?2 the
+/// credentials ?4 (JSON), at ?5. Each row also says whose the permit ?3 is, and how many rows the statement before removed.
+macro_rules! entries {
+    () => {
+        "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.told, w.opening_until, w.length,
+                w.parked_until AS parked_here, w.parked_why AS why_here,
+                c.parked_until AS parked_everywhere, c.parked_why AS why_everywhere, c.day, c.calls_today,
+                (SELECT count(*) FROM quota_permit AS p
+                 WHERE p.api = ?1 AND p.name = given.value AND p.endpoint = ?2 AND p.expiry > ?5) AS outstanding,
+                (SELECT name FROM quota_permit WHERE api = ?1 AND endpoint = ?2 AND permit = ?3) AS whose,
+                changes() AS removed
+         FROM json_each(?4) AS given
+         LEFT JOIN quota_window AS w ON w.api = ?1 AND w.name = given.value AND w.endpoint = ?2
+         LEFT JOIN quota_credential AS c ON c.api = ?1 AND c.name = given.value
+         ORDER BY given.key"
+    };
+}
+
+/// Writes a window down.
+macro_rules! window {
+    () => {
+        "INSERT INTO quota_window
+             (api, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET quota = excluded.quota, remaining = excluded.remaining,
+             reset_at = excluded.reset_at, reset = excluded.reset, next_at = excluded.next_at, told = excluded.told,
+             opening_until = excluded.opening_until, length = excluded.length"
+    };
+}
 
 /// The ledger of one API in a SQLite file.
 #[derive(Debug, Clone)]
@@ -55,98 +91,73 @@ impl EmbeddedLedger {
         self.file.begin().await
     }
 
-    async fn entry(
+    /// Binds what [`entries!`] asks for.
+    fn about<'q>(
+        &'q self,
+        text: &'static str,
+        endpoint: &'q str,
+        permit: &'q str,
+        names: &[String],
+        now: Millis,
+    ) -> Statements<'q> {
+        sqlx::query(text).bind(&self.api).bind(endpoint).bind(permit).bind(json!(names).to_string()).bind(now)
+    }
+
+    /// Binds what [`window!`] asks for.
+    fn write<'q>(&'q self, text: &'static str, name: &'q str, endpoint: &'q str, book: &RateWindow) -> Statements<'q> {
+        sqlx::query(text)
+            .bind(&self.api)
+            .bind(name)
+            .bind(endpoint)
+            .bind(book.limit)
+            .bind(book.remaining)
+            .bind(book.reset_at)
+            .bind(book.reset)
+            .bind(book.next_at)
+            .bind(book.told)
+            .bind(book.opening_until)
+            .bind(book.length)
+    }
+
+    /// Takes the permit off; answers whether it was out, and the window without it.
+    async fn remove(
         &self,
-        file: &mut SqliteConnection,
+        tx: &mut Tx,
         name: &str,
         endpoint: &str,
+        permit: &str,
         now: Millis,
-    ) -> Result<Entry, LedgerError> {
-        let row = sqlx::query(
-            "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.parked_until, w.parked_why,
-                    c.parked_until, c.parked_why, c.day, c.calls_today,
-                    (SELECT count(*) FROM quota_permit AS p
-                     WHERE p.api = ?1 AND p.name = ?2 AND p.endpoint = ?3 AND p.expiry > ?4),
-                    w.told, w.opening_until, w.length
-             FROM (SELECT 1) LEFT JOIN quota_window AS w ON w.api = ?1 AND w.name = ?2 AND w.endpoint = ?3
-             LEFT JOIN quota_credential AS c ON c.api = ?1 AND c.name = ?2",
-        )
-        .bind(&self.api)
-        .bind(name)
-        .bind(endpoint)
-        .bind(now)
-        .fetch_one(file)
-        .await?;
-        let number = |at: usize| row.get::<Option<i64>, _>(at).unwrap_or(0);
-        let (here, everywhere) = (number(5), number(7));
-        let why: Option<String> = row.get(if everywhere >= here { 8 } else { 6 });
-        Ok(Entry {
-            book: RateWindow {
-                limit: number(0),
-                remaining: number(1),
-                reset_at: number(2),
-                reset: number(3),
-                next_at: number(4),
-                told: number(12),
-                opening_until: number(13),
-                length: number(14),
-            },
-            outstanding: number(11),
-            parked_until: here.max(everywhere),
-            parked_why: why,
-            parked_everywhere: everywhere > now,
-            calls_today: if number(9) == day(now) { number(10) } else { 0 },
-        })
+    ) -> Result<(bool, Entry), LedgerError> {
+        const REMOVE: &str = concat!(
+            "DELETE FROM quota_permit
+             WHERE api = ?1 AND endpoint = ?2 AND permit = ?3 AND name IN (SELECT value FROM json_each(?4));",
+            entries!()
+        );
+        let names = [name.to_owned()];
+        let row = self.about(REMOVE, endpoint, permit, &names, now).fetch_one(&mut **tx).await?;
+        Ok((row.get::<i64, _>("removed") > 0, entry(&row, now)))
     }
+}
 
-    async fn write(&self, tx: &mut Tx, name: &str, endpoint: &str, book: &RateWindow) -> Result<(), LedgerError> {
-        sqlx::query(
-            "INSERT INTO quota_window (api, name, endpoint, quota, remaining, reset_at, reset, next_at, told, opening_until, length)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-             ON CONFLICT DO UPDATE SET quota = ?4, remaining = ?5, reset_at = ?6, reset = ?7, next_at = ?8, told = ?9,
-                                       opening_until = ?10, length = ?11",
-        )
-        .bind(&self.api)
-        .bind(name)
-        .bind(endpoint)
-        .bind(book.limit)
-        .bind(book.remaining)
-        .bind(book.reset_at)
-        .bind(book.reset)
-        .bind(book.next_at)
-        .bind(book.told)
-        .bind(book.opening_until)
-        .bind(book.length)
-        .execute(&mut **tx)
-        .await?;
-        Ok(())
-    }
-
-    async fn count_call(&self, tx: &mut Tx, name: &str, by: i64, now: Millis) -> Result<(), LedgerError> {
-        sqlx::query(
-            "INSERT INTO quota_credential (api, name, day, calls_today) VALUES (?1, ?2, ?3, max(0, ?4))
-             ON CONFLICT DO UPDATE SET calls_today = CASE WHEN day = ?3 THEN calls_today + ?4 ELSE max(0, ?4) END, day = ?3",
-        )
-        .bind(&self.api)
-        .bind(name)
-        .bind(day(now))
-        .bind(by)
-        .execute(&mut **tx)
-        .await?;
-        Ok(())
-    }
-
-    /// Takes the permit off; answers whether it was out.
-    async fn remove(&self, tx: &mut Tx, name: &str, endpoint: &str, permit: &str) -> Result<bool, LedgerError> {
-        let removed =
-            sqlx::query("DELETE FROM quota_permit WHERE api = ? AND name = ? AND endpoint = ? AND permit = ?")
-                .bind(&self.api)
-                .bind(name)
-                .bind(endpoint)
-                .bind(permit)
-                .execute(&mut **tx)
-                .await?;
-        Ok(removed.rows_affected() > 0)
+fn entry(row: &SqliteRow, now: Millis) -> Entry {
+    let number = |column: &str| row.get::<Option<i64>, _>(column).unwrap_or(0);
+    let (here, everywhere) = (number("parked_here"), number("parked_everywhere"));
+    Entry {
+        book: RateWindow {
+            limit: number("quota"),
+            remaining: number("remaining"),
+            reset_at: number("reset_at"),
+            reset: number("reset"),
+            next_at: number("next_at"),
+            told: number("told"),
+            opening_until: number("opening_until"),
+            length: number("length"),
+        },
+        outstanding: number("outstanding"),
+        parked_until: here.max(everywhere),
+        parked_why: row.get(if everywhere >= here { "why_everywhere" } else { "why_here" }),
+        parked_everywhere: everywhere > now,
+        calls_today: if number("day") == day(now) { number("calls_today") } else { 0 },
     }
 }
 
@@ -155,27 +166,18 @@ impl Ledger for EmbeddedLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        // The same permit again: the first reply was lost.
-        let repeated: Option<String> =
-            sqlx::query_scalar("SELECT name FROM quota_permit WHERE api = ? AND endpoint = ? AND permit = ?")
-                .bind(&self.api)
-                .bind(ask.endpoint)
-                .bind(ask.permit)
-                .fetch_optional(&mut *tx)
-                .await?;
-        if let Some(name) = repeated {
+        // Permits that ran out are spent: the call may have gone out. But for this one, which was granted if it is there: the
+        // first reply was lost.
+        const ASK: &str = concat!(
+            "DELETE FROM quota_permit WHERE api = ?1 AND expiry <= ?5
+             AND NOT (endpoint = ?2 AND permit = ?3 AND name IN (SELECT value FROM json_each(?4)));",
+            entries!()
+        );
+        let rows = self.about(ASK, ask.endpoint, ask.permit, ask.names, now).fetch_all(&mut *tx).await?;
+        if let Some(name) = rows.first().and_then(|row| row.get::<Option<String>, _>("whose")) {
             return Ok(Grant::Granted(name));
         }
-        // Permits that ran out are spent: the call may have gone out.
-        sqlx::query("DELETE FROM quota_permit WHERE api = ? AND expiry <= ?")
-            .bind(&self.api)
-            .bind(now)
-            .execute(&mut *tx)
-            .await?;
-        let mut entries = Vec::with_capacity(ask.names.len());
-        for name in ask.names {
-            entries.push((name, self.entry(&mut tx, name, ask.endpoint, now).await?));
-        }
+        let entries: Vec<_> = ask.names.iter().zip(rows.iter().map(|row| entry(row, now))).collect();
         let usable = |entry: &Entry| entry.book.is_open(now) && entry.parked_until <= now;
         let left: i64 =
             entries.iter().filter(|(_, entry)| usable(entry)).map(|(_, entry)| entry.book.remaining.max(0)).sum();
@@ -199,16 +201,24 @@ impl Ledger for EmbeddedLedger {
             return Ok(wait(wake, now));
         };
         book.grant(now);
-        self.write(&mut tx, name, ask.endpoint, &book).await?;
-        sqlx::query("INSERT INTO quota_permit (api, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?)")
+        const GRANT: &str = concat!(
+            window!(),
+            "; INSERT INTO quota_permit (api, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?);
+             INSERT INTO quota_credential (api, name, day, calls_today) VALUES (?, ?, ?, 1)
+             ON CONFLICT DO UPDATE SET day = excluded.day, calls_today = excluded.calls_today
+                 + CASE WHEN day = excluded.day THEN calls_today ELSE 0 END"
+        );
+        let grant = self
+            .write(GRANT, name, ask.endpoint, &book)
             .bind(&self.api)
             .bind(name)
             .bind(ask.endpoint)
             .bind(ask.permit)
             .bind(now + clock::millis(ask.expiry))
-            .execute(&mut *tx)
-            .await?;
-        self.count_call(&mut tx, name, 1, now).await?;
+            .bind(&self.api)
+            .bind(name)
+            .bind(day(now));
+        sqlite::run(&mut tx, grant).await?;
         // Who starts a machine again asks the API what is left of the windows that were open.
         tx.commit_unflushed().await?;
         Ok(Grant::Granted(name.clone()))
@@ -217,8 +227,7 @@ impl Ledger for EmbeddedLedger {
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        let was_out = self.remove(&mut tx, name, endpoint, permit).await?;
-        let mut entry = self.entry(&mut tx, name, endpoint, now).await?;
+        let (was_out, mut entry) = self.remove(&mut tx, name, endpoint, permit, now).await?;
         // What was told without a permit opens a window, but says nothing of the call that is about to.
         if was_out || used.window.is_some() {
             entry.book.opening_until = 0;
@@ -226,7 +235,7 @@ impl Ledger for EmbeddedLedger {
         if let Some(window) = &used.window {
             entry.book.told(window, entry.outstanding, now);
         }
-        self.write(&mut tx, name, endpoint, &entry.book).await?;
+        self.write(window!(), name, endpoint, &entry.book).execute(&mut *tx).await?;
         if let Some(park) = &used.park {
             let sql = if park.everywhere {
                 "INSERT INTO quota_credential (api, name, parked_until, parked_why) VALUES (?1, ?2, ?4, ?5)
@@ -250,11 +259,14 @@ impl Ledger for EmbeddedLedger {
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        if self.remove(&mut tx, name, endpoint, permit).await? {
-            let mut entry = self.entry(&mut tx, name, endpoint, now).await?;
+        if let (true, mut entry) = self.remove(&mut tx, name, endpoint, permit, now).await? {
+            const GIVE_BACK: &str = concat!(
+                window!(),
+                "; UPDATE quota_credential SET calls_today = calls_today - 1 WHERE api = ? AND name = ? AND day = ?"
+            );
             entry.book.returned(now);
-            self.write(&mut tx, name, endpoint, &entry.book).await?;
-            self.count_call(&mut tx, name, -1, now).await?;
+            let write = self.write(GIVE_BACK, name, endpoint, &entry.book).bind(&self.api).bind(name).bind(day(now));
+            sqlite::run(&mut tx, write).await?;
         }
         Ok(tx.commit().await?)
     }
@@ -275,11 +287,11 @@ impl Ledger for EmbeddedLedger {
     }
 
     async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
-        let mut tx = self.file.readers().begin().await?;
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
-        for name in names {
-            let entry = self.entry(&mut tx, name, endpoint, now).await?;
+        let rows = self.about(entries!(), endpoint, "", names, now).fetch_all(self.file.readers()).await?;
+        for (name, row) in names.iter().zip(&rows) {
+            let entry = entry(row, now);
             let book = entry.book;
             let account = CredentialStatus {
                 name: name.clone(),

@@ -19,9 +19,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Sqlite, SqliteConnection, SqlitePool, Type};
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
@@ -45,10 +46,19 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 
 /// Rows whose newest answer changed a count and is not in the history yet. Said of the rows, not of
 /// the answers, so it can run again: what is there stays.
-const CONTINUE_HISTORY: &str = "INSERT INTO tweet_metrics_row \
-     SELECT key, checked_at, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count \
-     FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND changed_at = checked_at \
-     ON CONFLICT DO NOTHING";
+macro_rules! continue_history {
+    ($of:literal) => {
+        concat!(
+            "INSERT INTO tweet_metrics_row SELECT key, checked_at, retweet_count, favorite_count, reply_count, quote_count, \
+             bookmark_count, impression_count FROM tweet WHERE ",
+            $of,
+            " AND changed_at = checked_at ON CONFLICT DO NOTHING"
+        )
+    };
+}
+/// Of rows by their keys, which is quick, and by namespace and id.
+const CONTINUE_HISTORY: &str = continue_history!("key IN (SELECT value FROM json_each(?1))");
+const BEGIN_HISTORY: &str = continue_history!("namespace = ?1 AND id IN (SELECT value FROM json_each(?2))");
 
 /// Former texts of those whose content was forgotten just now.
 const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' AND tweet IN (\
@@ -133,47 +143,66 @@ async fn insert(
 ) -> Result<u64> {
     let mut written = 0;
     for rows in rows.chunks(ROWS_PER_INSERT) {
-        let mut statement = QueryBuilder::<Sqlite>::new(concat!("INSERT INTO tweet (", columns!(), ") "));
-        statement.push_values(rows, |mut values, row| {
+        let mut values = Values::default();
+        for row in rows {
             values
-                .push_bind(namespace)
-                .push_bind(row.id.as_ref())
-                .push_bind(row.state.as_str())
-                .push_bind(row.created_at)
-                .push_bind(row.current_id.as_deref())
-                .push_bind(row.text.as_deref())
-                .push_bind(row.author_id.as_deref())
-                .push_bind(row.author_name.as_deref())
-                .push_bind(row.metrics.retweet_count)
-                .push_bind(row.metrics.favorite_count)
-                .push_bind(row.metrics.reply_count)
-                .push_bind(row.metrics.quote_count)
-                .push_bind(row.metrics.bookmark_count)
-                .push_bind(row.metrics.impression_count)
-                .push_bind(row.withheld_in.as_deref())
-                .push_bind(row.raw.as_deref())
-                .push_bind(row.first_seen)
-                .push_bind(row.checked_at)
-                .push_bind(row.changed_at)
-                .push_bind(row.next_due)
-                .push_bind(row.lookups)
-                .push_bind(row.misses)
-                .push_bind(row.missing_since)
-                .push_bind(row.reason.as_deref())
-                .push_bind(row.details.lang.as_deref())
-                .push_bind(row.details.reply_to.as_deref())
-                .push_bind(row.details.retweet_of.as_deref())
-                .push_bind(row.details.quote_of.as_deref())
-                .push_bind(row.details.conversation_id.as_deref())
-                .push_bind(row.details.reply_settings.as_deref())
-                .push_bind(row.details.truncated)
-                .push_bind(row.unreadable.as_deref())
-                .push_bind(row.recent);
-        });
-        statement.push("\n").push(clause);
-        written += statement.build().execute(&mut *transaction).await?.rows_affected();
+                .put(namespace)
+                .put(row.id.as_ref())
+                .put(row.state.as_str())
+                .put(row.created_at)
+                .put(row.current_id.as_deref())
+                .put(row.text.as_deref())
+                .put(row.author_id.as_deref())
+                .put(row.author_name.as_deref())
+                .put(row.metrics.retweet_count)
+                .put(row.metrics.favorite_count)
+                .put(row.metrics.reply_count)
+                .put(row.metrics.quote_count)
+                .put(row.metrics.bookmark_count)
+                .put(row.metrics.impression_count)
+                .put(row.withheld_in.as_deref())
+                .put(row.raw.as_deref())
+                .put(row.first_seen)
+                .put(row.checked_at)
+                .put(row.changed_at)
+                .put(row.next_due)
+                .put(row.lookups)
+                .put(row.misses)
+                .put(row.missing_since)
+                .put(row.reason.as_deref())
+                .put(row.details.lang.as_deref())
+                .put(row.details.reply_to.as_deref())
+                .put(row.details.retweet_of.as_deref())
+                .put(row.details.quote_of.as_deref())
+                .put(row.details.conversation_id.as_deref())
+                .put(row.details.reply_settings.as_deref())
+                .put(row.details.truncated)
+                .put(row.unreadable.as_deref())
+                .put(row.recent);
+        }
+        let texts = [concat!("INSERT INTO tweet (", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];
+        let insert = sqlx::query_with(AssertSqlSafe(texts.concat()), values.0);
+        written += insert.execute(&mut *transaction).await?.rows_affected();
     }
     Ok(written)
+}
+
+/// Values of rows, row by row.
+#[derive(Default)]
+struct Values(SqliteArguments);
+
+impl Values {
+    #[allow(clippy::expect_used, reason = "texts and numbers can always be bound")]
+    fn put<'v>(&mut self, value: impl Encode<'v, Sqlite> + Type<Sqlite>) -> &mut Self {
+        self.0.add(value).expect("a value of a row");
+        self
+    }
+
+    /// The places of these values in a statement that inserts so many rows.
+    fn placeholders(&self, rows: usize) -> String {
+        let row = format!("({})", vec!["?"; self.0.len() / rows].join(","));
+        vec![row; rows].join(",") + "\n"
+    }
 }
 
 /// The same of tweets of which only the id is known, by far the most of those that are put in: a tenth of the values.
@@ -184,27 +213,33 @@ async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Mi
          SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, 0, 0 FROM json_each(?2) WHERE TRUE\n",
         include_str!("sql/revive.sql")
     );
-    let insert = sqlx::query(insert).bind(namespace).bind(serde_json::Value::from_iter(values).to_string()).bind(at);
+    let insert = sqlx::query(insert).bind(namespace).bind(Value::from_iter(values).to_string()).bind(at);
     Ok(insert.execute(transaction).await?.rows_affected())
 }
 
+/// A row's state, when it was last answered, and its key, before an answer is stored.
+type Before<'a> = (Cow<'a, str>, Option<Millis>, i64);
+
 /// Stores answers, in the caller's transaction.
 async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observation]) -> Result<Saved> {
-    let rows = forget::kept(&mut *tx, namespace, rows::observed(observations)).await?;
-    let ids = json_ids(&rows);
-    let stored: String = sqlx::query_scalar(
-        "SELECT json_group_array(json_array(id, state, checked_at)) FROM tweet \
-         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead'",
-    )
-    .bind(namespace)
-    .bind(&ids)
-    .fetch_one(&mut *tx)
-    .await?;
-    let stored: Vec<(Cow<'_, str>, Cow<'_, str>, Option<Millis>)> = rows_of(&stored)?;
-    let stored: HashMap<_, _> = stored.into_iter().map(|(id, state, checked_at)| (id, (state, checked_at))).collect();
-    let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at)| *at == row.checked_at);
+    const STORED: &str = concat!(
+        "SELECT (",
+        forget::salt!(),
+        "), (SELECT json_group_array(json_array(id, json_array(state, checked_at, key))) FROM tweet \
+         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead')"
+    );
+    let rows = rows::observed(observations);
+    let asked = sqlx::query_as(STORED).bind(namespace).bind(json_ids(&rows));
+    let (salt, stored): (Option<Vec<u8>>, String) = asked.fetch_one(&mut *tx).await?;
+    let rows = forget::kept_with(&mut *tx, salt.as_deref(), namespace, rows).await?;
+    let stored: HashMap<Cow<'_, str>, Before<'_>> = rows_of(&stored)?.into_iter().collect();
+    let keys = Value::from_iter(stored.values().map(|(.., key)| *key)).to_string();
+    let new = rows.iter().filter(|row| !stored.contains_key(&row.id)).map(|row| row.id.as_ref().into());
+    let new: Vec<Cow<'_, str>> = new.collect();
+    let new = (!new.is_empty()).then(|| json(new.into_iter()));
+    let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at, _)| *at == row.checked_at);
     let repeated = rows.iter().filter(|row| is_repeated(row)).count();
-    let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, _)| *state == row.state.as_str());
+    let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, ..)| *state == row.state.as_str());
     let ids_of_forgotten = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
     let forgotten = ItemsOf { namespace: namespace.to_owned(), ids: ids_of_forgotten };
     if !forgotten.ids.is_empty() {
@@ -213,7 +248,10 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
     let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
     let mut written = insert(&mut *tx, namespace, &same, MERGE).await?;
     written += insert(&mut *tx, namespace, &other, MERGE_STATE).await?;
-    let changed = sqlx::query(CONTINUE_HISTORY).bind(namespace).bind(&ids).execute(&mut *tx).await?.rows_affected();
+    let mut changed = sqlx::query(CONTINUE_HISTORY).bind(keys).execute(&mut *tx).await?.rows_affected();
+    if let Some(new) = new {
+        changed += sqlx::query(BEGIN_HISTORY).bind(namespace).bind(new).execute(&mut *tx).await?.rows_affected();
+    }
     if !forgotten.ids.is_empty() {
         let ids = json(forgotten.ids.iter().map(|id| id.as_str().into()));
         sqlx::query(FORGET_CHANGES).bind(namespace).bind(ids).execute(&mut *tx).await?;
@@ -224,7 +262,7 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
 
 /// Ids as JSON, for `json_each`.
 fn json<'a>(ids: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
-    serde_json::Value::from_iter(ids).to_string()
+    Value::from_iter(ids).to_string()
 }
 
 fn json_ids(rows: &[Row<'_>]) -> String {

@@ -17,7 +17,14 @@ use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, UnwantedPost};
 
 /// The salt, if anybody is kept away.
-const SALT: &str = "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)";
+macro_rules! salt {
+    () => {
+        "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)"
+    };
+}
+pub(super) use salt;
+
+const SALT: &str = salt!();
 
 const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN tweet AS medium ON medium.key = used.tweet \
      WHERE medium.namespace = ?1 AND used.post IN (SELECT value FROM json_each(?2)) \
@@ -37,9 +44,19 @@ pub(super) async fn away<'a>(
     accounts: impl IntoIterator<Item = &'a str> + Send,
 ) -> Result<HashSet<String>> {
     let salt: Option<Vec<u8>> = sqlx::query_scalar(SALT).fetch_optional(&mut *connection).await?;
+    salted(connection, salt.as_deref(), network, accounts).await
+}
+
+/// The same, when the salt was read.
+async fn salted<'a>(
+    connection: &mut SqliteConnection,
+    salt: Option<&[u8]>,
+    network: &str,
+    accounts: impl IntoIterator<Item = &'a str> + Send,
+) -> Result<HashSet<String>> {
     let Some(salt) = salt else { return Ok(HashSet::new()) };
     let hashes: Vec<(String, &str)> =
-        accounts.into_iter().map(|account| (hash(&salt, network, account), account)).collect();
+        accounts.into_iter().map(|account| (hash(salt, network, account), account)).collect();
     let asked = json(hashes.iter().map(|(hash, _)| hash.as_str().into()));
     let known = "SELECT hash FROM forgotten_person WHERE hash IN (SELECT value FROM json_each(?1))";
     let known: Vec<String> = sqlx::query_scalar(known).bind(asked).fetch_all(connection).await?;
@@ -64,12 +81,26 @@ pub(super) async fn away_from<'a>(
 pub(super) async fn kept<'a>(
     connection: &mut SqliteConnection,
     namespace: &str,
+    rows: Vec<Row<'a>>,
+) -> Result<Vec<Row<'a>>> {
+    let salt: Option<Vec<u8>> = sqlx::query_scalar(SALT).fetch_optional(&mut *connection).await?;
+    kept_with(connection, salt.as_deref(), namespace, rows).await
+}
+
+/// The same, when the salt was read.
+pub(super) async fn kept_with<'a>(
+    connection: &mut SqliteConnection,
+    salt: Option<&[u8]>,
+    namespace: &str,
     mut rows: Vec<Row<'a>>,
 ) -> Result<Vec<Row<'a>>> {
+    if salt.is_none() {
+        return Ok(rows);
+    }
     let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return Ok(rows) };
     let of = |row: &Row<'_>| if by_id { Some(row.id.to_string()) } else { row.author_id.as_deref().map(str::to_owned) };
     let people: Vec<String> = rows.iter().filter_map(of).collect();
-    let away = away(connection, &network, people.iter().map(String::as_str)).await?;
+    let away = salted(connection, salt, &network, people.iter().map(String::as_str)).await?;
     if away.is_empty() {
         return Ok(rows);
     }

@@ -1,78 +1,136 @@
 //! `claim`: a batch under a lease, or how long until one may be ready.
 
+use std::sync::Arc;
+
 use serde_json::json;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, Result};
 use super::pick::{Candidate, Pick, halved};
 use super::{EmbeddedQueue, Tx};
-use crate::base::backend::sqlite::rows_of;
+use crate::base::backend::sqlite::{self, rows_of};
 use crate::base::clock::{self, Millis, QueueTime};
 
 /// Suspects (jobs with deliveries) have a call of their own in four while others wait.
 const OTHERS_FIRST: u32 = 3;
 
+/// What a claim asks first: the namespace's row; the leases under the claim's token, which a first try took whose reply was lost;
+/// and leases whose time is up, in the order they ran out. A lease's jobs have one token, so the first of them tells it.
+const ASK: &str = "
+    WITH RECURSIVE lease (fence) AS (
+        SELECT min(fence) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence > ?2
+        UNION ALL
+        SELECT (SELECT min(fence) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence > lease.fence)
+        FROM lease WHERE lease.fence IS NOT NULL
+    ), held (fence) AS (
+        SELECT fence FROM lease
+        WHERE ?3 = (SELECT token FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence = lease.fence LIMIT 1)
+    )
+    SELECT fence, paused, turns, (
+        SELECT json_group_array(json_array(
+            job.id, job.lane, job.due, job.deliveries, job.failures, job.fence, coalesce(known.ordering, '')))
+        FROM held CROSS JOIN queue_job AS job ON job.namespace = ?1 AND job.state = 1 AND job.fence = held.fence
+        LEFT JOIN queue_lane AS known ON known.namespace = job.namespace AND known.lane = job.lane
+    ) AS held, (
+        SELECT json_group_array(json_array(key, id, fence, deliveries, failures)) FROM (
+            SELECT key, id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) AS failures FROM queue_job
+            WHERE namespace = ?1 AND state = 1 AND fence <= ?2
+            ORDER BY fence, id LIMIT ?4 + 0) -- a parameter alone would be planned with: compiled anew for each claim
+    ) AS expired
+    FROM queue_namespace WHERE namespace = ?1";
+
+/// Puts jobs under a lease, and the lease into the namespace's row.
+macro_rules! lease {
+    ($also:literal) => {
+        concat!(
+            "UPDATE queue_job SET state = 1, fence = ?, token = ?",
+            $also,
+            " WHERE key IN (SELECT value FROM json_each(?));
+             UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?;
+             ",
+            count!()
+        )
+    };
+}
+
+const LEASE: &str = lease!("");
+/// The same of jobs whose lease ran out, which themselves say so: see [`Asked::expired`].
+const LEASE_AGAIN: &str = lease!(
+    ", lane = ?, due = fence, deliveries = deliveries + 1, failures = failures + (trial IS NOT NULL AND trial = fence)"
+);
+
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    if let Some(batch) = claimed_before(queue, &mut tx, now, request.token).await? {
+    let asked = ask(queue, &mut tx, now, request).await?;
+    if let Some(batch) = asked.claimed_before(now, request.token)? {
         return Ok(Claim::Batch(batch));
     }
-    let (last_fence, paused, turns): (Millis, Option<String>, u32) =
-        sqlx::query_as("SELECT fence, paused, turns FROM queue_namespace WHERE namespace = ?")
-            .bind(&queue.namespace)
-            .fetch_one(&mut *tx)
-            .await?;
-    if paused.is_some() {
-        return Ok(Claim::Empty { wait: request.linger, paused });
+    if asked.paused.is_some() {
+        return Ok(Claim::Empty { wait: request.linger, paused: asked.paused });
     }
-    let chosen = match choose(queue, &mut tx, now, request, turns >= OTHERS_FIRST).await? {
+    let chosen = match choose(queue, &mut tx, now, request, &asked).await? {
         Ok(chosen) => chosen,
         Err(wait) => return Ok(Claim::Empty { wait: clock::span(wait), paused: None }),
     };
     // Those whose lease ran out for the first time are no suspects yet.
     let of_suspects = chosen.jobs.first().is_some_and(|job| job.deliveries > u32::from(chosen.expired));
-    let turns = if of_suspects { 0 } else { turns.saturating_add(1).min(OTHERS_FIRST) };
+    let turns = if of_suspects { 0 } else { asked.turns.saturating_add(1).min(OTHERS_FIRST) };
     // Unique and rising, whatever the clock does.
-    let deadline = (now + clock::millis(request.lease).max(1)).max(last_fence + 1);
+    let deadline = (now + clock::millis(request.lease).max(1)).max(asked.fence + 1);
     let fence = Fence { deadline, token: request.token.to_owned() };
-    lease(queue, &mut tx, &fence, &chosen, turns).await?;
-    let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
-    let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
-    queue.count(&mut tx, now, &counters).await?;
+    lease(queue, &mut tx, now, &fence, &chosen, turns).await?;
     // Without it the ids are where they were: due.
     tx.commit_unflushed().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
 }
 
-/// The batch that the same token has already: the first reply was lost.
-async fn claimed_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: &str) -> Result<Option<Batch>> {
-    let rows = sqlx::query(
-        "SELECT job.id, job.lane, job.due, job.deliveries, job.fence, job.failures, coalesce(known.ordering, '')
-         FROM queue_job AS job LEFT JOIN queue_lane AS known ON known.namespace = job.namespace AND known.lane = job.lane
-         WHERE job.namespace = ? AND job.state = 1 AND job.fence > ? AND job.token = ?",
-    )
-    .bind(&queue.namespace)
-    .bind(now)
-    .bind(token)
-    .fetch_all(&mut **tx)
-    .await?;
-    let Some(first) = rows.first() else { return Ok(None) };
-    let read = |row: &SqliteRow| Job {
-        id: row.get(0),
-        lane: row.get::<String, _>(1).into(),
-        due: row.get(2),
-        deliveries: row.get(3),
-        failures: row.get(5),
-        order: Order::of(row.get(6)),
-    };
-    Ok(Some(Batch {
-        fence: Fence { deadline: first.get(4), token: token.to_owned() },
-        now: QueueTime::read(now),
-        claimed_at: now,
-        jobs: rows.iter().map(read).collect(),
-    }))
+/// An answer to [`ASK`].
+#[derive(sqlx_macros::FromRow)]
+struct Asked {
+    /// The namespace's last one.
+    fence: Millis,
+    paused: Option<String>,
+    turns: u32,
+    held: String,
+    expired: String,
+}
+
+async fn ask(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, request: &ClaimRequest<'_>) -> Result<Asked> {
+    let asked = sqlx::query_as(ASK).bind(&queue.namespace).bind(now).bind(request.token).bind(2 * request.limit as i64);
+    Ok(asked.fetch_one(&mut **tx).await?)
+}
+
+impl Asked {
+    /// The batch that the same token has already: the first reply was lost.
+    fn claimed_before(&self, now: Millis, token: &str) -> Result<Option<Batch>> {
+        let rows: Vec<(String, String, Millis, u32, u32, Millis, String)> = rows_of(&self.held)?;
+        let Some(deadline) = rows.first().map(|(.., fence, _)| *fence) else { return Ok(None) };
+        let job = |(id, lane, due, deliveries, failures, _, order): (String, String, _, _, _, _, String)| Job {
+            id,
+            lane: lane.into(),
+            due,
+            deliveries,
+            failures,
+            order: Order::of(&order),
+        };
+        let fence = Fence { deadline, token: token.to_owned() };
+        let jobs = rows.into_iter().map(job).collect();
+        Ok(Some(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs }))
+    }
+
+    /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again per further delivery.
+    fn expired(&self, limit: usize, lanes: &[Lane]) -> Result<Expired> {
+        let rows: Vec<(i64, String, Millis, u32, u32)> = rows_of(&self.expired)?;
+        let (lane, order) =
+            lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
+        let job = |(key, id, fence, deliveries, failures)| {
+            let lane = Arc::clone(&lane);
+            (key, Job { id, lane, due: fence, deliveries: deliveries + 1, failures, order })
+        };
+        let (first, suspects): (Vec<_>, Vec<_>) = rows.into_iter().map(job).partition(|(_, job)| job.deliveries == 1);
+        let halved = |jobs| halved(jobs, limit, |(_, job): &(i64, Job)| job.deliveries);
+        Ok(Expired { first: halved(first), suspects: halved(suspects) })
+    }
 }
 
 /// Jobs of the next batch.
@@ -90,10 +148,12 @@ async fn choose(
     tx: &mut Tx,
     now: Millis,
     request: &ClaimRequest<'_>,
-    suspects_turn: bool,
+    asked: &Asked,
 ) -> Result<Result<Chosen, Millis>> {
-    let lanes = queue.lanes(tx).await?;
-    let Expired { first, suspects } = expired(queue, tx, now, request.limit, &lanes).await?;
+    let suspects_turn = asked.turns >= OTHERS_FIRST;
+    let deliveries = if suspects_turn { u32::MAX } else { 0 };
+    let (lanes, mut found) = candidates(queue, tx, now, request.limit, deliveries).await?;
+    let Expired { first, suspects } = asked.expired(request.limit, &lanes)?;
     let over = |of: Vec<(i64, Job)>| {
         let (keys, jobs) = of.into_iter().unzip();
         Ok(Ok(Chosen { jobs, keys, expired: true }))
@@ -124,41 +184,38 @@ async fn choose(
         let keys = batch.iter().map(|job| job.key).collect();
         Ok(Ok(Chosen { jobs: batch.into_iter().map(job).collect(), keys, expired: false }))
     };
-    if !suspects_turn && let Ok(batch) = pick.batch(candidates(queue, tx, &pick, 0).await?) {
-        return picked(batch);
+    if !suspects_turn {
+        if let Ok(batch) = pick.batch(found) {
+            return picked(batch);
+        }
+        if !suspects.is_empty() {
+            // Nobody else is ready: the call is theirs.
+            return over(suspects);
+        }
+        (_, found) = candidates(queue, tx, now, request.limit, u32::MAX).await?;
     }
-    if !suspects.is_empty() {
-        // Nobody else is ready: the call is theirs.
-        return over(suspects);
-    }
-    let candidates = candidates(queue, tx, &pick, u32::MAX).await?;
-    let dues: Vec<Millis> = candidates.iter().map(|job| job.due).collect();
-    match pick.batch(candidates) {
+    let dues: Vec<Millis> = found.iter().map(|job| job.due).collect();
+    match pick.batch(found) {
         Ok(batch) => picked(batch),
         Err(waited) => Ok(Err(wait(queue, tx, now, request, waited, dues).await?)),
     }
 }
 
-/// Puts jobs under a lease, and the lease into the namespace's row.
-async fn lease(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, chosen: &Chosen, turns: u32) -> Result<()> {
-    // What the jobs themselves say, see `expired`.
-    let lease = if chosen.expired {
-        "UPDATE queue_job
-         SET state = 1, fence = ?2, token = ?3, lane = ?4, due = fence, deliveries = deliveries + 1,
-             failures = failures + (trial IS NOT NULL AND trial = fence)
-         WHERE key IN (SELECT value FROM json_each(?1))"
-    } else {
-        "UPDATE queue_job SET state = 1, fence = ?2, token = ?3 WHERE key IN (SELECT value FROM json_each(?1))"
-    };
-    let lease = sqlx::query(lease).bind(json!(chosen.keys).to_string()).bind(fence.deadline).bind(&fence.token);
+async fn lease(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    fence: &Fence,
+    chosen: &Chosen,
+    turns: u32,
+) -> Result<()> {
+    let lease = sqlx::query(if chosen.expired { LEASE_AGAIN } else { LEASE }).bind(fence.deadline).bind(&fence.token);
     let lane = chosen.jobs.first().filter(|_| chosen.expired).map(|job| &*job.lane);
-    (if let Some(lane) = lane { lease.bind(lane) } else { lease }).execute(&mut **tx).await?;
-    sqlx::query("UPDATE queue_namespace SET fence = ?, turns = ? WHERE namespace = ?")
-        .bind(fence.deadline)
-        .bind(turns)
-        .bind(&queue.namespace)
-        .execute(&mut **tx)
-        .await?;
+    let lease = if let Some(lane) = lane { lease.bind(lane) } else { lease };
+    let lease = lease.bind(json!(chosen.keys).to_string()).bind(fence.deadline).bind(turns).bind(&queue.namespace);
+    let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
+    let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
+    sqlite::run(tx, queue.counting(lease, now, &counters)).await?;
     Ok(())
 }
 
@@ -170,82 +227,54 @@ struct Expired {
     suspects: Vec<(i64, Job)>,
 }
 
-/// Leases whose time is up, in the order they ran out: half a batch at the most, halved again
-/// per further delivery.
-async fn expired(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, limit: usize, lanes: &[Lane]) -> Result<Expired> {
-    let rows = sqlx::query(
-        "SELECT id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence), key FROM queue_job
-         WHERE namespace = ? AND state = 1 AND fence <= ? ORDER BY fence, id LIMIT ? + 0", // as in `candidates`
-    )
-    .bind(&queue.namespace)
-    .bind(now)
-    .bind(2 * limit as i64)
-    .fetch_all(&mut **tx)
-    .await?;
-    let (lane, order) =
-        lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
-    let job = |row: &SqliteRow| {
-        let job = Job {
-            id: row.get(0),
-            lane: lane.clone(),
-            due: row.get(1),
-            deliveries: row.get::<u32, _>(2) + 1,
-            failures: row.get(3),
-            order,
-        };
-        (row.get(4), job)
-    };
-    let (first, suspects): (Vec<_>, Vec<_>) = rows.iter().map(job).partition(|(_, job)| job.deliveries == 1);
-    let halved = |jobs| halved(jobs, limit, |(_, job): &(i64, Job)| job.deliveries);
-    Ok(Expired { first: halved(first), suspects: halved(suspects) })
-}
-
-/// Each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane as many
-/// more that are not due yet: they say when the next batch is ready.
-async fn candidates(queue: &EmbeddedQueue, tx: &mut Tx, pick: &Pick<'_>, deliveries: u32) -> Result<Vec<Candidate>> {
+/// The lanes, and each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane
+/// as many more that are not due yet: they say when the next batch is ready.
+async fn candidates(
+    queue: &EmbeddedQueue,
+    tx: &mut Tx,
+    now: Millis,
+    limit: usize,
+    deliveries: u32,
+) -> Result<(Vec<Lane>, Vec<Candidate>)> {
     macro_rules! first {
         ($due:literal, $order:literal) => {
             concat!(
                 "SELECT key, id, due, deliveries, failures FROM queue_job
-                 WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND deliveries <= ?3 ",
+                 WHERE namespace = ?1 AND state = 0 AND lane = known.lane AND deliveries <= ?2 ",
                 $due,
                 " ORDER BY ",
                 $order,
-                " LIMIT ?4 + 0" // a parameter alone would be planned with: SQLite compiles the statement anew for each claim
+                " LIMIT ?3 + 0" // as in `ASK`
             )
         };
     }
-    macro_rules! as_json {
-        ($rows:expr) => {
-            concat!("SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (", $rows, ")")
-        };
+    const CANDIDATES: &str = concat!(
+        "SELECT lane, patience, tier, ordering, CASE WHEN ordering = 'newest' THEN (
+             SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (
+                 SELECT * FROM (",
+        first!("AND due <= ?4", "due DESC, id DESC"),
+        ") UNION ALL SELECT * FROM (",
+        first!("AND due > ?4", "due, id"),
+        "))) ELSE (
+             SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (",
+        first!("", "due, id"),
+        ")) END
+         FROM queue_lane AS known WHERE namespace = ?1 ORDER BY tier, patience, lane"
+    );
+    let rows: Vec<(String, Millis, u8, String, String)> = sqlx::query_as(CANDIDATES)
+        .bind(&queue.namespace)
+        .bind(deliveries)
+        .bind(limit as i64)
+        .bind(now)
+        .fetch_all(&mut **tx)
+        .await?;
+    let (mut lanes, mut candidates) = (Vec::with_capacity(rows.len()), Vec::new());
+    for (lane, (name, patience, tier, ordering, of_lane)) in rows.into_iter().enumerate() {
+        let candidate = |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
+        candidates.extend(rows_of(&of_lane)?.into_iter().map(candidate));
+        lanes.push(Lane { name: name.into(), patience, tier, order: Order::of(&ordering) });
     }
-    let mut candidates = Vec::new();
-    for (lane, known) in pick.lanes.iter().enumerate() {
-        let sql = match known.order {
-            Order::ByLateness | Order::OldestFirst => as_json!(first!("", "due, id")),
-            Order::NewestFirst => concat!(
-                as_json!(first!("AND due <= ?5", "due DESC, id DESC")),
-                " UNION ALL ",
-                as_json!(first!("AND due > ?5", "due, id"))
-            ),
-        };
-        let texts: Vec<String> = sqlx::query_scalar(sql)
-            .bind(&queue.namespace)
-            .bind(&*known.name)
-            .bind(deliveries)
-            .bind(pick.limit as i64)
-            .bind(pick.now)
-            .fetch_all(&mut **tx)
-            .await?;
-        for text in texts {
-            let rows: Vec<(i64, String, Millis, u32, u32)> = rows_of(&text)?;
-            let candidate =
-                |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
-            candidates.extend(rows.into_iter().map(candidate));
-        }
-    }
-    Ok(candidates)
+    Ok((lanes, candidates))
 }
 
 /// How long until a batch can be ready: the least of the buffer's end, the next lease's end, and

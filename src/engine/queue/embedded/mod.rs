@@ -4,6 +4,43 @@
 //! sees half of another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since
 //! each statement costs a hop to SQLite's thread.
 
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row, Sqlite, SqliteConnection};
+
+use super::{
+    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Postponed,
+    Promoted, Result, Scheduled, Settled, Verdict, Workers,
+};
+use crate::base::backend::sqlite::{self, SharedFile, Tx};
+use crate::base::clock::{self, Millis, Stopwatch};
+
+/// Adds to counters: [`EmbeddedQueue::counting`] binds the values.
+macro_rules! count {
+    () => {
+        "INSERT INTO queue_counter (namespace, minute, name, value)
+         SELECT ?, minute.value, counter.value ->> 0, counter.value ->> 1
+         FROM json_each(?) AS counter, json_each(json_array(0, ?)) AS minute WHERE true
+         ON CONFLICT DO UPDATE SET value = value + excluded.value;
+         DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute <= ?"
+    };
+}
+
+/// Makes lanes known, as they are now: of a namespace, [`rows_of_lanes`].
+macro_rules! know_lanes {
+    () => {
+        "INSERT INTO queue_lane (namespace, lane, patience, tier, ordering)
+         SELECT ?, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+         ON CONFLICT DO UPDATE SET patience = excluded.patience, tier = excluded.tier, ordering = excluded.ordering
+         WHERE patience <> excluded.patience OR tier <> excluded.tier OR ordering <> excluded.ordering"
+    };
+}
+
 mod claim;
 mod hours;
 mod incoming;
@@ -15,20 +52,8 @@ mod schedule;
 mod settle;
 mod stats;
 
-use std::path::Path;
-use std::time::Duration;
-
-use async_trait::async_trait;
-use serde_json::json;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
-
-use super::{
-    Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Postponed,
-    Promoted, Result, Scheduled, Settled, Verdict, Workers,
-};
-use crate::base::backend::sqlite::{self, SharedFile, Tx};
-use crate::base::clock::{self, Millis, Stopwatch};
+/// One text of some statements, with their values.
+type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
@@ -36,8 +61,12 @@ const DEAD: i64 = 2;
 
 /// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// The patience of a lane to which a job is released while its patience is unknown.
-const UNKNOWN_PATIENCE_MS: Millis = 60_000;
+
+/// Lanes as [`know_lanes!`] reads them.
+fn rows_of_lanes(lanes: &[&Lane]) -> String {
+    let row = |lane: &&Lane| json!([&*lane.name, lane.patience, lane.tier, lane.order.word()]);
+    serde_json::Value::from_iter(lanes.iter().map(row)).to_string()
+}
 
 /// The queue of one namespace in a SQLite file.
 #[derive(Debug, Clone)]
@@ -85,30 +114,10 @@ impl EmbeddedQueue {
         Ok(rows.iter().map(lane).collect())
     }
 
-    async fn know_lane(&self, tx: &mut Tx, lane: &Lane) -> Result<()> {
-        sqlx::query(
-            "INSERT INTO queue_lane (namespace, lane, patience, tier, ordering) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET patience = ?3, tier = ?4, ordering = ?5
-             WHERE patience <> ?3 OR tier <> ?4 OR ordering <> ?5",
-        )
-        .bind(&self.namespace)
-        .bind(&*lane.name)
-        .bind(lane.patience)
-        .bind(lane.tier)
-        .bind(lane.order.word())
-        .execute(&mut **tx)
-        .await?;
-        Ok(())
-    }
-
-    /// The kind of a lane to which a job is released while its kind is unknown.
-    async fn know_name(&self, tx: &mut Tx, lane: &str) -> Result<()> {
-        sqlx::query("INSERT INTO queue_lane (namespace, lane, patience) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-            .bind(&self.namespace)
-            .bind(lane)
-            .bind(UNKNOWN_PATIENCE_MS)
-            .execute(&mut **tx)
-            .await?;
+    async fn know_lanes(&self, tx: &mut Tx, lanes: &[&Lane]) -> Result<()> {
+        if !lanes.is_empty() {
+            sqlx::query(know_lanes!()).bind(&self.namespace).bind(rows_of_lanes(lanes)).execute(&mut **tx).await?;
+        }
         Ok(())
     }
 
@@ -126,29 +135,23 @@ impl EmbeddedQueue {
         Ok(sqlite::rows_of(&states)?)
     }
 
-    /// Adds to counters, for ever (minute 0) and for this minute.
-    async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<()> {
+    /// The values of a text that ends with [`count!`]: adds to counters, for ever (minute 0) and for this minute.
+    fn counting<'q>(&'q self, statements: Statements<'q>, now: Millis, counters: &[(&str, i64)]) -> Statements<'q> {
         let counters: Vec<_> = counters.iter().filter(|(_, by)| *by != 0).collect();
-        if counters.is_empty() {
-            return Ok(());
-        }
         let minute = now / MINUTE_MS;
-        sqlx::query(
-            "INSERT INTO queue_counter (namespace, minute, name, value)
-             SELECT ?1, minute.value, counter.value ->> 0, counter.value ->> 1
-             FROM json_each(?2) AS counter, json_each(json_array(0, ?3)) AS minute WHERE true
-             ON CONFLICT DO UPDATE SET value = value + excluded.value",
-        )
-        .bind(&self.namespace)
-        .bind(json!(counters).to_string())
-        .bind(minute)
-        .execute(&mut **tx)
-        .await?;
-        sqlx::query("DELETE FROM queue_counter WHERE namespace = ? AND minute > 0 AND minute <= ?")
+        statements
+            .bind(&self.namespace)
+            .bind(json!(counters).to_string())
+            .bind(minute)
             .bind(&self.namespace)
             .bind(minute - Millis::from(MINUTES_KEPT))
-            .execute(&mut **tx)
-            .await?;
+    }
+
+    /// Adds to counters, and does nothing else.
+    async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<()> {
+        if counters.iter().any(|(_, by)| *by != 0) {
+            sqlite::run(tx, self.counting(sqlx::query(count!()), now, counters)).await?;
+        }
         Ok(())
     }
 

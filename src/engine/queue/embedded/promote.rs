@@ -29,9 +29,9 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     for (wish, _) in wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer)) {
         if !lanes.contains(&wish.lane) {
             lanes.push(wish.lane);
-            queue.know_lane(&mut tx, wish.lane).await?;
         }
     }
+    queue.know_lanes(&mut tx, &lanes).await?;
     sqlx::query(
         "WITH given AS MATERIALIZED (
              SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))
@@ -72,9 +72,8 @@ pub(super) async fn postpone(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
     .await?;
     let moved: HashSet<String> = moved.into_iter().collect();
     let moved_jobs = jobs.iter().filter(|job| moved.contains(&job.id));
-    for lane in moved_jobs.map(|job| &job.lane).collect::<HashSet<&Lane>>() {
-        queue.know_lane(&mut tx, lane).await?;
-    }
+    let lanes: HashSet<&Lane> = moved_jobs.map(|job| &job.lane).collect();
+    queue.know_lanes(&mut tx, &Vec::from_iter(lanes)).await?;
     tx.commit().await?;
     let answer = |(job, state): (&NewJob, &Option<i64>)| match *state {
         None => Postponed::Absent,

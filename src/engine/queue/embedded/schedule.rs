@@ -22,9 +22,9 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     for job in jobs {
         if !lanes.contains(&&job.lane) {
             lanes.push(&job.lane);
-            queue.know_lane(&mut tx, &job.lane).await?;
         }
     }
+    queue.know_lanes(&mut tx, &lanes).await?;
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
     let mut exhumed = 0;

@@ -3,25 +3,59 @@
 use serde_json::json;
 
 use super::super::{Fence, Job, Lane, Result, Settled, Verdict};
-use super::{EmbeddedQueue, Tx};
+use super::{EmbeddedQueue, Statements, Tx, rows_of_lanes};
+use crate::base::backend::sqlite;
 use crate::base::clock;
 
-// A promoted job takes its noted lane and the earlier due. `apply` deletes the note, whatever the verdict is.
-macro_rules! back {
-    ($also:literal) => {
+/// Moves what a fence still holds, each `given` with an id, a lane, a number and a text. Before it stand the lanes to which they
+/// go, behind it the counters.
+macro_rules! moves {
+    ($lanes:expr, $set:expr) => {
         concat!(
-            "state = 0, lane = coalesce(promoted_lane, given.lane),
-             due = min(given.number, coalesce(promoted_due, given.number))",
-            $also
+            $lanes,
+            // The index of leases is small, and has the id: each job is found in it, and not among all jobs.
+            ";
+             WITH given AS MATERIALIZED (
+                 SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS number, value ->> 3 AS text
+                 FROM json_each(?))
+             UPDATE queue_job INDEXED BY queue_job_leased SET fence = NULL, token = NULL, promoted_due = NULL, promoted_lane = NULL, ",
+            $set,
+            " FROM given WHERE queue_job.namespace = ? AND state = 1 AND fence = ? AND queue_job.id = given.id;
+             ",
+            count!()
         )
     };
 }
 
-const GIVE_BACK: &str = back!("");
-const RESCHEDULE: &str = back!(", deliveries = 0, failures = 0");
-const SUSPECT: &str = back!(", deliveries = deliveries + 1");
-const RETRY_COUNTED: &str = back!(", deliveries = deliveries + 1, failures = failures + 1");
-const BURY: &str = "state = 2, due = given.number, reason = given.text, deliveries = 0, failures = 0";
+// A promoted job takes its noted lane and the earlier due. `moves` deletes the note, whatever the verdict is.
+macro_rules! back {
+    ($lanes:expr, $also:literal) => {
+        moves!(
+            $lanes,
+            concat!(
+                "state = 0, lane = coalesce(promoted_lane, given.lane),
+                 due = min(given.number, coalesce(promoted_due, given.number))",
+                $also
+            )
+        )
+    };
+}
+
+/// Lanes by their names alone. Jobs go back to these: also one that this file has never heard of (a lease adopted by it) is
+/// found there. Its patience is a guess until it is known.
+macro_rules! know_names {
+    () => {
+        "INSERT INTO queue_lane (namespace, lane, patience) SELECT ?, value, 60000 FROM json_each(?) WHERE true
+         ON CONFLICT DO NOTHING"
+    };
+}
+
+const GIVE_BACK: &str = back!(know_names!(), "");
+const RESCHEDULE: &str = back!(know_lanes!(), ", deliveries = 0, failures = 0");
+const SUSPECT: &str = back!(know_names!(), ", deliveries = deliveries + 1");
+const RETRY_COUNTED: &str = back!(know_names!(), ", deliveries = deliveries + 1, failures = failures + 1");
+const BURY: &str =
+    moves!(know_names!(), "state = 2, due = given.number, reason = given.text, deliveries = 0, failures = 0");
 
 pub(super) async fn settle(
     queue: &EmbeddedQueue,
@@ -56,24 +90,26 @@ pub(super) async fn settle(
             Verdict::Bury { reason } => bury.push(json!([job.id, null, now, reason])),
         }
     }
-    let mut settled = 0;
+    let (mut settled, mut first_tally) = (0, Some(tally));
+    let mut counters = Vec::new();
     if now < fence.deadline {
-        for lane in lanes {
-            queue.know_lane(&mut tx, lane).await?;
-        }
-        know_lanes(queue, &mut tx, back).await?;
-        let mut counters = Vec::new();
-        for (counter, set, rows) in [
-            ("rescheduled", RESCHEDULE, reschedule),
-            ("retried", GIVE_BACK, retry),
-            ("retried", SUSPECT, suspect),
-            ("retried", RETRY_COUNTED, retry_counted),
-            ("buried", BURY, bury),
+        let (lanes, back) = (rows_of_lanes(&lanes), names(back));
+        for (counter, moves, lanes, rows) in [
+            ("rescheduled", RESCHEDULE, &lanes, reschedule),
+            ("retried", GIVE_BACK, &back, retry),
+            ("retried", SUSPECT, &back, suspect),
+            ("retried", RETRY_COUNTED, &back, retry_counted),
+            ("buried", BURY, &back, bury),
         ] {
             if !rows.is_empty() {
-                let done = apply(queue, &mut tx, fence, set, &json!(rows)).await?;
+                // Counted as if all were still held, which is nearly always so, and put right behind it.
+                let all = (counter, rows.len() as i64);
+                let counted =
+                    Vec::from_iter([all].into_iter().chain(first_tally.take().into_iter().flatten().copied()));
+                let moves = moving(queue, fence, moves, lanes, &json!(rows));
+                let done = apply(&mut tx, queue.counting(moves, now, &counted)).await?;
                 settled += done;
-                counters.push((counter, done as i64));
+                counters.push((counter, done as i64 - all.1));
             }
         }
         if !finish.is_empty() {
@@ -81,13 +117,15 @@ pub(super) async fn settle(
             settled += done;
             counters.push(("finished", done as i64));
         }
-        if settled > 0 {
-            counters.extend_from_slice(tally);
-        }
-        queue.count(&mut tx, now, &counters).await?;
+    }
+    match first_tally {
+        Some(tally) if settled > 0 => counters.extend_from_slice(tally),
+        None if settled == 0 => counters.extend(tally.iter().map(|(counter, by)| (*counter, -by))),
+        _ => {}
     }
     let lost = verdicts.len() as u64 - settled;
-    queue.count(&mut tx, now, &[("lost", lost as i64)]).await?;
+    counters.push(("lost", lost as i64));
+    queue.count(&mut tx, now, &counters).await?;
     tx.commit().await?;
     Ok(Settled { settled, lost })
 }
@@ -97,9 +135,10 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     let now = clock::wall_ms();
     let mut settled = 0;
     if now < fence.deadline {
-        know_lanes(queue, &mut tx, jobs.iter().map(|job| &*job.lane).collect()).await?;
+        let lanes = names(jobs.iter().map(|job| &*job.lane).collect());
         let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane, job.due])).collect();
-        settled = apply(queue, &mut tx, fence, GIVE_BACK, &json!(rows)).await?;
+        let moves = moving(queue, fence, GIVE_BACK, &lanes, &json!(rows));
+        settled = apply(&mut tx, queue.counting(moves, now, &[])).await?;
     }
     let lost = jobs.len() as u64 - settled;
     queue.count(&mut tx, now, &[("released", settled as i64), ("lost", lost as i64)]).await?;
@@ -107,14 +146,11 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     Ok(Settled { settled, lost })
 }
 
-/// Jobs go back to these: also one that this file has never heard of (a lease adopted by it) is found there.
-async fn know_lanes(queue: &EmbeddedQueue, tx: &mut Tx, mut lanes: Vec<&str>) -> Result<()> {
+/// Lanes as [`know_names!`] reads them.
+fn names(mut lanes: Vec<&str>) -> String {
     lanes.sort_unstable();
     lanes.dedup();
-    for lane in lanes {
-        queue.know_name(tx, lane).await?;
-    }
-    Ok(())
+    json!(lanes).to_string()
 }
 
 pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bool> {
@@ -146,23 +182,24 @@ async fn remove(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, rows: &serde_
     Ok(done.rows_affected())
 }
 
-/// Moves what the fence still holds; answers how many rows that were.
-async fn apply(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, set: &str, rows: &serde_json::Value) -> Result<u64> {
-    // `set` is one of this file's own texts. The + keeps SQLite from walking the leased rows and
-    // reading the JSON again for each of them.
-    let sql = format!(
-        "WITH given AS MATERIALIZED (
-             SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS number, value ->> 3 AS text
-             FROM json_each(?1))
-         UPDATE queue_job
-         SET fence = NULL, token = NULL, promoted_due = NULL, promoted_lane = NULL, {set} FROM given
-         WHERE queue_job.namespace = ?2 AND queue_job.id = given.id AND +state = 1 AND +fence = ?3"
-    );
-    let done = sqlx::query(sqlx::AssertSqlSafe(sql))
+/// What moves what the fence still holds, as far as the counters.
+fn moving<'q>(
+    queue: &'q EmbeddedQueue,
+    fence: &Fence,
+    moves: &'static str,
+    lanes: &'q str,
+    rows: &serde_json::Value,
+) -> Statements<'q> {
+    sqlx::query(moves)
+        .bind(&queue.namespace)
+        .bind(lanes)
         .bind(rows.to_string())
         .bind(&queue.namespace)
         .bind(fence.deadline)
-        .execute(&mut **tx)
-        .await?;
-    Ok(done.rows_affected())
+}
+
+/// Moves; answers how many rows that were.
+async fn apply(tx: &mut Tx, moves: Statements<'_>) -> Result<u64> {
+    let changed = sqlite::run(tx, moves).await?;
+    Ok(changed.get(1).copied().unwrap_or(0)) // behind the lanes
 }
