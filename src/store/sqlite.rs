@@ -26,7 +26,7 @@ use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Sqlite, SqliteConnection, 
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
-use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
     Observation, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
@@ -69,6 +69,19 @@ const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' 
 const MERGE: &str = concat!("ON CONFLICT (namespace, id) DO UPDATE SET\n", include_str!("sql/merge.sql"));
 const MERGE_STATE: &str =
     concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
+
+/// How posts came: those behind a key, and those of a namespace.
+macro_rules! way {
+    ($of:literal) => {
+        concat!(
+            "INSERT INTO tweet_way_row SELECT key, ?1, ?2, ?3, ?4 FROM tweet WHERE ",
+            $of,
+            " ON CONFLICT DO NOTHING"
+        )
+    };
+}
+const NEW_WAY: &str = way!("key > ?5");
+const ANOTHER_WAY: &str = way!("namespace = ?5 AND id IN (SELECT value FROM json_each(?6))");
 
 /// Brings lookups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
 /// again for each of them.
@@ -301,30 +314,21 @@ impl Lifecycle for SqliteStore {
         }
         let mut transaction = self.begin().await?;
         let rows = forget::kept(&mut transaction, namespace, rows::recorded(at, tweets)).await?;
-        let ids = json_ids(&rows);
-        let there: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))",
-        )
-        .bind(namespace)
-        .bind(&ids)
-        .fetch_one(&mut *transaction)
-        .await?;
-        let new = rows.len() as u64 - number(there);
+        // Whoever writes is alone, and a new row has the next key: those behind this one are new.
+        let last: i64 =
+            sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
+        let (all, ids) = (rows.len() as u64, json_ids(&rows));
         let (bare, told): (Vec<_>, Vec<_>) = rows.into_iter().partition(Row::is_bare);
         let mut written = insert(&mut transaction, namespace, &told, include_str!("sql/revive.sql")).await?;
         written += insert_bare(&mut transaction, namespace, at, &bare).await?;
-        sqlx::query(
-            "INSERT INTO tweet_way_row SELECT key, ?3, ?4, ?5, ?6 FROM tweet \
-             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) ON CONFLICT DO NOTHING",
-        )
-        .bind(namespace)
-        .bind(&ids)
-        .bind(clean(&way.pipeline))
-        .bind(clean(&way.source))
-        .bind(way.query.as_deref().map(clean))
-        .bind(at)
-        .execute(&mut *transaction)
-        .await?;
+        let went = |text| {
+            let statement = sqlx::query(text).bind(clean(&way.pipeline)).bind(clean(&way.source));
+            statement.bind(way.query.as_deref().map(clean)).bind(at)
+        };
+        let new = went(NEW_WAY).bind(last).execute(&mut *transaction).await?.rows_affected();
+        if new < all {
+            went(ANOTHER_WAY).bind(namespace).bind(&ids).execute(&mut *transaction).await?;
+        }
         transaction.commit().await?;
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }

@@ -121,15 +121,16 @@ impl EmbeddedQueue {
         Ok(())
     }
 
-    /// The state of the id that each row begins with, in their order; `None` where the id is in no place. `rows` is JSON: a
-    /// list of lists.
-    async fn states(&self, tx: &mut Tx, rows: &str) -> Result<Vec<Option<i64>>> {
+    /// The state of the id that each row begins with, in their order; `None` where the id is in no place, or its key is behind
+    /// the `last`. `rows` is JSON: a list of lists.
+    async fn states(&self, tx: &mut Tx, rows: &str, last: i64) -> Result<Vec<Option<i64>>> {
         let states: String = sqlx::query_scalar(
             "SELECT json_group_array(job.state ORDER BY given.key) FROM json_each(?1) AS given
-             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0",
+             LEFT JOIN queue_job AS job ON job.namespace = ?2 AND job.id = given.value ->> 0 AND job.key <= ?3",
         )
         .bind(rows)
         .bind(&self.namespace)
+        .bind(last)
         .fetch_one(&mut **tx)
         .await?;
         Ok(sqlite::rows_of(&states)?)

@@ -16,7 +16,7 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     let wishes = Wishes::of(jobs);
     let rows: Vec<_> = wishes.distinct.iter().map(|wish| json!([wish.id, &*wish.lane.name, wish.due(now)])).collect();
     let rows = json!(rows).to_string();
-    let found = queue.states(&mut tx, &rows).await?;
+    let found = queue.states(&mut tx, &rows, i64::MAX).await?;
     let answer = |state: &Option<i64>| match *state {
         None => Promoted::Absent,
         Some(DELAYED) => Promoted::Moved,
@@ -58,7 +58,7 @@ pub(super) async fn postpone(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
     let now = clock::wall_ms();
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
-    let found = queue.states(&mut tx, &rows).await?;
+    let found = queue.states(&mut tx, &rows, i64::MAX).await?;
     let moved: Vec<String> = sqlx::query_scalar(
         "WITH given AS MATERIALIZED (
              SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))

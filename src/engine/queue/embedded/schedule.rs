@@ -40,9 +40,9 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
         .await?
         .rows_affected();
     }
-    // Where each is already; then all that are nowhere go in, the first of equal ids.
-    let found = queue.states(&mut tx, &rows).await?;
-    sqlx::query(
+    // All that are nowhere go in, the first of equal ids. Whoever writes is alone, and a new row has the next key.
+    let last: i64 = sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM queue_job").fetch_one(&mut *tx).await?;
+    let added = sqlx::query(
         "INSERT INTO queue_job (namespace, id, state, lane, due)
          SELECT ?2, value ->> 0, 0, value ->> 1, value ->> 2 FROM json_each(?1) WHERE true
          ON CONFLICT DO NOTHING",
@@ -50,7 +50,11 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     .bind(&rows)
     .bind(&queue.namespace)
     .execute(&mut *tx)
-    .await?;
+    .await?
+    .rows_affected();
+    // Where each was already.
+    let is_new = added == jobs.len() as u64;
+    let found = if is_new { vec![None; jobs.len()] } else { queue.states(&mut tx, &rows, last).await? };
     let mut seen = std::collections::HashSet::new();
     let answers: Vec<Scheduled> = jobs
         .iter()
