@@ -7,19 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Row, Sqlite};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
 use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
 use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
-use crate::base::backend::sqlite::{self, SharedFile, Tx};
+use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis};
-
-/// One text of some statements, with their values.
-type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 /// The windows of some credentials, in the order asked, with the permits that are out: of an API ?1 and an endpoint ?2 the
 /// credentials ?4 (JSON), at ?5. Each row also says whose the permit ?3 is, and how many rows the statement before removed.

@@ -200,7 +200,10 @@ pub fn rows_of<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, sqlx::Error> {
     serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// Runs the statements of one text, divided by `;`, and answers how many rows each changed. SQLite's thread and the caller wake each
+/// A text of some statements, divided by `;`, with their values.
+pub type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// Runs the statements of one text, and answers how many rows each changed. SQLite's thread and the caller wake each
 /// other once for all of them, which costs more than most statements do.
 ///
 /// Values are bound in the order of their `?`. Where these have numbers, each statement uses all up to its highest: sqlx takes one
@@ -209,10 +212,7 @@ pub fn rows_of<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, sqlx::Error> {
 ///
 /// # Errors
 /// As of the first statement that fails; those behind it did not run.
-pub async fn run(
-    file: &mut SqliteConnection,
-    statements: Query<'_, Sqlite, SqliteArguments>,
-) -> Result<Vec<u64>, sqlx::Error> {
+pub async fn run(file: &mut SqliteConnection, statements: Statements<'_>) -> Result<Vec<u64>, sqlx::Error> {
     let changed = |step: Either<SqliteQueryResult, SqliteRow>| ready(Ok(step.left().map(|ran| ran.rows_affected())));
     file.fetch_many(statements).try_filter_map(changed).try_collect().await
 }

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Row, Sqlite, SqliteConnection};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
 use super::{
     Adopted, Claim, ClaimRequest, Fence, Job, Jobs, Lane, Lateness, MINUTE_MS, MINUTES_KEPT, NewJob, Order, Postponed,
     Promoted, Result, Scheduled, Settled, Verdict, Workers,
 };
-use crate::base::backend::sqlite::{self, SharedFile, Tx};
+use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis, Stopwatch};
 
 /// Adds to counters: [`EmbeddedQueue::counting`] binds the values.
@@ -51,9 +50,6 @@ mod repair;
 mod schedule;
 mod settle;
 mod stats;
-
-/// One text of some statements, with their values.
-type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 const DELAYED: i64 = 0;
 const LEASED: i64 = 1;

@@ -90,7 +90,7 @@ pub(super) async fn settle(
             Verdict::Bury { reason } => bury.push(json!([job.id, null, now, reason])),
         }
     }
-    let (mut settled, mut first_tally) = (0, Some(tally));
+    let (mut settled, mut tally_left) = (0, Some(tally));
     let mut counters = Vec::new();
     if now < fence.deadline {
         let (lanes, back) = (rows_of_lanes(&lanes), names(back));
@@ -103,13 +103,13 @@ pub(super) async fn settle(
         ] {
             if !rows.is_empty() {
                 // Counted as if all were still held, which is nearly always so, and put right behind it.
-                let all = (counter, rows.len() as i64);
-                let counted =
-                    Vec::from_iter([all].into_iter().chain(first_tally.take().into_iter().flatten().copied()));
+                let held = rows.len() as i64;
+                let mut counted = vec![(counter, held)];
+                counted.extend_from_slice(tally_left.take().unwrap_or_default());
                 let moves = moving(queue, fence, moves, lanes, &json!(rows));
                 let done = apply(&mut tx, queue.counting(moves, now, &counted)).await?;
                 settled += done;
-                counters.push((counter, done as i64 - all.1));
+                counters.push((counter, done as i64 - held));
             }
         }
         if !finish.is_empty() {
@@ -118,7 +118,7 @@ pub(super) async fn settle(
             counters.push(("finished", done as i64));
         }
     }
-    match first_tally {
+    match tally_left {
         Some(tally) if settled > 0 => counters.extend_from_slice(tally),
         None if settled == 0 => counters.extend(tally.iter().map(|(counter, by)| (*counter, -by))),
         _ => {}
