@@ -14,7 +14,8 @@ use crate::store::{
 };
 
 /// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values. Of an
-/// answer that an earlier save stored nothing is left to do, since that was one statement, too.
+/// answer that an earlier save stored nothing is left to do, since that was one statement, too; but another one of the same
+/// moment may not have shown the account, which is put in then.
 const SAVE: &str = save_statement!(
     ", accounts AS (INSERT INTO account (namespace, id, ",
     account_columns!(),
@@ -24,7 +25,8 @@ const SAVE: &str = save_statement!(
      description text, location text, url text, picture text, banner text, protected boolean, verified boolean, \
      withheld_in text, moved_to text, followers bigint, following bigint, posts bigint, listed bigint, likes bigint, \
      last_post_at bigint, forgotten_at bigint) \
-     WHERE given.id COLLATE \"C\" IN (SELECT id FROM written) ORDER BY given.id COLLATE \"C\" \
+     WHERE given.id COLLATE \"C\" IN (SELECT id FROM written) OR given.at = (SELECT of.checked_at FROM tweet AS of \
+     WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND of.state <> 'dead') ORDER BY given.id COLLATE \"C\" \
      ON CONFLICT (namespace, id) DO UPDATE SET\n",
     include_str!("../sql/merge_account.sql"),
     "), former AS (DELETE FROM account_change WHERE namespace = $1 AND field <> 'state' AND id IN \

@@ -47,6 +47,7 @@ on_both! {
     posts_are_signs_of_life
     a_removed_account_leaves_nothing
     any_answers_do_to_it_what_they_do_to_the_model
+    an_account_that_a_broken_answer_of_the_same_moment_did_not_show_is_stored
 }
 
 fn text(text: &str) -> Option<String> {
@@ -290,6 +291,16 @@ async fn a_removed_account_leaves_nothing(store: &dyn Store) {
     store.record(NS, T + 4, &way(), &[new_tweet("12", T, Some(T))]).await.unwrap();
     assert_eq!(stored(store, "12").await.collected, 0);
     assert_eq!((changes(store, "12").await.len(), store.account_counts(NS, "12").await.unwrap().len()), (0, 0));
+}
+
+async fn an_account_that_a_broken_answer_of_the_same_moment_did_not_show_is_stored(store: &dyn Store) {
+    let broken = answer("14", T, Seen::Broken("odd".into()), TweetState::Live);
+    let shown = [broken, found(T, account("14", "ann")), found(T, account("14", "bea"))];
+    for one in &shown {
+        save(store, std::slice::from_ref(one)).await;
+    }
+    let stored = stored(store, "14").await;
+    assert_eq!((stored.handle, stored.counts.followers), (text("ann"), Some(10)), "the first that showed it");
 }
 
 /// A random answer; fields are often as they were, and at times not stated.
