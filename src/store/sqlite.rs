@@ -70,7 +70,7 @@ const MERGE: &str = concat!("ON CONFLICT (namespace, id) DO UPDATE SET\n", inclu
 const MERGE_STATE: &str =
     concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
 
-/// How posts came: those behind a key, and those of a namespace.
+/// Notes in which way posts came, of those that the condition names.
 macro_rules! way {
     ($of:literal) => {
         concat!(

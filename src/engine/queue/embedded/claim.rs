@@ -13,8 +13,9 @@ use crate::base::clock::{self, Millis, QueueTime};
 /// Suspects (jobs with deliveries) have a call of their own in four while others wait.
 const OTHERS_FIRST: u32 = 3;
 
-/// What a claim asks first: the namespace's row; the leases under the claim's token, which a first try took whose reply was lost;
-/// and leases whose time is up, in the order they ran out. A lease's jobs have one token, so the first of them tells it.
+/// What a claim reads first. It is the namespace's row, with two lists of jobs. `held` are those that the claim's token has
+/// already: an earlier try took them, and its reply was lost. All jobs of a lease have one token, so one of them is enough to
+/// know it. `expired` are those whose lease ran out, the oldest first.
 const ASK: &str = "
     WITH RECURSIVE lease (fence) AS (
         SELECT min(fence) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence > ?2
@@ -189,7 +190,7 @@ async fn choose(
             return picked(batch);
         }
         if !suspects.is_empty() {
-            // Nobody else is ready: the call is theirs.
+            // No other job is ready, so the batch is of suspects.
             return over(suspects);
         }
         (_, found) = candidates(queue, tx, now, request.limit, u32::MAX).await?;

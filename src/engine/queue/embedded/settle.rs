@@ -182,7 +182,7 @@ async fn remove(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, rows: &serde_
     Ok(done.rows_affected())
 }
 
-/// What moves what the fence still holds, as far as the counters.
+/// A text of [`moves!`] with its values, but for those of the counters.
 fn moving<'q>(
     queue: &'q EmbeddedQueue,
     fence: &Fence,
@@ -198,7 +198,7 @@ fn moving<'q>(
         .bind(fence.deadline)
 }
 
-/// Moves; answers how many rows that were.
+/// Moves jobs; answers how many.
 async fn apply(tx: &mut Tx, moves: Statements<'_>) -> Result<u64> {
     let changed = sqlite::run(tx, moves).await?;
     Ok(changed.get(1).copied().unwrap_or(0)) // behind the lanes

@@ -1,4 +1,4 @@
-//! How much PostgreSQL reads before it has statistics.
+//! PostgreSQL reads few rows for a question also where it has no statistics of a table.
 
 use std::ops::ControlFlow;
 
