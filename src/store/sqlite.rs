@@ -35,7 +35,7 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 900 × 33 values stay below SQLite's 32,766 parameters.
+/// Rows in one INSERT: 900 × 34 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 900;
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -66,7 +66,8 @@ const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' 
 
 /// What an answer does to the row of a tweet whose state it leaves, and of another one: the indexes of what lives hold the
 /// state, and SQLite writes an index anew for each column that is set, also to the same value.
-const MERGE: &str = concat!("ON CONFLICT (namespace, id) DO UPDATE SET\n", include_str!("sql/merge.sql"));
+/// Of the first kind the keys are known, and found without the index of ids.
+const MERGE: &str = concat!("ON CONFLICT (key) DO UPDATE SET\n", include_str!("sql/merge.sql"));
 const MERGE_STATE: &str =
     concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
 
@@ -142,16 +143,18 @@ impl SqliteStore {
         }
         let mut transaction = self.begin().await?;
         let rows = forget::kept(&mut transaction, namespace, rows).await?;
-        insert(&mut transaction, namespace, &rows, clause).await?;
+        insert(&mut transaction, namespace, &rows, |_| None, clause).await?;
         Ok(transaction.commit().await?)
     }
 }
 
-/// Inserts rows; `clause` says what happens where one is there already. Answers how many it wrote.
+/// Inserts rows; `key_of` says which keys are known, `clause` what happens where a row is there already. Answers how many it
+/// wrote.
 async fn insert(
     transaction: &mut SqliteConnection,
     namespace: &str,
     rows: &[Row<'_>],
+    key_of: impl Fn(&Row<'_>) -> Option<i64>,
     clause: &'static str,
 ) -> Result<u64> {
     let mut written = 0;
@@ -159,6 +162,7 @@ async fn insert(
         let mut values = Values::default();
         for row in rows {
             values
+                .put(key_of(row))
                 .put(namespace)
                 .put(row.id.as_ref())
                 .put(row.state.as_str())
@@ -193,7 +197,8 @@ async fn insert(
                 .put(row.unreadable.as_deref())
                 .put(row.recent);
         }
-        let texts = [concat!("INSERT INTO tweet (", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];
+        let texts =
+            [concat!("INSERT INTO tweet (key, ", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];
         let insert = sqlx::query_with(AssertSqlSafe(texts.concat()), values.0);
         written += insert.execute(&mut *transaction).await?.rows_affected();
     }
@@ -259,8 +264,9 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
         forget::forget_said(&mut *tx, &forgotten).await?;
     }
     let (same, other): (Vec<_>, Vec<_>) = rows.into_iter().partition(keeps_state);
-    let mut written = insert(&mut *tx, namespace, &same, MERGE).await?;
-    written += insert(&mut *tx, namespace, &other, MERGE_STATE).await?;
+    let key_of = |row: &Row<'_>| stored.get(&row.id).map(|(.., key)| *key);
+    let mut written = insert(&mut *tx, namespace, &same, key_of, MERGE).await?;
+    written += insert(&mut *tx, namespace, &other, |_| None, MERGE_STATE).await?;
     let mut changed = sqlx::query(CONTINUE_HISTORY).bind(keys).execute(&mut *tx).await?.rows_affected();
     if let Some(new) = new {
         changed += sqlx::query(BEGIN_HISTORY).bind(namespace).bind(new).execute(&mut *tx).await?.rows_affected();
@@ -319,7 +325,7 @@ impl Lifecycle for SqliteStore {
             sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
         let (all, ids) = (rows.len() as u64, json_ids(&rows));
         let (bare, told): (Vec<_>, Vec<_>) = rows.into_iter().partition(Row::is_bare);
-        let mut written = insert(&mut transaction, namespace, &told, include_str!("sql/revive.sql")).await?;
+        let mut written = insert(&mut transaction, namespace, &told, |_| None, include_str!("sql/revive.sql")).await?;
         written += insert_bare(&mut transaction, namespace, at, &bare).await?;
         let went = |text| {
             let statement = sqlx::query(text).bind(clean(&way.pipeline)).bind(clean(&way.source));
