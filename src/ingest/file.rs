@@ -1,9 +1,11 @@
 //! A file or a pipe into the queue: any number of tweets in flat memory.
 //!
-//! The reader fills one batch while at most `max_in_flight` earlier ones are on their way, so the
-//! latency of store and queue is hidden and the most that is held is `max_in_flight + 1` batches. Their
-//! answers are taken in the file's order: everything before the first one that failed is done.
+//! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
+//! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, so the latency of
+//! store and queue is hidden, and the most that is held is a window and those. Answers are taken in the order of the
+//! batches: every window before the first batch that failed is done.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -21,19 +23,21 @@ use crate::base::shutdown::Stop;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
-/// A batch is sent at this many bytes of lines, however few: 1,000 lines of 1 MiB are not flat.
-const BATCH_BYTES: usize = 4 << 20;
+/// A window is full with this many bytes of lines, however few: 1,000 lines of 1 MiB are not flat.
+const WINDOW_BYTES: usize = 4 << 20;
 /// Entries between two reports of progress.
 const PROGRESS_LINES: u64 = 1_000;
 
 /// The options of [`enqueue`].
 #[derive(Debug, Clone)]
 pub struct EnqueueOptions {
+    /// Tweets that are put in the order of their ids before they are cut into batches, at least 1.
+    pub window: usize,
     /// Tweets handed over at once, at least 1.
     pub batch_size: usize,
     /// Batches on their way at once, at least 1.
     pub max_in_flight: usize,
-    /// The time that the first tweet of a batch waits for others if the source pauses, as a live pipe does.
+    /// The time that the first tweet of a window waits for others if the source pauses, as a live pipe does.
     pub linger: Duration,
     /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
@@ -44,7 +48,8 @@ pub struct EnqueueOptions {
 impl Default for EnqueueOptions {
     fn default() -> Self {
         Self {
-            batch_size: 1_000,
+            window: 64_000,
+            batch_size: 2_000,
             max_in_flight: 4,
             linger: Duration::from_millis(200),
             retry: RetryPolicy::default(),
@@ -145,13 +150,38 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Tweets that go together, and the last line read when they left.
+/// Tweets that were read one after the other.
 #[derive(Default)]
-struct Batch {
+struct Window {
     admitted: Admitted,
     bytes: usize,
     since: Option<Stopwatch>,
-    last_line: u64,
+}
+
+impl Window {
+    fn is_full(&self, options: &EnqueueOptions) -> bool {
+        self.admitted.len() >= options.window.max(1) || self.bytes >= WINDOW_BYTES
+    }
+
+    /// Its batches, at least one, in the order of their ids; `last_line` is the last line that was read.
+    fn cut(self, batch_size: usize, last_line: u64) -> Vec<Batch> {
+        let batches = self.admitted.in_batches(batch_size.max(1));
+        let mut batches: Vec<Batch> = batches.map(|admitted| Batch { admitted, last_line: None }).collect();
+        if batches.is_empty() {
+            batches.push(Batch { admitted: Admitted::default(), last_line: None });
+        }
+        if let Some(last) = batches.last_mut() {
+            last.last_line = Some(last_line);
+        }
+        batches
+    }
+}
+
+/// Tweets that go together. When the last batch of a window and all before it are done, so are the lines up to `last_line`.
+#[derive(Default)]
+struct Batch {
+    admitted: Admitted,
+    last_line: Option<u64>,
 }
 
 /// Hands over every tweet in `source`: an id, bare or quoted, or a JSON object on a line; objects and lists of them over
@@ -174,30 +204,44 @@ pub async fn enqueue(
     let watch = Stopwatch::start();
     let mut tweets = Tweets::new(BufReader::with_capacity(READ_BYTES, source), starter.parse);
     let mut summary = Summary::new(name);
+    let mut window = Window::default();
+    let mut batches: VecDeque<Batch> = VecDeque::new();
     let mut in_flight: FuturesOrdered<BoxFuture<'_, Handed>> = FuturesOrdered::new();
-    let mut batch = Batch::default();
-    let mut done_line = 0;
+    let (mut done_line, mut forgotten) = (0, 0);
     let mut read_error = None;
-    let (mut at_end, mut stopped) = (false, false);
+    let (mut at_end, mut stopped, mut all_cut) = (false, false, false);
     let was_stopped = |line, summary: &Summary| {
         let Summary { scheduled, known, refused, .. } = *summary;
         Err(EnqueueError::Stopped { name: name.to_owned(), line, scheduled, known, refused })
     };
-    while !at_end || !in_flight.is_empty() {
-        let waited = batch.since.map_or(Duration::ZERO, |since| since.elapsed());
+    while !all_cut || !batches.is_empty() || !in_flight.is_empty() {
+        let free = options.max_in_flight.max(1).saturating_sub(in_flight.len()).min(batches.len());
+        in_flight.extend(batches.drain(..free).map(|batch| hand_over(starter, &options.retry, batch).boxed()));
+        let waited = window.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let mut lingered = false;
         tokio::select! {
-            biased; // a source that always has more is stopped by the first conditions alone
+            biased; // a source that always has more is stopped by the first conditions alone, and holds up no batch
             () = options.stop.draining(), if !stopped => (stopped, at_end) = (true, true),
             // Store or queue are away for longer than it may take.
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
-            item = tweets.next(), if !at_end && in_flight.len() < options.max_in_flight.max(1) => match item {
+            Some((last_line, answers)) = in_flight.next() => {
+                let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
+                let answers = answers.map_err(failed)?;
+                answers.iter().for_each(|queued| summary.count(queued));
+                forgotten += answers.iter().filter(|queued| **queued == Queued::Forgotten).count();
+                if let Some(line) = last_line {
+                    if forgotten > 0 {
+                        on_refused(line, &format!("{forgotten} of the lines up to this one: {FORGOTTEN}"));
+                    }
+                    (done_line, forgotten) = (line, 0);
+                }
+                progress(so_far(&tweets, &summary));
+            }
+            item = tweets.next(), if !at_end && !window.is_full(options) => match item {
                 Ok(Some(item)) => {
-                    take(item, starter, &mut batch, &mut summary, &mut on_refused);
+                    take(item, starter, &mut window, &mut summary, &mut on_refused);
                     if summary.lines.is_multiple_of(PROGRESS_LINES) {
                         progress(so_far(&tweets, &summary));
-                    }
-                    if batch.admitted.len() < options.batch_size.max(1) && batch.bytes < BATCH_BYTES {
-                        continue;
                     }
                 }
                 Ok(None) => at_end = true,
@@ -206,23 +250,14 @@ pub async fn enqueue(
                     at_end = true;
                 }
             },
-            Some((last_line, answers)) = in_flight.next() => {
-                let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
-                let answers = answers.map_err(failed)?;
-                answers.iter().for_each(|queued| summary.count(queued));
-                let forgotten = answers.iter().filter(|queued| **queued == Queued::Forgotten).count();
-                if forgotten > 0 {
-                    on_refused(last_line, &format!("{forgotten} of the lines up to this one: {FORGOTTEN}"));
-                }
-                done_line = last_line;
-                progress(so_far(&tweets, &summary));
-                continue;
+            () = tokio::time::sleep(options.linger.saturating_sub(waited)), if window.since.is_some() && batches.is_empty() => {
+                lingered = true;
             }
-            () = tokio::time::sleep(options.linger.saturating_sub(waited)), if batch.since.is_some() => {}
         }
-        // The batch is full, has waited long enough, or is the last.
-        batch.last_line = tweets.done_line();
-        in_flight.push_back(hand_over(starter, &options.retry, std::mem::take(&mut batch)).boxed());
+        if batches.is_empty() && !all_cut && (at_end || lingered || window.is_full(options)) {
+            batches.extend(std::mem::take(&mut window).cut(options.batch_size, tweets.done_line()));
+            all_cut = at_end;
+        }
     }
     if let Some(why) = read_error {
         return Err(EnqueueError::Read { name: name.to_owned(), line: tweets.done_line(), why });
@@ -235,11 +270,11 @@ pub async fn enqueue(
     Ok(summary)
 }
 
-/// Puts a tweet into the batch, or counts what it is otherwise.
+/// Puts a tweet into the window, or counts what it is otherwise.
 fn take(
     item: Item,
     starter: &Starter,
-    batch: &mut Batch,
+    window: &mut Window,
     summary: &mut Summary,
     on_refused: &mut impl FnMut(u64, &str),
 ) {
@@ -248,13 +283,13 @@ fn take(
     summary.lines += 1;
     let admitted = tweet.map_err(Queued::Refused).and_then(|tweet| {
         summary.look_at(line, &tweet.id);
-        starter.admit(tweet, now, &mut batch.admitted)
+        starter.admit(tweet, now, &mut window.admitted)
     });
     match admitted {
         Ok(()) => {
-            summary.due(batch.admitted.last_due(now), now);
-            batch.bytes += bytes;
-            batch.since.get_or_insert_with(Stopwatch::start);
+            summary.due(window.admitted.last_due(now), now);
+            window.bytes += bytes;
+            window.since.get_or_insert_with(Stopwatch::start);
         }
         Err(Queued::Refused(why)) => {
             let why = match hint {
@@ -273,8 +308,8 @@ fn so_far<R: tokio::io::AsyncBufRead + Unpin>(tweets: &Tweets<R>, summary: &Summ
     Progress { bytes: tweets.bytes(), lines: summary.lines, done }
 }
 
-/// A batch's last line, and what became of its tweets.
-type Handed = (u64, Result<Vec<Queued>, StarterError>);
+/// The last line of the window that a batch ends, and what became of its tweets.
+type Handed = (Option<u64>, Result<Vec<Queued>, StarterError>);
 
 /// Hands a batch over, with patience.
 async fn hand_over(starter: &Starter, retry: &RetryPolicy, batch: Batch) -> Handed {

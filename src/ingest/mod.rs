@@ -139,6 +139,23 @@ impl Admitted {
         }
     }
 
+    /// The same in the order of ids, so many at a time; equal ids stay in their order.
+    fn in_batches(self, size: usize) -> impl Iterator<Item = Self> {
+        let tweets = self.tweets.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let mut all: Vec<_> = self.jobs.into_iter().zip(self.dates).zip(tweets).collect();
+        all.sort_by(|((one, _), _), ((other, _), _)| one.id.cmp(&other.id));
+        let mut all = all.into_iter();
+        std::iter::from_fn(move || {
+            let mut batch = Self::default();
+            for ((job, date), tweet) in all.by_ref().take(size) {
+                batch.jobs.push(job);
+                batch.dates.push(date);
+                batch.tweets.extend(tweet);
+            }
+            (batch.len() > 0).then_some(batch)
+        })
+    }
+
     /// When the last one is due.
     fn last_due(&self, now: Millis) -> Option<Millis> {
         self.jobs.last().map(|job| job.due.moment(now))

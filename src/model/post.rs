@@ -276,8 +276,8 @@ pub struct Ingested {
     pub id: String,
     /// When it was made, ms since the epoch; `None` to take it from the id.
     pub created_at: Option<Millis>,
-    /// Further details from the ingest.
-    pub content: Option<Tweet>,
+    /// Further details from the ingest. Mostly there are none, and many ids are held at once.
+    pub content: Option<Box<Tweet>>,
 }
 
 impl Ingested {
@@ -294,6 +294,6 @@ impl From<Tweet> for Ingested {
             || tweet.author_id.is_some()
             || tweet.author_name.is_some()
             || tweet.metrics != Metrics::default();
-        Self { id: tweet.id.clone(), created_at: tweet.created_at, content: says_more.then_some(tweet) }
+        Self { id: tweet.id.clone(), created_at: tweet.created_at, content: says_more.then(|| Box::new(tweet)) }
     }
 }

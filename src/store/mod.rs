@@ -69,7 +69,7 @@ pub struct NewTweet {
     pub next_due: Option<Millis>,
     /// The ingest's data about it. Kept only until the first answer: its own age is unknown, so any answer overwrites
     /// it, and it makes no history row.
-    pub content: Option<Tweet>,
+    pub content: Option<Box<Tweet>>,
 }
 
 /// By which way tweets came.

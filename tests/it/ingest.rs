@@ -10,6 +10,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use tempfile::TempDir;
 use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::retry::RetryPolicy;
@@ -296,9 +299,10 @@ async fn a_long_outage_stops_and_says_where() {
     *world.queue.fail_id.lock().unwrap() = Some(id(2_500));
     let mut refused = Vec::new();
     let on_refused = |line, why: &str| refused.push((line, why.to_owned()));
-    let error = enqueue(file.as_bytes(), "ids.txt", &world.starter, &quick(), |_| {}, on_refused).await.unwrap_err();
+    let options = EnqueueOptions { window: 1_000, batch_size: 400, ..quick() };
+    let error = enqueue(file.as_bytes(), "ids.txt", &world.starter, &options, |_| {}, on_refused).await.unwrap_err();
     let EnqueueError::HandOver { line, .. } = &error else { panic!("{error}") };
-    // Tweets 1 to 2,000 are on lines 3 to 2,002; the third batch holds line 2,500.
+    // Tweets 1 to 2,000 are on lines 3 to 2,002; the third window holds line 2,500, in its second batch.
     assert_eq!(*line, 2_002);
     let text = error.to_string();
     assert!(text.contains("ids.txt is done up to line 2002") && text.contains("took it away"), "{text}");
@@ -312,4 +316,29 @@ async fn a_long_outage_stops_and_says_where() {
     assert_eq!((summary.scheduled + summary.known, summary.refused), (3_598, 1));
     assert!(summary.known >= 2_000);
     assert_eq!(world.queue.stats().await.unwrap().delayed, 3_598);
+}
+
+/// Of ids in no order, a batch holds those that are neighbours: their lines are done when all of a window are.
+#[tokio::test]
+async fn ids_go_in_their_order_and_lines_are_done_window_by_window() {
+    let world = World::new().await;
+    let mut lines: Vec<u32> = (1..=300).collect();
+    lines.shuffle(&mut StdRng::seed_from_u64(1));
+    let file: String = lines.iter().map(|line| id(*line) + "\n").collect();
+    let (first_window, second) = lines.split_at(200);
+    *world.queue.fail_id.lock().unwrap() = Some(id(*second.iter().max().unwrap()));
+    let options = EnqueueOptions { window: 200, batch_size: 50, max_in_flight: 1, ..quick() };
+    let error = enqueue(file.as_bytes(), "ids.txt", &world.starter, &options, |_| {}, |_, _| {}).await.unwrap_err();
+    assert!(matches!(error, EnqueueError::HandOver { line: 200, .. }), "{error}");
+    let mut sorted = second.to_vec();
+    sorted.sort_unstable();
+    for line in first_window.iter().chain(&sorted[..50]) {
+        assert_eq!(world.places(&id(*line)).await.len(), 1, "the first batch of the second window has its least ids");
+    }
+    for line in &sorted[50..] {
+        assert_eq!(world.places(&id(*line)).await.len(), 0);
+    }
+    *world.queue.fail_id.lock().unwrap() = None;
+    let summary = enqueue(file.as_bytes(), "ids.txt", &world.starter, &options, |_| {}, |_, _| {}).await.unwrap();
+    assert_eq!((summary.scheduled, summary.known), (50, 250));
 }

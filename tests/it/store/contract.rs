@@ -221,7 +221,7 @@ async fn recording_leaves_the_live_and_the_dead(store: &dyn Store) {
     bury(store, "2", "why").await;
     let before = (get(store, "1").await, get(store, "2").await);
     let mut again = [new_tweet("1", T - 9, Some(T + 1)), new_tweet("2", T - 9, Some(T + 1))];
-    again[0].content = Some(tweet("1", counts(9, 9)));
+    again[0].content = Some(Box::new(tweet("1", counts(9, 9))));
     assert_eq!(store.record(NS, T + 9, &way(), &again).await.unwrap(), Recorded { new: 0, known: 2, revived: 0 });
     assert_eq!((get(store, "1").await, get(store, "2").await), before);
 }
@@ -322,7 +322,7 @@ async fn what_an_answer_does_not_say_stays(store: &dyn Store) {
 
 async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
     let mut new = new_tweet("1", T - 5, Some(T));
-    new.content = Some(tweet("7", Metrics { quote_count: Some(8), ..counts(50, 60) }));
+    new.content = Some(Box::new(tweet("7", Metrics { quote_count: Some(8), ..counts(50, 60) })));
     store.record(NS, T, &way(), &[new]).await.unwrap();
     let stored = get(store, "1").await;
     assert_eq!((stored.text.as_deref(), stored.current_id.as_deref()), (Some("text of 7"), Some("7")));
@@ -411,7 +411,7 @@ async fn a_text_that_was_delivered_is_stored_though_withheld(store: &dyn Store) 
     let stored = saved(store, answer).await;
     assert_eq!((stored.text.as_deref(), stored.withheld_in.as_deref()), (Some("what it says elsewhere"), Some("DE")));
     let mut new = new_tweet("2", T, Some(T));
-    new.content = Some(Tweet { withheld_in: Some("FR".into()), ..tweet("2", counts(1, 1)) });
+    new.content = Some(Box::new(Tweet { withheld_in: Some("FR".into()), ..tweet("2", counts(1, 1)) }));
     store.record(NS, T, &way(), &[new]).await.unwrap();
     assert_eq!(get(store, "2").await.withheld_in.as_deref(), Some("FR"), "an ingested one is marked, too");
 }

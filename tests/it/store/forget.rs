@@ -86,7 +86,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         .iter()
         .map(|id| {
             let content = Some(post_of(who, id, "ingested"));
-            NewTweet { content, ..new_tweet(id, T, Some(T)) }
+            NewTweet { content: content.map(Box::new), ..new_tweet(id, T, Some(T)) }
         })
         .collect();
     store.record(NS, T, &way(), &posts).await.unwrap();
@@ -153,7 +153,7 @@ async fn write_again(store: &dyn Whole) {
     assert!(refused.to_string().contains("forget account"), "{refused}");
     let posts = ANN.posts.map(|id| {
         let content = Some(post_of(&ANN, id, "ingested"));
-        NewTweet { content, ..new_tweet(id, T, Some(T)) }
+        NewTweet { content: content.map(Box::new), ..new_tweet(id, T, Some(T)) }
     });
     let recorded = store.record(NS, T, &way(), &posts).await.unwrap();
     assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 2));

@@ -380,7 +380,7 @@ impl Random {
             id: id.into(),
             created_at: Some(created_at),
             next_due: self.maybe(next_due),
-            content: self.maybe(content),
+            content: self.maybe(Box::new(content)),
         }
     }
 
