@@ -34,8 +34,8 @@ fn provider(namespace: &str) -> &'static str {
     if namespace == NAMESPACE { "twitter" } else { "mastodon:a.social" }
 }
 
-/// A Redis keeps a worker on the list for a minute.
-const BEAT_EVERY: Duration = Duration::from_secs(20);
+/// A page takes one for stopped that has not been heard for 12 s.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
 
 /// Queues of the first Redis.
 #[derive(Debug)]

@@ -358,11 +358,7 @@ impl Inspection for MemoryQueue {
 
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
         let (inner, now) = (self.lock(), self.now());
-        let due_by = |lane: &str, moment| {
-            let is_due =
-                |place: &Place| matches!(place, Place::Delayed { lane: of, due } if of == lane && *due <= moment);
-            inner.model.places().filter(|(_, place)| is_due(place)).count() as u64
-        };
+        let due_by = |lane: &str, moment| inner.model.due_of(lane, moment);
         let lanes = inner.model.stats(now).lanes.into_iter().map(|of| LaneDue {
             counts: offsets.iter().map(|offset| due_by(&of.lane, now.saturating_add(*offset))).collect(),
             lane: of.lane,

@@ -8,6 +8,12 @@ use std::sync::Arc;
 
 use twitter_updater::base::clock::Millis;
 
+const HOUR: Millis = 3_600_000;
+
+fn hour(at: Millis) -> Millis {
+    at.div_euclid(HOUR)
+}
+
 /// The place of an id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum At {
@@ -37,11 +43,13 @@ impl Entry {
 /// A delayed id, after its due time.
 pub type Waiting<'a> = (Millis, &'a String, &'a Entry);
 
-/// An id has one entry, so it is in one place by construction; the two sets follow from the entries.
+/// An id has one entry, so it is in one place by construction; the others follow from the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
     by_id: BTreeMap<String, Entry>,
     delayed: BTreeMap<Arc<str>, BTreeSet<(Millis, String)>>,
+    /// How many ids are delayed until each hour since the epoch: simulations of months ask how many are due at each step.
+    by_hour: BTreeMap<Millis, u64>,
     leased: BTreeSet<(Millis, String)>,
 }
 
@@ -67,6 +75,7 @@ impl Entries {
         match &entry.at {
             At::Delayed { lane, due } => {
                 self.delayed.entry(lane.clone()).or_default().insert((*due, id.to_owned()));
+                *self.by_hour.entry(hour(*due)).or_default() += 1;
             }
             At::Leased { fence, .. } => {
                 self.leased.insert((*fence, id.to_owned()));
@@ -92,6 +101,12 @@ impl Entries {
                         self.delayed.remove(&lane);
                     }
                 }
+                if let Some(ids) = self.by_hour.get_mut(&hour(due)) {
+                    *ids -= 1;
+                    if *ids == 0 {
+                        self.by_hour.remove(&hour(due));
+                    }
+                }
             }
             Some((id, Entry { at: At::Leased { fence, .. }, .. })) => {
                 self.leased.remove(&(fence, id));
@@ -112,6 +127,18 @@ impl Entries {
         let dues = (due.start, String::new())..(due.end.max(due.start), String::new());
         let of_lane = of_lane.into_iter().flat_map(move |of_lane| of_lane.range(dues.clone()));
         of_lane.filter_map(|(due, id)| Some((*due, id, self.by_id.get(id)?)))
+    }
+
+    /// Due times of a lane's delayed ids, in order.
+    pub fn dues(&self, lane: &str) -> impl Iterator<Item = Millis> + use<'_> {
+        self.delayed.get(lane).into_iter().flatten().map(|(due, _)| *due)
+    }
+
+    /// How many ids are due.
+    pub fn due(&self, now: Millis) -> u64 {
+        let this_hour = (hour(now) * HOUR, String::new())..(now + 1, String::new());
+        let of_lane = |of_lane: &BTreeSet<(Millis, String)>| of_lane.range(this_hour.clone()).count() as u64;
+        self.by_hour.range(..hour(now)).map(|(_, ids)| ids).chain(&[self.delayed.values().map(of_lane).sum()]).sum()
     }
 
     /// Leased ids, by fence and id.

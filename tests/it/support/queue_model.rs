@@ -475,11 +475,12 @@ impl QueueModel {
     }
 
     pub fn due(&self, now: Millis) -> u64 {
-        self.jobs
-            .iter()
-            .map(|(_, entry)| entry)
-            .filter(|entry| matches!(entry.at, At::Delayed { due, .. } if due <= now))
-            .count() as u64
+        self.jobs.due(now)
+    }
+
+    /// How many ids of a lane are due.
+    pub fn due_of(&self, lane: &str, now: Millis) -> u64 {
+        self.jobs.dues(lane).take_while(|due| *due <= now).count() as u64
     }
 
     /// When the next id is due, or was.
@@ -537,17 +538,13 @@ impl QueueModel {
         let mut stats = Stats { now_ms: now, paused: self.paused.clone(), fence_ahead_ms, ..Stats::default() };
         for Lane { name, patience: patience_ms, tier, order } in self.lanes.clone() {
             let mut lane = LaneStats { lane: name.to_string(), patience_ms, tier, order, ..LaneStats::default() };
-            for entry in self.jobs.iter().map(|(_, entry)| entry) {
-                if let At::Delayed { lane: of, due } = &entry.at
-                    && *of == name
-                {
-                    lane.delayed += 1;
-                    lane.due += u64::from(*due <= now);
-                    let is_timed = order.is_timed();
-                    let oldest = if is_timed { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
-                    *oldest = (*oldest).max(now - due);
-                    lane.beyond += u64::from(is_timed && *due > now + patience_ms + millis(MEND_SLACK));
-                }
+            let is_timed = order.is_timed();
+            for due in self.jobs.dues(&name) {
+                lane.delayed += 1;
+                lane.due += u64::from(due <= now);
+                let oldest = if is_timed { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
+                *oldest = (*oldest).max(now - due);
+                lane.beyond += u64::from(is_timed && due > now + patience_ms + millis(MEND_SLACK));
             }
             stats.delayed += lane.delayed;
             stats.due += lane.due;
