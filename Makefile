@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc compile unit integration faults load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
+.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
 
 # The compiler waits for its slowest crate, and tests wait for timers. Clippy and rustdoc run in what that leaves of the
 # processors, in a folder with a lock of its own.
@@ -22,11 +22,9 @@ test: services format
 	checks=$$!
 	set +m
 	trap 'kill -- "-$$checks" 2>/dev/null || true' EXIT
-	$(MAKE) --no-print-directory compile
-	$(MAKE) --no-print-directory --jobs --output-sync=target unit integration faults
+	$(MAKE) --no-print-directory unit faults load
 	wait "$$checks" || { cat target/checked.log; exit 1; }
 	trap - EXIT
-	$(MAKE) --no-print-directory load
 
 # What the tests start for themselves, privately. Missing is a failure, never a skipped test.
 services:
@@ -57,34 +55,28 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked $(FEATURES) --no-deps $(CHECKED)
 
-# Unit tests are quick without optimising, and compiled in a third of the time.
-UNIT := CARGO_PROFILE_DEV_OPT_LEVEL=0 cargo test --locked $(FEATURES) --lib
-
-compile:
-	cargo test --locked $(FEATURES) --test it --bench bench --no-run
-	$(UNIT) --no-run
-
-unit:
-	$(UNIT)
-	cargo test --locked $(FEATURES) --doc
-
 # Everything that can break, broken on purpose. They print what they covered.
 FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
 
-# More tests at once than processors, also where the faults run beside them: most of these wait.
-threads = --test-threads=$(shell echo $$(($$(nproc) * $(1) / 2)))
+# More tests at once than processors: most of these wait, and the faults' limits are times.
+THREADS := --test-threads=$(shell echo $$(($$(nproc) * 3)))
+FEWER := --test-threads=$(shell echo $$(($$(nproc) * 3 / 2)))
 
-integration:
-	cargo test --locked $(FEATURES) --test it -- $(call threads,5) --skip load:: $(FAULTS:%=--skip %)
+# All of it in one go: while one crate is alone in its slow part, another is compiled.
+unit:
+	cargo test --locked $(FEATURES) --lib --test it --bench bench --no-run
+	cargo test --locked $(FEATURES) --lib
+	cargo test --locked $(FEATURES) --test it -- $(THREADS) --skip load:: $(FAULTS:%=--skip %)
+	cargo test --locked $(FEATURES) --doc
 
 faults:
-	cargo test --locked $(FEATURES) --test it -- $(call threads,3) $(FAULTS) --nocapture
+	cargo test --locked $(FEATURES) --test it -- $(FEWER) $(FAULTS) --nocapture
 
 # Whole systems under load want the machine to themselves, but for those that mostly wait.
 WAITING := load::doors load::fault_table load::fill::a_small load::quota load::relations
 
 load:
-	cargo test --locked $(FEATURES) --test it -- $(WAITING) $(call threads,4) --nocapture
+	cargo test --locked $(FEATURES) --test it -- $(WAITING) $(FEWER) --nocapture
 	cargo test --locked $(FEATURES) --test it load:: -- --test-threads=1 --nocapture $(WAITING:%=--skip %)
 	cargo test --locked $(FEATURES) --bench bench
 

@@ -2,8 +2,8 @@
 //!
 //! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
 //! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, so the latency of
-//! store and queue is hidden, and the most that is held is a window and those. Answers are taken in the order of the
-//! batches: every window before the first batch that failed is done.
+//! store and queue is hidden; meanwhile the next window is filled, and no more than these two are held. Answers are taken in the
+//! order of the batches: every window before the first batch that failed is done.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ use crate::base::shutdown::Stop;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
-/// A window is full with this many bytes of lines, however few: 1,000 lines of 1 MiB are not flat.
+/// A window is full with this many bytes of lines, however few: 64,000 lines of 1 MiB are not flat.
 const WINDOW_BYTES: usize = 4 << 20;
 /// Entries between two reports of progress.
 const PROGRESS_LINES: u64 = 1_000;
@@ -178,7 +178,6 @@ impl Window {
 }
 
 /// Tweets that go together. When the last batch of a window and all before it are done, so are the lines up to `last_line`.
-#[derive(Default)]
 struct Batch {
     admitted: Admitted,
     last_line: Option<u64>,

@@ -58,10 +58,16 @@ const DEAD: i64 = 2;
 /// The time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 
-/// Lanes as [`know_lanes!`] reads them.
-fn rows_of_lanes(lanes: &[&Lane]) -> String {
-    let row = |lane: &&Lane| json!([&*lane.name, lane.patience, lane.tier, lane.order.word()]);
-    serde_json::Value::from_iter(lanes.iter().map(row)).to_string()
+/// The different ones of these lanes, as [`know_lanes!`] reads them.
+fn rows_of_lanes<'a>(lanes: impl IntoIterator<Item = &'a Lane>) -> String {
+    let mut different: Vec<&Lane> = Vec::new();
+    for lane in lanes {
+        if !different.contains(&lane) {
+            different.push(lane);
+        }
+    }
+    let row = |lane: &Lane| json!([&*lane.name, lane.patience, lane.tier, lane.order.word()]);
+    serde_json::Value::from_iter(different.into_iter().map(row)).to_string()
 }
 
 /// The queue of one namespace in a SQLite file.
@@ -110,9 +116,10 @@ impl EmbeddedQueue {
         Ok(rows.iter().map(lane).collect())
     }
 
-    async fn know_lanes(&self, tx: &mut Tx, lanes: &[&Lane]) -> Result<()> {
-        if !lanes.is_empty() {
-            sqlx::query(know_lanes!()).bind(&self.namespace).bind(rows_of_lanes(lanes)).execute(&mut **tx).await?;
+    async fn know_lanes(&self, tx: &mut Tx, lanes: impl IntoIterator<Item = &Lane>) -> Result<()> {
+        let rows = rows_of_lanes(lanes);
+        if rows != "[]" {
+            sqlx::query(know_lanes!()).bind(&self.namespace).bind(rows).execute(&mut **tx).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::super::promote::Wishes;
-use super::super::{Lane, NewJob, Postponed, Promoted, Result, check_ids};
+use super::super::{NewJob, Postponed, Promoted, Result, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::clock;
 
@@ -25,13 +25,8 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     };
     let answers: Vec<Promoted> = found.iter().map(answer).collect();
     let is_promoted = |answer: &Promoted| matches!(answer, Promoted::Moved | Promoted::Noted);
-    let mut lanes: Vec<&Lane> = Vec::new();
-    for (wish, _) in wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer)) {
-        if !lanes.contains(&wish.lane) {
-            lanes.push(wish.lane);
-        }
-    }
-    queue.know_lanes(&mut tx, &lanes).await?;
+    let granted = wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer));
+    queue.know_lanes(&mut tx, granted.map(|(wish, _)| wish.lane)).await?;
     sqlx::query(
         "WITH given AS MATERIALIZED (
              SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))
@@ -72,8 +67,7 @@ pub(super) async fn postpone(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
     .await?;
     let moved: HashSet<String> = moved.into_iter().collect();
     let moved_jobs = jobs.iter().filter(|job| moved.contains(&job.id));
-    let lanes: HashSet<&Lane> = moved_jobs.map(|job| &job.lane).collect();
-    queue.know_lanes(&mut tx, &Vec::from_iter(lanes)).await?;
+    queue.know_lanes(&mut tx, moved_jobs.map(|job| &job.lane)).await?;
     tx.commit().await?;
     let answer = |(job, state): (&NewJob, &Option<i64>)| match *state {
         None => Postponed::Absent,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Lane, NewJob, Result, Scheduled, check_ids};
+use super::super::{NewJob, Result, Scheduled, check_ids};
 use super::{DELAYED, EmbeddedQueue, LEASED};
 use crate::base::clock;
 
@@ -18,13 +18,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     check_ids(jobs.iter().map(|job| &job.id))?;
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    let mut lanes: Vec<&Lane> = Vec::new();
-    for job in jobs {
-        if !lanes.contains(&&job.lane) {
-            lanes.push(&job.lane);
-        }
-    }
-    queue.know_lanes(&mut tx, &lanes).await?;
+    queue.know_lanes(&mut tx, jobs.iter().map(|job| &job.lane)).await?;
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
     let mut exhumed = 0;

@@ -72,9 +72,7 @@ pub(super) async fn settle(
     for (job, verdict) in verdicts {
         match verdict {
             Verdict::Reschedule { lane, due } => {
-                if !lanes.contains(&lane) {
-                    lanes.push(lane);
-                }
+                lanes.push(lane);
                 reschedule.push(json!([job.id, &*lane.name, due.moment(now)]));
             }
             Verdict::Finish => finish.push(json!([job.id])),
@@ -93,7 +91,7 @@ pub(super) async fn settle(
     let (mut settled, mut tally_left) = (0, Some(tally));
     let mut counters = Vec::new();
     if now < fence.deadline {
-        let (lanes, back) = (rows_of_lanes(&lanes), names(back));
+        let (lanes, back) = (rows_of_lanes(lanes), names(back));
         for (counter, moves, lanes, rows) in [
             ("rescheduled", RESCHEDULE, &lanes, reschedule),
             ("retried", GIVE_BACK, &back, retry),
