@@ -59,7 +59,7 @@ doc:
 FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
 
 # More tests at once than processors: most of these wait, and the faults' limits are times.
-THREADS := --test-threads=$(shell echo $$(($$(nproc) * 3)))
+THREADS := --test-threads=$(shell echo $$(($$(nproc) * 2)))
 FEWER := --test-threads=$(shell echo $$(($$(nproc) * 3 / 2)))
 
 # All of it in one go: while one crate is alone in its slow part, another is compiled.
