@@ -86,7 +86,6 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
 
 /// The tweets in a text.
 #[derive(Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "the large one is that of nearly every line")]
 pub(super) enum Read {
     /// A tweet.
     One(Result<Ingested, String>),
