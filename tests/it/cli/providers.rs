@@ -12,7 +12,7 @@ use crate::support::process::{Process, run_with_input};
 use crate::support::role::Role;
 use crate::support::wait::until_true;
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(30);
 const POSTS: u32 = 120;
 const DAY: i64 = 86_400_000;
 

@@ -85,8 +85,8 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         .posts
         .iter()
         .map(|id| {
-            let content = Some(post_of(who, id, "ingested"));
-            NewTweet { content: content.map(Box::new), ..new_tweet(id, T, Some(T)) }
+            let content = Some(Box::new(post_of(who, id, "ingested")));
+            NewTweet { content, ..new_tweet(id, T, Some(T)) }
         })
         .collect();
     store.record(NS, T, &way(), &posts).await.unwrap();
@@ -152,8 +152,8 @@ async fn write_again(store: &dyn Whole) {
     let refused = store.follow(VISITS, T, &[(ANN.id.to_owned(), 1)]).await.unwrap_err();
     assert!(refused.to_string().contains("forget account"), "{refused}");
     let posts = ANN.posts.map(|id| {
-        let content = Some(post_of(&ANN, id, "ingested"));
-        NewTweet { content: content.map(Box::new), ..new_tweet(id, T, Some(T)) }
+        let content = Some(Box::new(post_of(&ANN, id, "ingested")));
+        NewTweet { content, ..new_tweet(id, T, Some(T)) }
     });
     let recorded = store.record(NS, T, &way(), &posts).await.unwrap();
     assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 2));

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::HOUR_MS;
 
-const HOUR: Millis = 3_600_000;
-
+/// The hour since the epoch.
 fn hour(at: Millis) -> Millis {
-    at.div_euclid(HOUR)
+    at.div_euclid(HOUR_MS)
 }
 
 /// The place of an id.
@@ -48,7 +48,7 @@ pub type Waiting<'a> = (Millis, &'a String, &'a Entry);
 pub struct Entries {
     by_id: BTreeMap<String, Entry>,
     delayed: BTreeMap<Arc<str>, BTreeSet<(Millis, String)>>,
-    /// How many ids are delayed until each hour since the epoch: simulations of months ask how many are due at each step.
+    /// The number of delayed ids by the hour in which they come due. Simulations of months ask at each step how many are due.
     by_hour: BTreeMap<Millis, u64>,
     leased: BTreeSet<(Millis, String)>,
 }
@@ -134,9 +134,9 @@ impl Entries {
         self.delayed.get(lane).into_iter().flatten().map(|(due, _)| *due)
     }
 
-    /// How many ids are due.
+    /// The number of ids that are due.
     pub fn due(&self, now: Millis) -> u64 {
-        let this_hour = (hour(now) * HOUR, String::new())..(now + 1, String::new());
+        let this_hour = (hour(now) * HOUR_MS, String::new())..(now + 1, String::new());
         let of_lane = |of_lane: &BTreeSet<(Millis, String)>| of_lane.range(this_hour.clone()).count() as u64;
         self.by_hour.range(..hour(now)).map(|(_, ids)| ids).chain(&[self.delayed.values().map(of_lane).sum()]).sum()
     }

@@ -478,7 +478,7 @@ impl QueueModel {
         self.jobs.due(now)
     }
 
-    /// How many ids of a lane are due.
+    /// The number of a lane's ids that are due.
     pub fn due_of(&self, lane: &str, now: Millis) -> u64 {
         self.jobs.dues(lane).take_while(|due| *due <= now).count() as u64
     }
