@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc unit faults load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
+.PHONY: test services format clippy doc compiled unit faults waiting load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
 
 # The compiler waits for its slowest crate, and tests wait for timers. Clippy and rustdoc run in what that leaves of the
 # processors, in a folder with a lock of its own.
@@ -22,7 +22,7 @@ test: services format
 	checks=$$!
 	set +m
 	trap 'kill -- "-$$checks" 2>/dev/null || true' EXIT
-	$(MAKE) --no-print-directory unit faults load
+	$(MAKE) --no-print-directory compiled waiting unit load
 	wait "$$checks" || { cat target/checked.log; exit 1; }
 	trap - EXIT
 
@@ -48,6 +48,8 @@ format:
 
 # What the image is built with.
 FEATURES := --features parquet,s3
+# The program that is tested is the one that users run, and is compiled once for both.
+TESTED := --release --locked $(FEATURES)
 
 clippy:
 	cargo clippy --locked $(FEATURES) --all-targets $(CHECKED) -- -D warnings
@@ -55,39 +57,40 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked $(FEATURES) --no-deps $(CHECKED)
 
-# Everything that can break, broken on purpose. They print what they covered.
-FAULTS := faults:: queue::half_way simulation:: model:: state_machine::
-
-# More tests at once than processors: most of these wait, and the faults' limits are times.
-THREADS := --test-threads=$(shell echo $$(($$(nproc) * 2)))
-FEWER := --test-threads=$(shell echo $$(($$(nproc) * 3 / 2)))
-
 # All of it in one go: while one crate is alone in its slow part, another is compiled.
+compiled:
+	cargo test $(TESTED) --lib --test it --bench bench --no-run
+
+# More tests at once than processors: most of these wait.
+THREADS := --test-threads=$(shell echo $$(($$(nproc) * 3)))
+
 unit:
-	cargo test --locked $(FEATURES) --lib --test it --bench bench --no-run
-	cargo test --locked $(FEATURES) --lib
-	cargo test --locked $(FEATURES) --test it -- $(THREADS) --skip load:: $(FAULTS:%=--skip %)
-	cargo test --locked $(FEATURES) --doc
+	cargo test $(TESTED) --lib
+	cargo test $(TESTED) --test it -- $(THREADS) --skip load::
+	cargo test $(TESTED) --doc
 
+# Of those, everything that can break, broken on purpose; prints what it covered.
 faults:
-	cargo test --locked $(FEATURES) --test it -- $(FEWER) $(FAULTS) --nocapture
+	cargo test $(TESTED) --test it -- $(THREADS) faults:: queue::half_way simulation:: model:: state_machine:: --nocapture
 
-# Whole systems under load want the machine to themselves, but for those that mostly wait.
+# Whole systems under load want the machine to themselves, but for those that mostly wait: beside these clippy gets on.
 WAITING := load::doors load::fault_table load::fill::a_small load::quota load::relations
 
+waiting:
+	cargo test $(TESTED) --test it -- $(WAITING) $(THREADS) --nocapture
+
 load:
-	cargo test --locked $(FEATURES) --test it -- $(WAITING) $(FEWER) --nocapture
-	cargo test --locked $(FEATURES) --test it load:: -- --test-threads=1 --nocapture $(WAITING:%=--skip %)
-	cargo test --locked $(FEATURES) --bench bench
+	cargo test $(TESTED) --test it load:: -- --test-threads=1 --nocapture $(WAITING:%=--skip %)
+	cargo test $(TESTED) --bench bench
 
 bench: services
 	cargo bench --locked $(FEATURES) --bench bench -- --record
 
 # A hundred thousand seeds, then the real processes again and again, the network by a new seed each time.
 soak:
-	SEEDS=$${SEEDS:-100000} cargo test --locked $(FEATURES) --test it simulation::seeds -- --nocapture
+	SEEDS=$${SEEDS:-100000} cargo test $(TESTED) --test it simulation::seeds -- --nocapture
 	for round in $$(seq $${ROUNDS:-20}); do
-	  NETWORK_SEED=$$RANDOM cargo test --locked $(FEATURES) --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
+	  NETWORK_SEED=$$RANDOM cargo test $(TESTED) --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
 lint: manifests image redis-versions clients exports first-hour

@@ -88,6 +88,9 @@ impl Answers {
 #[must_use]
 pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     let answers: Vec<Answers> = minutes.iter().map(Answers::of).collect();
+    if answers.iter().map(|minute| minute.missed).sum::<u64>() < LEAST_MISSES {
+        return None;
+    }
     // What is usual: the minutes before that were no wave.
     let mut usual = Answers::default();
     let mut last: Option<Wave> = None;

@@ -63,7 +63,7 @@ impl Positions for PostgresStore {
                     .bind(followed_at)
             })
             .await?;
-        debug_assert!(saved.iter().all(|(saved_at,)| *saved_at == at));
+        assert!(saved.iter().all(|(saved_at,)| *saved_at == at));
         Ok(!saved.is_empty())
     }
 

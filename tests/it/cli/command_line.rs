@@ -158,7 +158,7 @@ fn there_are_colours_on_a_terminal_alone() {
         &["plan", "--tweets-per-day", "1000"],
         &["dead", "list"],
         &["rebuild"],
-        &["demo", "--for", "100ms", "--tweets", "10"],
+        &["demo", "--for", "100ms", "--tweets", "10", "--ops", "off"],
     ] {
         let output = run(arguments, &settings);
         let said = text(&output.stdout) + &text(&output.stderr);
@@ -183,7 +183,7 @@ fn each_table_is_an_object_for_a_script() {
         &["dead", "show", id],
         &["dead", "retry", "--all"],
         &["dead", "drop", "--all"],
-        &["demo", "--for", "100ms", "--tweets", "10"],
+        &["demo", "--for", "100ms", "--tweets", "10", "--ops", "off"],
     ] {
         let output = home.run(&[arguments, &["--json"]].concat());
         let said = text(&output.stdout);

@@ -73,11 +73,8 @@ async fn dropped(backends: Backends) {
     // A process that ends in the middle of a decision or a removal, and others that are killed.
     let mut settings = world.with("TWITTER_UPDATER_CRASH_AT", "before_commit:40");
     settings.push(("TWITTER_UPDATER_FAIL_IN".to_owned(), COMMUNITY.to_owned()));
-    // Release builds do not end where they are asked to.
-    if cfg!(debug_assertions) {
-        let status = Process::start(&["updater"], &settings, &log).ended(WITHIN).await;
-        assert!(!status.success(), "{status}\n{}", logged());
-    }
+    let status = Process::start(&["updater"], &settings, &log).ended(WITHIN).await;
+    assert!(!status.success(), "{status}\n{}", logged());
     for more in [10, 25] {
         let killed = Process::start(&["updater"], &world.settings, &log);
         until_true(&format!("{more} are decided against"), WITHIN, async || refused(&world).await.len() >= more).await;

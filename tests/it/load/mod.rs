@@ -1,5 +1,5 @@
 //! Whole systems under load: they want the machine to themselves, so `make test` runs them one at a
-//! time after the others.
+//! time after the others; those that mostly wait (its `WAITING`) it runs before.
 
 mod accounts;
 mod demo;

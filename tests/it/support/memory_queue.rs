@@ -113,7 +113,9 @@ impl Inner {
 
     fn minute(&mut self, now: Millis) -> &mut Minute {
         let at_ms = now - now.rem_euclid(MINUTE_MS);
-        self.minutes.retain(|start, _| *start > at_ms - Millis::from(MINUTES_KEPT) * MINUTE_MS);
+        if !self.minutes.contains_key(&at_ms) {
+            self.minutes.retain(|start, _| *start > at_ms - Millis::from(MINUTES_KEPT) * MINUTE_MS);
+        }
         self.minutes.entry(at_ms).or_insert_with(|| Minute { at_ms, ..Minute::default() })
     }
 

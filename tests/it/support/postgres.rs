@@ -144,8 +144,14 @@ pub async fn database() -> String {
     static SHARED: OnceLock<OwnPostgres> = OnceLock::new();
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let server = SHARED.get_or_init(own);
-    let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test_{number}");
     let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+    if number == 0 {
+        // A process every minute for each of some hundred databases, of which most are done with.
+        connection.execute("ALTER SYSTEM SET autovacuum_naptime = '1h'").await.unwrap();
+        connection.execute("SELECT pg_reload_conf()").await.unwrap();
+    }
     connection.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.unwrap();
     server.url(&name)
 }

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Stopwatch;
 
+/// How long between two questions: a hundredth of what was waited so far, so that asking does not take the processor from
+/// what is waited for.
+const SHORTEST: Duration = Duration::from_millis(3);
+const LONGEST: Duration = Duration::from_millis(30);
+
 /// Asks until there is an answer; fails, naming what was waited for, when there is none in time.
 pub async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let watch = Stopwatch::start();
@@ -12,7 +17,7 @@ pub async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -
             return answer;
         }
         assert!(watch.elapsed() < within, "not within {within:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(3)).await;
+        tokio::time::sleep((watch.elapsed() / 100).clamp(SHORTEST, LONGEST)).await;
     }
 }
 
