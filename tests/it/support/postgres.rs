@@ -148,7 +148,7 @@ pub async fn database() -> String {
     let name = format!("test_{number}");
     let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
     if number == 0 {
-        // A process every minute for each of some hundred databases, of which most are done with.
+        // Autovacuum starts a process every minute for each of some hundred databases, of which most are done with.
         connection.execute("ALTER SYSTEM SET autovacuum_naptime = '1h'").await.unwrap();
         connection.execute("SELECT pg_reload_conf()").await.unwrap();
     }
