@@ -89,7 +89,7 @@ impl Answers {
 pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     let answers: Vec<Answers> = minutes.iter().map(Answers::of).collect();
     if answers.iter().map(|minute| minute.missed).sum::<u64>() < LEAST_MISSES {
-        return None; // as nearly always: each updater asks every five seconds
+        return None; // the usual case, and each updater asks every five seconds
     }
     // What is usual: the minutes before that were no wave.
     let mut usual = Answers::default();

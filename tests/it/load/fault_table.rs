@@ -520,7 +520,7 @@ async fn faults_of_processes_and_services() -> Done {
         [("kind", "user"), ("screen_name", "one")].map(|(key, value)| (format!("poll.sources.one.{key}"), value));
     let mut more: Vec<_> = source.iter().map(|(key, value)| (key.as_str(), *value)).collect();
     more.extend([("poll.shortest", "1s"), ("poll.longest", "2s")]);
-    // What a killed worker had in hand comes back when its lease runs out, which is while the fault lasts.
+    // The posts of a killed worker come back when its lease runs out: before the fault ends, which lasts for 15 s.
     more.extend([("lookup.timeout", "5s"), ("updater.save_timeout", "8s"), ("updater.lease", "14s")]);
     let settings = with(&parts.settings, &more);
     let ids = parts.put_in(&Provider::Twitter, &settings);

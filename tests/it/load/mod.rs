@@ -1,5 +1,5 @@
 //! Whole systems under load: they want the machine to themselves, so `make test` runs them one at a
-//! time after the others; those that mostly wait (its `WAITING`) it runs before.
+//! time after the others. Those that mostly wait (`WAITING` in the Makefile) run together, before the others.
 
 mod accounts;
 mod demo;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Stopwatch;
 
-/// How long between two questions: a hundredth of what was waited so far, so that asking does not take the processor from
-/// what is waited for.
+/// The pause between two questions is a hundredth of the wait so far, within these bounds. Asking all the time would take
+/// the processor from what is awaited.
 const SHORTEST: Duration = Duration::from_millis(3);
 const LONGEST: Duration = Duration::from_millis(30);
 
