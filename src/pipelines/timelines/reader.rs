@@ -68,8 +68,10 @@ pub(crate) trait Learning: Send {
     /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, fresh: &[Millis], full: u32) -> Option<Millis>;
 
-    /// Sees the posts of a page before they are handed over; `made_at` says when one was made, ms since the epoch.
-    fn posts(&mut self, _posts: &[Post], _made_at: &dyn Fn(&Post) -> Millis) {}
+    /// Sees the posts of a page before they are handed over; `made_at`: when each was made, ms since the epoch.
+    async fn posts(&mut self, _posts: &[Post], _made_at: &[Millis]) -> Result<(), Outlook> {
+        Ok(())
+    }
 
     /// Its posts were handed over; the position is saved after this, so that a page whose reader dies here is read again.
     async fn handed_over(&mut self) -> Result<(), Outlook> {
@@ -161,8 +163,9 @@ impl Reader {
             let known = position.as_ref().and_then(newest_known);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let made = made(&page, &rules, known);
-            learning.posts(&page.posts, &|post| made_at(post, &rules));
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
+            let made_at: Vec<Millis> = page.posts.iter().map(|post| made_at(post, &rules)).collect();
+            learning.posts(&page.posts, &made_at).await?;
             let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
             learning.handed_over().await?;
             let interval = learning.page(&mut position, &taken, &made, rules.count);

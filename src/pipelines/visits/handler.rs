@@ -110,9 +110,10 @@ impl Learning for Learnt<'_> {
         taken.whole.map(|_| 0)
     }
 
-    fn posts(&mut self, posts: &[Post], made_at: &dyn Fn(&Post) -> Millis) {
-        if let Some((_, told)) = &mut self.told {
-            told.posts(posts, made_at);
+    async fn posts(&mut self, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
+        match &mut self.told {
+            Some((telling, told)) => telling.posts(told, posts, made_at).await,
+            None => Ok(()),
         }
     }
 

@@ -32,8 +32,6 @@ pub struct Telling {
 
 /// What there is to tell of a page.
 pub struct Told {
-    people: fn(&str) -> Vec<Person>,
-    sightings: Vec<Sighting>,
     named: Named,
     account: String,
     at: Millis,
@@ -42,36 +40,38 @@ pub struct Told {
 impl Telling {
     /// Nothing yet, of the account with this id; `at` is now, ms since the epoch.
     pub fn of(&self, account: &str, at: Millis) -> Told {
-        let (sightings, named) = (Vec::new(), Named::at(account, at));
-        Told { people: self.people, sightings, named, account: account.to_owned(), at }
+        Told { named: Named::at(account, at), account: account.to_owned(), at }
     }
 
-    /// Records it, and tells the communities: a candidate is judged by its posts now. The next page has nothing to tell yet.
+    /// Records that these posts are its account's, before they are stored: a community that decides against the account finds by
+    /// that also the posts of a visit that was killed. `made_at`: when each was made, ms since the epoch.
+    ///
+    /// # Errors
+    /// The store is out; the same may be recorded again.
+    pub async fn posts(&self, told: &mut Told, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
+        let mut sightings = Vec::with_capacity(posts.len());
+        for (post, &at) in posts.iter().zip(made_at) {
+            let (account, id) = (told.account.clone(), post.tweet.id.clone());
+            sightings.push(Sighting { account: account.clone(), post: id.clone(), at });
+            let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
+            if !shown.names_nobody() {
+                // Texts alone: it cannot fail.
+                let object = serde_json::to_string(&shown).ok();
+                told.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
+            }
+        }
+        store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await
+    }
+
+    /// Tells the communities: a candidate is judged by its posts now. The next page has nothing to tell yet.
     ///
     /// # Errors
     /// The store or a queue is out; the same may be told again.
     pub async fn tell(&self, told: &mut Told) -> Result<(), Outlook> {
         let next = self.of(&told.account, told.at);
-        let Told { sightings, mut named, account, .. } = std::mem::replace(told, next);
+        let Told { mut named, account, .. } = std::mem::replace(told, next);
         named.mention(Mention { kind: COMMUNITY, id: account, ..Mention::default() });
-        store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await?;
         let received = store_call::in_time(self.within, named.record(&self.targets)).await?;
         schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
-    }
-}
-
-impl Told {
-    /// Posts of a page.
-    pub fn posts(&mut self, posts: &[Post], made_at: impl Fn(&Post) -> Millis) {
-        for post in posts {
-            let (account, id) = (self.account.clone(), post.tweet.id.clone());
-            self.sightings.push(Sighting { account: account.clone(), post: id.clone(), at: made_at(post) });
-            let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
-            if !shown.names_nobody() {
-                // Texts alone: it cannot fail.
-                let object = serde_json::to_string(&shown).ok();
-                self.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
-            }
-        }
     }
 }
