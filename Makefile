@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc compiled unit faults waiting load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
+.PHONY: test services format clippy doc compiled unit faults waiting patient smoke load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
 
 # The compiler waits for its slowest crate, and tests wait for timers. Clippy and rustdoc run in what that leaves of the
 # processors, in a folder with a lock of its own.
@@ -57,15 +57,19 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked $(FEATURES) --no-deps $(CHECKED)
 
+# For unit tests the library is compiled once more, with them; that takes a third of the time unoptimised.
+UNIT := $(TESTED) --config profile.release.package.twitter-updater.opt-level=0 --lib
+
 # All of it in one go: while one crate is alone in its slow part, another is compiled.
 compiled:
-	cargo test $(TESTED) --lib --test it --bench bench --no-run
+	cargo test $(TESTED) --test it --bench bench --no-run
+	cargo test $(UNIT) --no-run
 
 # More tests at once than processors: most of these wait.
 THREADS := --test-threads=$(shell echo $$(($$(nproc) * 3)))
 
 unit:
-	cargo test $(TESTED) --lib
+	cargo test $(UNIT)
 	cargo test $(TESTED) --test it -- $(THREADS) --skip load::
 	cargo test $(TESTED) --doc
 
@@ -73,15 +77,21 @@ unit:
 faults:
 	cargo test $(TESTED) --test it -- $(THREADS) faults:: queue::half_way simulation:: model:: state_machine:: --nocapture
 
-# Whole systems under load want the machine to themselves, but for those that mostly wait: beside these clippy gets on.
-WAITING := load::doors load::fault_table load::fill::a_small load::quota load::relations
+# Whole systems under load want the machine to themselves, but for those that mostly wait. These run beside each other and beside
+# the benchmarks, each at its smallest; clippy gets on meanwhile.
+WAITING := load::accounts load::doors load::fault_table load::fill load::quota load::relations
 
 waiting:
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target patient smoke
+
+patient:
 	cargo test $(TESTED) --test it -- $(WAITING) $(THREADS) --nocapture
+
+smoke:
+	cargo test $(TESTED) --bench bench
 
 load:
 	cargo test $(TESTED) --test it load:: -- --test-threads=1 --nocapture $(WAITING:%=--skip %)
-	cargo test $(TESTED) --bench bench
 
 bench: services
 	cargo bench --locked $(FEATURES) --bench bench -- --record
