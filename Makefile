@@ -79,7 +79,7 @@ faults:
 
 # Whole systems under load want the machine to themselves, but for those that mostly wait. These run beside each other and beside
 # the benchmarks, each at its smallest; clippy gets on meanwhile.
-WAITING := load::accounts load::doors load::fault_table load::fill load::quota load::relations
+WAITING := load::accounts load::doors load::fault_table load::fill load::media load::quota load::rebuild load::relations
 
 waiting:
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target patient smoke

@@ -36,7 +36,7 @@ const ASK: &str = "
             SELECT key, id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) AS failures FROM queue_job
             WHERE namespace = ?1 AND state = 1 AND fence <= ?2
             ORDER BY fence, id LIMIT ?4 + 0) -- a parameter alone would be planned with: compiled anew for each claim
-    ) AS expired
+    ) AS expired, EXISTS (SELECT 1 FROM queue_job WHERE namespace = ?1 AND deliveries > 0) AS any_suspects
     FROM queue_namespace WHERE namespace = ?1";
 
 /// Puts jobs under a lease, and the lease into the namespace's row.
@@ -94,6 +94,7 @@ struct Asked {
     turns: u32,
     held: String,
     expired: String,
+    any_suspects: bool,
 }
 
 async fn ask(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, request: &ClaimRequest<'_>) -> Result<Asked> {
@@ -151,9 +152,13 @@ async fn choose(
     request: &ClaimRequest<'_>,
     asked: &Asked,
 ) -> Result<Result<Chosen, Millis>> {
-    let suspects_turn = asked.turns >= OTHERS_FIRST;
-    let deliveries = if suspects_turn { u32::MAX } else { 0 };
-    let (lanes, mut found) = candidates(queue, tx, now, request.limit, deliveries).await?;
+    let suspects_turn = !asked.any_suspects || asked.turns >= OTHERS_FIRST;
+    let among = match (asked.any_suspects, suspects_turn) {
+        (false, _) => Among::Unsuspected,
+        (true, false) => Among::Others,
+        (true, true) => Among::All,
+    };
+    let (lanes, mut found) = candidates(queue, tx, now, request.limit, among).await?;
     let Expired { first, suspects } = asked.expired(request.limit, &lanes)?;
     let over = |of: Vec<(i64, Job)>| {
         let (keys, jobs) = of.into_iter().unzip();
@@ -193,7 +198,7 @@ async fn choose(
             // No other job is ready, so the batch is of suspects.
             return over(suspects);
         }
-        (_, found) = candidates(queue, tx, now, request.limit, u32::MAX).await?;
+        (_, found) = candidates(queue, tx, now, request.limit, Among::All).await?;
     }
     let dues: Vec<Millis> = found.iter().map(|job| job.due).collect();
     match pick.batch(found) {
@@ -228,51 +233,80 @@ struct Expired {
     suspects: Vec<(i64, Job)>,
 }
 
-/// The lanes, and each lane's first `limit` jobs with at most so many deliveries, in the order of the lane. Of a newest-first lane
-/// as many more that are not due yet: they say when the next batch is ready.
+/// Which jobs a claim chooses among.
+#[derive(Debug, Clone, Copy)]
+enum Among {
+    /// All, of which none has deliveries: the index by due times says all there is to know, and no row is read.
+    Unsuspected,
+    /// Those without deliveries.
+    Others,
+    /// All.
+    All,
+}
+
+impl Among {
+    /// The statement of [`candidates`].
+    fn statement(self) -> &'static str {
+        macro_rules! candidates {
+            ($columns:literal, $which:literal) => {
+                concat!(
+                    "SELECT lane, patience, tier, ordering, CASE WHEN ordering = 'newest' THEN (
+                         SELECT json_group_array(json_array(",
+                    $columns,
+                    ")) FROM (SELECT * FROM (",
+                    candidates!($columns, $which, "AND due <= ?3", "due DESC, id DESC"),
+                    ") UNION ALL SELECT * FROM (",
+                    candidates!($columns, $which, "AND due > ?3", "due, id"),
+                    "))) ELSE (SELECT json_group_array(json_array(",
+                    $columns,
+                    ")) FROM (",
+                    candidates!($columns, $which, "", "due, id"),
+                    ")) END FROM queue_lane AS known WHERE namespace = ?1 ORDER BY tier, patience, lane"
+                )
+            };
+            ($columns:literal, $which:literal, $due:literal, $order:literal) => {
+                concat!(
+                    "SELECT ",
+                    $columns,
+                    " FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = known.lane ",
+                    $which,
+                    " ",
+                    $due,
+                    " ORDER BY ",
+                    $order,
+                    " LIMIT ?2 + 0" // as in `ASK`
+                )
+            };
+        }
+        match self {
+            Self::Unsuspected => candidates!("key, id, due", ""),
+            Self::Others => candidates!("key, id, due", "AND deliveries = 0"),
+            Self::All => candidates!("key, id, due, deliveries, failures", ""),
+        }
+    }
+}
+
+/// The lanes, and each lane's first `limit` jobs, in the order of the lane. Of a newest-first lane as many more that are not due yet:
+/// they say when the next batch is ready.
 async fn candidates(
     queue: &EmbeddedQueue,
     tx: &mut Tx,
     now: Millis,
     limit: usize,
-    deliveries: u32,
+    among: Among,
 ) -> Result<(Vec<Lane>, Vec<Candidate>)> {
-    macro_rules! first {
-        ($due:literal, $order:literal) => {
-            concat!(
-                "SELECT key, id, due, deliveries, failures FROM queue_job
-                 WHERE namespace = ?1 AND state = 0 AND lane = known.lane AND deliveries <= ?2 ",
-                $due,
-                " ORDER BY ",
-                $order,
-                " LIMIT ?3 + 0" // as in `ASK`
-            )
-        };
-    }
-    const CANDIDATES: &str = concat!(
-        "SELECT lane, patience, tier, ordering, CASE WHEN ordering = 'newest' THEN (
-             SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (
-                 SELECT * FROM (",
-        first!("AND due <= ?4", "due DESC, id DESC"),
-        ") UNION ALL SELECT * FROM (",
-        first!("AND due > ?4", "due, id"),
-        "))) ELSE (
-             SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (",
-        first!("", "due, id"),
-        ")) END
-         FROM queue_lane AS known WHERE namespace = ?1 ORDER BY tier, patience, lane"
-    );
-    let rows: Vec<(String, Millis, u8, String, String)> = sqlx::query_as(CANDIDATES)
-        .bind(&queue.namespace)
-        .bind(deliveries)
-        .bind(limit as i64)
-        .bind(now)
-        .fetch_all(&mut **tx)
-        .await?;
+    let asked = sqlx::query_as(among.statement()).bind(&queue.namespace).bind(limit as i64).bind(now);
+    let rows: Vec<(String, Millis, u8, String, String)> = asked.fetch_all(&mut **tx).await?;
     let (mut lanes, mut candidates) = (Vec::with_capacity(rows.len()), Vec::new());
     for (lane, (name, patience, tier, ordering, of_lane)) in rows.into_iter().enumerate() {
         let candidate = |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
-        candidates.extend(rows_of(&of_lane)?.into_iter().map(candidate));
+        match among {
+            Among::All => candidates.extend(rows_of(&of_lane)?.into_iter().map(candidate)),
+            Among::Unsuspected | Among::Others => {
+                let without = |(key, id, due)| candidate((key, id, due, 0, 0));
+                candidates.extend(rows_of(&of_lane)?.into_iter().map(without));
+            }
+        }
         lanes.push(Lane { name: name.into(), patience, tier, order: Order::of(&ordering) });
     }
     Ok((lanes, candidates))

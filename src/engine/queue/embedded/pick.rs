@@ -35,11 +35,12 @@ impl Pick<'_> {
 
     /// The batch, most urgent first; or, when none is ready, how long the oldest due job has waited
     /// (`None`: nothing is due).
-    pub fn batch(&self, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
-        candidates.sort_by(|a, b| {
-            let ((group_a, of_a), (group_b, of_b)) = (self.rank(a), self.rank(b));
-            group_a.cmp(&group_b).then_with(|| of_b.total_cmp(&of_a)).then_with(|| a.lane.cmp(&b.lane))
+    pub fn batch(&self, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
+        let mut ranked: Vec<_> = candidates.into_iter().map(|job| (self.rank(&job), job)).collect();
+        ranked.sort_by(|((group_a, of_a), a), ((group_b, of_b), b)| {
+            group_a.cmp(group_b).then_with(|| of_b.total_cmp(of_a)).then_with(|| a.lane.cmp(&b.lane))
         });
+        let mut candidates: Vec<Candidate> = ranked.into_iter().map(|(_, job)| job).collect();
         let due = candidates.iter().filter(|job| job.due <= self.now).count();
         let waited = candidates.iter().map(|job| self.now - job.due).filter(|waited| *waited >= 0).max();
         let mut soon = candidates.split_off(due);

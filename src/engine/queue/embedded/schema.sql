@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS queue_job (
 CREATE INDEX IF NOT EXISTS queue_job_delayed ON queue_job (namespace, lane, due, id) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS queue_job_leased ON queue_job (namespace, fence, id) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS queue_job_dead ON queue_job (namespace, due, id) WHERE state = 2;
+-- Empty most of the time; a claim then reads no row but those it takes.
+CREATE INDEX IF NOT EXISTS queue_job_suspect ON queue_job (namespace) WHERE deliveries > 0;
 
 CREATE TABLE IF NOT EXISTS queue_namespace (
     namespace     TEXT    NOT NULL PRIMARY KEY,
