@@ -60,6 +60,15 @@ local function due_at(now, word)
   return math.min(now + soon, tonumber(at))
 end
 
+-- The same as the text that ZADD takes. Many jobs have one delay, which is added once, or a moment each, which is that text.
+local MOMENT = string.byte('@')
+local due_texts = {}
+local function due_text(now, word)
+  if string.byte(word) == MOMENT then return string.sub(word, 2) end
+  if not due_texts[word] then due_texts[word] = digits(due_at(now, word)) end
+  return due_texts[word]
+end
+
 -- A lane and its kind: "patience", or "patience:tier:order" where it is in another tier than 0, or its order is not that by
 -- lateness but 'oldest' or 'newest' first. `timed`: its jobs can be late.
 local function lane_of(name, kind)

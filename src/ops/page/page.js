@@ -46,16 +46,16 @@
       if (again) again.open = true;
     }
     const scrolled = [...old.querySelectorAll(".scroll[id]")].map((box) => [box.id, box.scrollLeft]);
-    // A link without an id is known by its address.
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
-    const href = focused?.getAttribute("href");
-    const selector = focused?.id ? "#" + CSS.escape(focused.id) : href && `a[href="${CSS.escape(href)}"]`;
     old.replaceWith(next);
     for (const [id, left] of scrolled) {
       const again = document.getElementById(id);
       if (again) again.scrollLeft = left;
     }
-    if (selector) next.querySelector(selector)?.focus({ preventScroll: true });
+    // A link without an id is known by its address.
+    const address = CSS.escape(focused?.getAttribute("href") ?? "");
+    const again = focused?.id ? document.getElementById(focused.id) : next.querySelector(`a[href="${address}"]`);
+    if (focused) again?.focus({ preventScroll: true });
     return true;
   };
 

@@ -162,13 +162,13 @@ impl Reader {
             let promised = position.as_ref().map_or(0, |position| position.since);
             let known = position.as_ref().and_then(newest_known);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
-            let made = made(&page, &rules, known);
-            let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             let made_at: Vec<Millis> = page.posts.iter().map(|post| made_at(post, &rules)).collect();
+            let fresh = fresh(&page.posts, &made_at, known);
+            let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             learning.posts(&page.posts, &made_at).await?;
             let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
             learning.handed_over().await?;
-            let interval = learning.page(&mut position, &taken, &made, rules.count);
+            let interval = learning.page(&mut position, &taken, &fresh, rules.count);
             let notes = learning.notes();
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
             let text = serde_json::to_string(&position)
@@ -328,11 +328,10 @@ fn newest_known(position: &Position) -> Option<u64> {
     position.open.as_ref().map_or(position.latest, |round| round.known)
 }
 
-/// When the posts of a page were made that are newer than that one, ms since the epoch.
-fn made(page: &Page, rules: &Rules, known: Option<u64>) -> Vec<Millis> {
-    let is_new = |id: u64| known.is_none_or(|known| id > known);
-    let new = page.posts.iter().filter(|post| is_new(post.id));
-    new.map(|post| made_at(post, rules)).collect()
+/// Of the moments at which posts were made those of posts that are newer than that one.
+fn fresh(posts: &[Post], made_at: &[Millis], known: Option<u64>) -> Vec<Millis> {
+    let is_new = |post: &Post| known.is_none_or(|known| post.id > known);
+    posts.iter().zip(made_at).filter(|(post, _)| is_new(post)).map(|(_, at)| *at).collect()
 }
 
 /// When a post was made, ms since the epoch.

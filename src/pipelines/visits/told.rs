@@ -43,8 +43,8 @@ impl Telling {
         Told { named: Named::at(account, at), account: account.to_owned(), at }
     }
 
-    /// Records that these posts are its account's, before they are stored: a community that decides against the account finds by
-    /// that also the posts of a visit that was killed. `made_at`: when each was made, ms since the epoch.
+    /// Records that these posts are its account's, before they are stored: so a community that decides against the account also
+    /// finds the posts of a visit that was killed. `made_at`: when each was made, ms since the epoch.
     ///
     /// # Errors
     /// The store is out; the same may be recorded again.

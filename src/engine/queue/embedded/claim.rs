@@ -247,41 +247,40 @@ enum Among {
 impl Among {
     /// The statement of [`candidates`].
     fn statement(self) -> &'static str {
-        macro_rules! candidates {
-            ($columns:literal, $which:literal) => {
+        macro_rules! first {
+            ($counts:literal, $which:expr, $order:literal) => {
                 concat!(
-                    "SELECT lane, patience, tier, ordering, CASE WHEN ordering = 'newest' THEN (
-                         SELECT json_group_array(json_array(",
-                    $columns,
-                    ")) FROM (SELECT * FROM (",
-                    candidates!($columns, $which, "AND due <= ?3", "due DESC, id DESC"),
-                    ") UNION ALL SELECT * FROM (",
-                    candidates!($columns, $which, "AND due > ?3", "due, id"),
-                    "))) ELSE (SELECT json_group_array(json_array(",
-                    $columns,
-                    ")) FROM (",
-                    candidates!($columns, $which, "", "due, id"),
-                    ")) END FROM queue_lane AS known WHERE namespace = ?1 ORDER BY tier, patience, lane"
-                )
-            };
-            ($columns:literal, $which:literal, $due:literal, $order:literal) => {
-                concat!(
-                    "SELECT ",
-                    $columns,
+                    "SELECT key, id, due, ",
+                    $counts,
                     " FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = known.lane ",
                     $which,
-                    " ",
-                    $due,
                     " ORDER BY ",
                     $order,
                     " LIMIT ?2 + 0" // as in `ASK`
                 )
             };
         }
+        macro_rules! candidates {
+            ($counts:literal, $which:literal) => {
+                concat!(
+                    "SELECT lane, patience, tier, ordering, CASE WHEN ordering = 'newest' THEN (
+                         SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (
+                             SELECT * FROM (",
+                    first!($counts, concat!($which, " AND due <= ?3"), "due DESC, id DESC"),
+                    ") UNION ALL SELECT * FROM (",
+                    first!($counts, concat!($which, " AND due > ?3"), "due, id"),
+                    "))) ELSE (
+                         SELECT json_group_array(json_array(key, id, due, deliveries, failures)) FROM (",
+                    first!($counts, $which, "due, id"),
+                    ")) END
+                     FROM queue_lane AS known WHERE namespace = ?1 ORDER BY tier, patience, lane"
+                )
+            };
+        }
         match self {
-            Self::Unsuspected => candidates!("key, id, due", ""),
-            Self::Others => candidates!("key, id, due", "AND deliveries = 0"),
-            Self::All => candidates!("key, id, due, deliveries, failures", ""),
+            Self::Unsuspected => candidates!("0 AS deliveries, 0 AS failures", ""),
+            Self::Others => candidates!("deliveries, failures", "AND deliveries = 0"),
+            Self::All => candidates!("deliveries, failures", ""),
         }
     }
 }
@@ -300,13 +299,7 @@ async fn candidates(
     let (mut lanes, mut candidates) = (Vec::with_capacity(rows.len()), Vec::new());
     for (lane, (name, patience, tier, ordering, of_lane)) in rows.into_iter().enumerate() {
         let candidate = |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
-        match among {
-            Among::All => candidates.extend(rows_of(&of_lane)?.into_iter().map(candidate)),
-            Among::Unsuspected | Among::Others => {
-                let without = |(key, id, due)| candidate((key, id, due, 0, 0));
-                candidates.extend(rows_of(&of_lane)?.into_iter().map(without));
-            }
-        }
+        candidates.extend(rows_of(&of_lane)?.into_iter().map(candidate));
         lanes.push(Lane { name: name.into(), patience, tier, order: Order::of(&ordering) });
     }
     Ok((lanes, candidates))

@@ -45,16 +45,10 @@ while at <= #ARGV do
 
   local found = look_for(first, dues - 1)
   local adds, pairs_of = {}, 0
-  -- Ids of one lane mostly have one and the same due: it is written out once.
-  local word, due
   for i = 0, n - 1 do
     local letter = found[i + 1]
     if not letter then
-      if ARGV[dues + i] ~= word then
-        word = ARGV[dues + i]
-        due = digits(due_at(now, word))
-      end
-      adds[pairs_of + 1], adds[pairs_of + 2] = due, ARGV[first + i]
+      adds[pairs_of + 1], adds[pairs_of + 2] = due_text(now, ARGV[dues + i]), ARGV[first + i]
       pairs_of = pairs_of + 2
     end
   end

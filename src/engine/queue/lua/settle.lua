@@ -26,8 +26,6 @@ local LEASED, DELIVERIES, FAILURES = key('leased'), key('deliveries'), key('fail
 local PROMOTED = key('promoted')
 local RECORD = key('claim:' .. token)
 
-local AT = string.byte('@')
-
 -- What the claim holds: true, and false once it is settled.
 local held, n_held = {}, 0
 -- The notes of promoted ones, while there are any at all: by id.
@@ -62,16 +60,11 @@ local function put_noted(note, id, due)
   redis.call('ZADD', key('delayed:' .. note.lane), digits(math.min(note.due, tonumber(due))), id)
 end
 
--- Where a job goes by its verdict and value: its score in its lane, or among the dead. Jobs may have a due time each, so a moment
--- stays the text it is, and a delay is added once.
-local scores = {}
+-- Where a job goes by its verdict and value: its score in its lane, or among the dead.
 local function score_of(verdict, value)
   if verdict == 'finish' then return nil end
   if verdict == 'bury' then return digits(now) end
-  if verdict == 'release' then return value end
-  if string.byte(value) == AT then return string.sub(value, 2) end
-  if not scores[value] then scores[value] = digits(due_at(now, value)) end
-  return scores[value]
+  return verdict == 'release' and value or due_text(now, value)
 end
 
 local tallied = 3 + 2 * ARGV[3]
