@@ -4,7 +4,7 @@
 //! Each step may be repeated. A worker that dies in between leaves accounts that are judged once more; what the same evidence
 //! says is the same, and what is collected already stays as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const EVIDENCE_MS: Millis = 3_600_000;
 const UNDER_WAY_MS: Millis = 3_600_000;
 /// How long accounts of a community wait that is turned off.
 const OFF_MS: Millis = 600_000;
+/// How long an account waits that is in the queue before it is admitted: a process that is about to admit it has recorded it, and a
+/// rebuild was faster, or the process was killed.
+const ADMISSION_MS: Millis = 60_000;
 
 /// The pipelines of a network that a community reads.
 #[derive(Debug, Clone)]
@@ -139,7 +142,11 @@ impl Judging {
             return self.settled(batch, at, due).await;
         }
         let facts = self.communities.facts(&self.namespace, self.network.neighbours(), &ids, rule.texts());
-        let facts: Vec<Facts> = self.in_time(facts).await?.into_iter().filter(is_judged).collect();
+        let mut facts = self.in_time(facts).await?;
+        let is_seen = |facts: &Facts| facts.state == Some(Belonging::Seen);
+        let seen: HashSet<String> = facts.iter().filter(|of| is_seen(of)).map(|of| of.account.clone()).collect();
+        // Of those without a state nothing is stored, for example since their persons asked to be forgotten.
+        facts.retain(|of| of.state.is_some() && !is_seen(of));
         // Thousands of posts: others of this process go on meanwhile.
         let (rule, judging) = (rule.clone(), rule);
         let work = tokio::task::spawn_blocking(move || {
@@ -160,7 +167,10 @@ impl Judging {
         let wanted: BTreeMap<String, Wanted> = judged.iter().map(wanted).collect();
         let dropped = self.collecting.apply(rule.settings(), &wanted, at).await?;
         self.count(&judged);
-        let due = |job: &Job| due_of(wanted.get(&job.id), dropped.contains(&job.id), rule.settings(), at);
+        let due = |job: &Job| {
+            let state = wanted.get(&job.id).map(|of| of.state).or(seen.contains(&job.id).then_some(Belonging::Seen));
+            due_of(state, dropped.contains(&job.id), rule.settings(), at)
+        };
         self.settled(batch, at, due).await
     }
 
@@ -189,11 +199,6 @@ impl Judging {
     }
 }
 
-/// Returns true if it is to be judged: one that was seen alone waits to be admitted, and begins its life then.
-fn is_judged(facts: &Facts) -> bool {
-    facts.state.is_some_and(|state| state != Belonging::Seen)
-}
-
 /// What is wanted of a judged account. What a person decided stays.
 fn wanted((judgement, facts): &(Judgement, Facts)) -> (String, Wanted) {
     let state = match facts.state.filter(|_| facts.is_by_hand) {
@@ -204,9 +209,10 @@ fn wanted((judgement, facts): &(Judgement, Facts)) -> (String, Wanted) {
     (facts.account.clone(), Wanted { state, has_no_profile: facts.profile.is_none(), wants_posts })
 }
 
-fn due_of(wanted: Option<&Wanted>, is_dropped: bool, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
+fn due_of(state: Option<Belonging>, is_dropped: bool, settings: &CommunitySettings, at: Millis) -> Option<Millis> {
     let again = millis(settings.judge_again);
-    let delay = match wanted?.state {
+    let delay = match state? {
+        Belonging::Seen => ADMISSION_MS.min(again),
         Belonging::Candidate => EVIDENCE_MS.min(again),
         _ if is_dropped => UNDER_WAY_MS.min(again),
         _ => again,

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 use twitter_updater::app::demo::community::compared;
-use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::base::clock::{self, Stopwatch};
+use twitter_updater::model::community::Belonging;
 use twitter_updater::model::provider::Provider;
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::store::{Appearance, Reason};
 
-use crate::support::census::census;
+use crate::support::census::{Census, census};
 use crate::support::planted::{COMMUNITY, Planted, planted};
-use crate::support::process::{Process, Variables, run, text};
+use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::wait::until_true;
 use crate::support::world::Backends;
 
@@ -89,7 +92,7 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
     // Each account that is judged is in one place of the queue.
     let all: Vec<String> = {
         let mut all = Vec::new();
-        for state in twitter_updater::model::community::Belonging::ALL.into_iter().skip(1) {
+        for state in Belonging::ALL.into_iter().skip(1) {
             let page = communities.page_community(COMMUNITY, state, "", 10_000).await.unwrap();
             all.extend(page.into_iter().map(|of| of.account));
         }
@@ -98,5 +101,41 @@ async fn a_community_finds_its_own_through_kills_and_a_wiped_queue() {
     let queue = world.queue_of(folder.path(), COMMUNITY).await;
     let census = census(&*queue, &*world.store, &all).await;
     assert_eq!(census.delayed + census.leased, all.len(), "{census:?}");
+    api.stop().await;
+}
+
+/// A process was killed after it had recorded an account that it was about to admit, and a rebuild put that into the queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_in_the_queue_that_is_not_yet_admitted_stays_there_until_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let Planted { api, world, seeds } = planted(Backends { redis: false, postgres: false }, folder.path(), 400).await;
+    let log = folder.path().join("updater.log");
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    let account =
+        api.people().members(&Provider::Twitter, "pt-PT").iter().find(|id| !seeds.contains(id)).unwrap().clone();
+    let appearance =
+        Appearance { account: account.clone(), source: seeds[0].clone(), reason: Reason::Mentioned, post: None };
+    world.communities.arrive(COMMUNITY, clock::wall_ms(), &[], &[appearance], (NAMESPACE, &[])).await.unwrap();
+    let output = run_with_input(&["enqueue", "--pipeline", COMMUNITY, "-"], &world.settings, account.as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let within = Duration::from_secs(60);
+    let admits_from =
+        |appearances| [&world.settings[..], &variables(&[("communities.pt-pt.appearances", appearances)])].concat();
+    let updater = Process::start(&["updater"], &admits_from("1000000"), &log);
+    let looked_at = async || world.store.tweet(COMMUNITY, &account).await.unwrap().unwrap().checked_at.is_some();
+    until_true("it is looked at", within, looked_at).await;
+    let status = updater.terminate();
+    assert!(status.success(), "{status}\n{}", logged());
+    let all = std::slice::from_ref(&account);
+    let belonging = || world.communities.belonging(COMMUNITY, all);
+    assert_eq!(belonging().await.unwrap(), [Some(Belonging::Seen)]);
+    let queue = world.queue_of(folder.path(), COMMUNITY).await;
+    assert_eq!(census(&*queue, &*world.store, all).await, Census { delayed: 1, ..Census::default() });
+
+    let updater = Process::start(&["updater"], &admits_from("1"), &log);
+    until_true("it is judged", within, async || belonging().await.unwrap() == [Some(Belonging::Member)]).await;
+    let status = updater.terminate();
+    assert!(status.success(), "{status}\n{}", logged());
     api.stop().await;
 }
