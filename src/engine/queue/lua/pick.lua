@@ -2,7 +2,8 @@
 -- newest of its newest-first lanes. It stands before claim.lua.
 --
 -- A lane's picks are its first ones, in its own order, and what is looked for is how many of each: `n` of each
--- lane's `jobs`. Lanes are read by rank: a fair share of each, then as much again of those that are the most urgent.
+-- lane's `jobs`. A job that is read costs more than a command, so few are read for nothing: half of a fair share of each
+-- lane; then, of a lane whose known jobs are all picked, what it would give the rest of the batch as it has given so far.
 -- A lane of a later tier is read when the tiers before it leave places free.
 
 -- Answers `pick_due(suspects_too)`, and `rank(lane, place)` of a job that it has read.
@@ -42,9 +43,15 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     return lane.group, urgency(lane, place)
   end
 
-  local function read_on(lane)
+  -- `picks`: how many jobs are picked; `room`: how many more can be.
+  local function read_on(lane, picks, room)
     local wanted = limit
-    if #group > 1 then wanted = math.min(limit, lane.reads == 0 and math.ceil(limit / #group) or lane.read) end
+    if #group > 1 and lane.reads == 0 then
+      wanted = math.ceil(limit / 2 / #group)
+    elseif #group > 1 then
+      -- At least by half more: a lane is read a few times at the most, whatever it gives.
+      wanted = math.min(math.max(1, room), math.ceil(lane.read * math.max(0.5, room / math.max(1, picks))))
+    end
     local more
     if lane.newest then
       more = redis.call('ZRANGE', lane.key, digits(now), '-inf', 'BYSCORE', 'REV', 'LIMIT', lane.read, wanted, 'WITHSCORES')
@@ -74,8 +81,8 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
   end
 
   -- How urgent the first job of a lane is that is not picked.
-  local function head_of(lane)
-    while lane.n == lane.known and not lane.whole do read_on(lane) end
+  local function head_of(lane, picks, room)
+    while lane.n == lane.known and not lane.whole do read_on(lane, picks, room) end
     return lane.n < lane.known and urgency_if_picked(lane, lane.n + 1) or NOTHING
   end
 
@@ -98,9 +105,8 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
   local function pick_most_urgent(of, most, least)
     group, floor = of, least
     local picks, heads = 0, {}
-    for at, lane in ipairs(group) do
-      picks, heads[at] = picks + lane.n, head_of(lane)
-    end
+    for _, lane in ipairs(group) do picks = picks + lane.n end
+    for at, lane in ipairs(group) do heads[at] = head_of(lane, picks, most - picks) end
     while picks < most do
       local first, head, next_one, next_head = first_of(heads)
       if head == NOTHING then break end
@@ -114,7 +120,7 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
       end
       repeat
         lane.n, picks = lane.n + 1, picks + 1
-        head = picks < most and head_of(lane) or NOTHING
+        head = picks < most and head_of(lane, picks, most - picks) or NOTHING
       until head < next_head or head == NOTHING or (head == next_head and first > next_one)
       heads[first] = head
     end
@@ -137,7 +143,7 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
       local soonest, due
       for _, lane in ipairs(lanes) do
         if lane.timed then
-          while lane.n == lane.known and not lane.whole do read_on(lane) end
+          while lane.n == lane.known and not lane.whole do read_on(lane, total, limit - total) end
           local next_due = tonumber(lane.jobs[2 * lane.n + 2])
           if next_due and (not due or next_due < due) then soonest, due = lane, next_due end
         end
