@@ -1,19 +1,19 @@
 //! A file or a pipe into the queue: any number of tweets in flat memory.
 //!
 //! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
-//! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, so the latency of
-//! store and queue is hidden; meanwhile the next window is filled, and no more than these two are held. Answers are taken in the
-//! order of the batches: every window before the first batch that failed is done.
+//! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, each in a task of its
+//! own, so the latency of store and queue is hidden; meanwhile the next window is filled, and no more than these two are held.
+//! Answers are taken in the order of the batches: every window before the first batch that failed is done.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, BufReader};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::tweets::{Item, Tweets};
 use super::{Admitted, FORGOTTEN, Queued, Starter, StarterError, Summary};
@@ -205,7 +205,8 @@ pub async fn enqueue(
     let mut summary = Summary::new(name);
     let mut window = Window::default();
     let mut batches: VecDeque<Batch> = VecDeque::new();
-    let mut in_flight: FuturesOrdered<BoxFuture<'_, Handed>> = FuturesOrdered::new();
+    let mut in_flight: FuturesOrdered<AbortOnDropHandle<Handed>> = FuturesOrdered::new();
+    let hand_over = |batch| AbortOnDropHandle::new(tokio::spawn(hand_over(starter.clone(), options.retry, batch)));
     let (mut done_line, mut forgotten) = (0, 0);
     let mut read_error = None;
     let (mut at_end, mut stopped, mut all_cut) = (false, false, false);
@@ -215,7 +216,7 @@ pub async fn enqueue(
     };
     while !all_cut || !batches.is_empty() || !in_flight.is_empty() {
         let free = options.max_in_flight.max(1).saturating_sub(in_flight.len()).min(batches.len());
-        in_flight.extend(batches.drain(..free).map(|batch| hand_over(starter, &options.retry, batch).boxed()));
+        in_flight.extend(batches.drain(..free).map(hand_over));
         let waited = window.since.map_or(Duration::ZERO, |since| since.elapsed());
         let mut lingered = false;
         tokio::select! {
@@ -223,7 +224,9 @@ pub async fn enqueue(
             () = options.stop.draining(), if !stopped => (stopped, at_end) = (true, true),
             // Store or queue are away for longer than it may take.
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
-            Some((last_line, answers)) = in_flight.next() => {
+            Some(handed) = in_flight.next() => {
+                // Nobody ends the task but who drops it.
+                let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;
                 answers.iter().for_each(|queued| summary.count(queued));
@@ -311,7 +314,7 @@ fn so_far<R: tokio::io::AsyncBufRead + Unpin>(tweets: &Tweets<R>, summary: &Summ
 type Handed = (Option<u64>, Result<Vec<Queued>, StarterError>);
 
 /// Hands a batch over, with patience.
-async fn hand_over(starter: &Starter, retry: &RetryPolicy, batch: Batch) -> Handed {
+async fn hand_over(starter: Starter, retry: RetryPolicy, batch: Batch) -> Handed {
     let mut delays = retry.start();
     loop {
         let error = match starter.hand_over(&batch.admitted).await {

@@ -2,8 +2,7 @@
 //! (what the row already there makes of it is the clause's business, `sql/*.sql`), and coming out.
 
 use std::borrow::Cow;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
 use crate::base::clock::Millis;
@@ -198,19 +197,16 @@ pub(super) fn one_per_id<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     better: impl Fn(&Row<'a>, &Row<'a>) -> bool,
 ) -> Vec<Row<'a>> {
-    let mut kept = BTreeMap::<Cow<'a, str>, Row<'a>>::new();
-    for row in rows {
-        match kept.entry(row.id.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(row);
-            }
-            Entry::Occupied(mut place) if better(&row, place.get()) => {
-                place.insert(row);
-            }
-            Entry::Occupied(_) => {}
+    let mut rows: Vec<Row<'a>> = rows.collect();
+    rows.sort_by(|one, other| one.id.cmp(&other.id)); // in order already, mostly; equal ids stay in theirs
+    rows.dedup_by(|next, kept| {
+        let is_same = next.id == kept.id;
+        if is_same && better(next, kept) {
+            std::mem::swap(next, kept);
         }
-    }
-    kept.into_values().collect()
+        is_same
+    });
+    rows
 }
 
 /// The rows of [`super::Lifecycle::record`]: of an id given twice, the first that has a due time.

@@ -223,31 +223,51 @@ impl Values {
     }
 }
 
-/// The same of tweets of which only the id is known, by far the most of those that are put in: a tenth of the values.
-async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Millis, rows: &[Row<'_>]) -> Result<u64> {
-    let values = rows.iter().map(|row| serde_json::json!([row.id, row.state.as_str(), row.created_at, row.next_due]));
+/// Those of which only the id is known, by far the most of those that are put in: a tenth of the values. As JSON.
+fn bare(rows: &[Row<'_>]) -> String {
+    let values = rows.iter().filter(|row| row.is_bare());
+    let values = values.map(|row| serde_json::json!([row.id, row.state.as_str(), row.created_at, row.next_due]));
+    Value::from_iter(values).to_string()
+}
+
+/// Inserts the [`bare`] ones, and answers how many it wrote.
+async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Millis, bare: &str) -> Result<u64> {
     let insert = concat!(
         "INSERT INTO tweet (namespace, id, state, created_at, first_seen, next_due, lookups, misses) \
          SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, 0, 0 FROM json_each(?2) WHERE TRUE\n",
         include_str!("sql/revive.sql")
     );
-    let insert = sqlx::query(insert).bind(namespace).bind(Value::from_iter(values).to_string()).bind(at);
+    let insert = sqlx::query(insert).bind(namespace).bind(bare).bind(at);
     Ok(insert.execute(transaction).await?.rows_affected())
 }
 
 /// A row's state, when it was last answered, and its key, before an answer is stored.
 type Before<'a> = (Cow<'a, str>, Option<Millis>, i64);
 
+/// Answers as they are stored. Made before the transaction: others use the file meanwhile.
+struct Answers<'a> {
+    rows: Vec<Row<'a>>,
+    /// Theirs, as JSON.
+    ids: String,
+    given: u64,
+}
+
+impl<'a> Answers<'a> {
+    fn new(observations: &'a [Observation]) -> Self {
+        let rows = rows::observed(observations);
+        Self { ids: json_ids(&rows), rows, given: observations.len() as u64 }
+    }
+}
+
 /// Stores answers, in the caller's transaction.
-async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observation]) -> Result<Saved> {
+async fn save(tx: &mut SqliteConnection, namespace: &str, Answers { rows, ids, given }: Answers<'_>) -> Result<Saved> {
     const STORED: &str = concat!(
         "SELECT (",
         forget::salt!(),
         "), (SELECT json_group_array(json_array(id, json_array(state, checked_at, key))) FROM tweet \
          WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead')"
     );
-    let rows = rows::observed(observations);
-    let asked = sqlx::query_as(STORED).bind(namespace).bind(json_ids(&rows));
+    let asked = sqlx::query_as(STORED).bind(namespace).bind(ids);
     let (salt, stored): (Option<Vec<u8>>, String) = asked.fetch_one(&mut *tx).await?;
     let rows = forget::kept_with(&mut *tx, salt.as_deref(), namespace, rows).await?;
     let stored: HashMap<Cow<'_, str>, Before<'_>> = rows_of(&stored)?.into_iter().collect();
@@ -276,7 +296,7 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, observations: &[Observ
         sqlx::query(FORGET_CHANGES).bind(namespace).bind(ids).execute(&mut *tx).await?;
     }
     let saved = written + repeated as u64;
-    Ok(Saved { saved, older: observations.len() as u64 - saved, changed })
+    Ok(Saved { saved, older: given - saved, changed })
 }
 
 /// Ids as JSON, for `json_each`.
@@ -318,22 +338,26 @@ impl Lifecycle for SqliteStore {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
+        // Before the transaction: others use the file meanwhile.
+        let given = rows::recorded(at, tweets);
+        let (n_given, bare_given) = (given.len(), bare(&given));
         let mut transaction = self.begin().await?;
-        let rows = forget::kept(&mut transaction, namespace, rows::recorded(at, tweets)).await?;
+        let mut rows = forget::kept(&mut transaction, namespace, given).await?;
+        let bare = if rows.len() == n_given { bare_given } else { bare(&rows) };
         // Whoever writes is alone, and a new row has the next key: those behind this one are new.
         let last: i64 =
             sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
-        let (all, ids) = (rows.len() as u64, json_ids(&rows));
-        let (bare, told): (Vec<_>, Vec<_>) = rows.into_iter().partition(Row::is_bare);
-        let mut written = insert(&mut transaction, namespace, &told, |_| None, include_str!("sql/revive.sql")).await?;
-        written += insert_bare(&mut transaction, namespace, at, &bare).await?;
+        let mut written = insert_bare(&mut transaction, namespace, at, &bare).await?;
+        rows.sort_by_key(Row::is_bare);
+        let told = &rows[..rows.partition_point(|row| !row.is_bare())];
+        written += insert(&mut transaction, namespace, told, |_| None, include_str!("sql/revive.sql")).await?;
         let went = |text| {
             let statement = sqlx::query(text).bind(clean(&way.pipeline)).bind(clean(&way.source));
             statement.bind(way.query.as_deref().map(clean)).bind(at)
         };
         let new = went(NEW_WAY).bind(last).execute(&mut *transaction).await?.rows_affected();
-        if new < all {
-            went(ANOTHER_WAY).bind(namespace).bind(&ids).execute(&mut *transaction).await?;
+        if new < rows.len() as u64 {
+            went(ANOTHER_WAY).bind(namespace).bind(json_ids(&rows)).execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
@@ -421,8 +445,9 @@ impl Posts for SqliteStore {
         if observations.is_empty() {
             return Ok(Saved::default());
         }
+        let answers = Answers::new(observations);
         let mut transaction = self.begin().await?;
-        let saved = save(&mut transaction, namespace, observations).await?;
+        let saved = save(&mut transaction, namespace, answers).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(saved)

@@ -89,8 +89,9 @@ impl Accounts for SqliteStore {
             return Ok(Saved::default());
         }
         let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
+        let of_lives = super::Answers::new(&lives);
         let mut transaction = self.begin().await?;
-        let saved = super::save(&mut transaction, namespace, &lives).await?;
+        let saved = super::save(&mut transaction, namespace, of_lives).await?;
         save(&mut transaction, namespace, answers).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;

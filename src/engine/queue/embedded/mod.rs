@@ -116,8 +116,8 @@ impl EmbeddedQueue {
         Ok(rows.iter().map(lane).collect())
     }
 
-    async fn know_lanes(&self, tx: &mut Tx, lanes: impl IntoIterator<Item = &Lane>) -> Result<()> {
-        let rows = rows_of_lanes(lanes);
+    /// Notes lanes, as [`rows_of_lanes`] has them.
+    async fn know_lanes(&self, tx: &mut Tx, rows: String) -> Result<()> {
         if rows != "[]" {
             sqlx::query(know_lanes!()).bind(&self.namespace).bind(rows).execute(&mut **tx).await?;
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::promote::Wishes;
 use super::super::{NewJob, Postponed, Promoted, Result, check_ids};
-use super::{DELAYED, EmbeddedQueue, LEASED};
+use super::{DELAYED, EmbeddedQueue, LEASED, rows_of_lanes};
 use crate::base::clock;
 
 pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Promoted>> {
@@ -26,7 +26,7 @@ pub(super) async fn promote(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Ve
     let answers: Vec<Promoted> = found.iter().map(answer).collect();
     let is_promoted = |answer: &Promoted| matches!(answer, Promoted::Moved | Promoted::Noted);
     let granted = wishes.distinct.iter().zip(&answers).filter(|(_, answer)| is_promoted(answer));
-    queue.know_lanes(&mut tx, granted.map(|(wish, _)| wish.lane)).await?;
+    queue.know_lanes(&mut tx, rows_of_lanes(granted.map(|(wish, _)| wish.lane))).await?;
     sqlx::query(
         "WITH given AS MATERIALIZED (
              SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS due FROM json_each(?1))
@@ -67,7 +67,7 @@ pub(super) async fn postpone(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<V
     .await?;
     let moved: HashSet<String> = moved.into_iter().collect();
     let moved_jobs = jobs.iter().filter(|job| moved.contains(&job.id));
-    queue.know_lanes(&mut tx, moved_jobs.map(|job| &job.lane)).await?;
+    queue.know_lanes(&mut tx, rows_of_lanes(moved_jobs.map(|job| &job.lane))).await?;
     tx.commit().await?;
     let answer = |(job, state): (&NewJob, &Option<i64>)| match *state {
         None => Postponed::Absent,

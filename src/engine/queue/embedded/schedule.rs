@@ -1,9 +1,11 @@
 //! `schedule` and `exhume`: adds what is in no place, or is dead.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use super::super::{NewJob, Result, Scheduled, check_ids};
-use super::{DELAYED, EmbeddedQueue, LEASED};
+use super::{DELAYED, EmbeddedQueue, LEASED, rows_of_lanes};
 use crate::base::clock;
 
 pub(super) async fn schedule(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
@@ -16,11 +18,13 @@ pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec
 
 async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
-    let mut tx = queue.begin().await?;
+    // Before the transaction: others use the file meanwhile.
     let now = clock::wall_ms();
-    queue.know_lanes(&mut tx, jobs.iter().map(|job| &job.lane)).await?;
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
+    let lanes = rows_of_lanes(jobs.iter().map(|job| &job.lane));
+    let mut tx = queue.begin().await?;
+    queue.know_lanes(&mut tx, lanes).await?;
     let mut exhumed = 0;
     if exhume {
         // One row per id, and one transaction: no reader sees an id in no place.
@@ -46,22 +50,20 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     .execute(&mut *tx)
     .await?
     .rows_affected();
-    // Where each was already.
     let is_new = added == jobs.len() as u64;
-    let found = if is_new { vec![None; jobs.len()] } else { queue.states(&mut tx, &rows, last).await? };
-    let mut seen = std::collections::HashSet::new();
-    let answers: Vec<Scheduled> = jobs
-        .iter()
-        .zip(found)
-        .map(|(job, state)| match state {
-            None if seen.insert(&job.id) => Scheduled::Scheduled,
-            None | Some(DELAYED) => Scheduled::Known,
-            Some(LEASED) => Scheduled::Leased,
-            Some(_) => Scheduled::Dead,
-        })
-        .collect();
-    let scheduled = answers.iter().filter(|answer| **answer == Scheduled::Scheduled).count();
-    queue.count(&mut tx, now, &[("scheduled", scheduled as i64), ("exhumed", exhumed as i64)]).await?;
+    let found = if is_new { Vec::new() } else { queue.states(&mut tx, &rows, last).await? };
+    queue.count(&mut tx, now, &[("scheduled", added as i64), ("exhumed", exhumed as i64)]).await?;
     tx.commit().await?;
-    Ok(answers)
+    if is_new {
+        return Ok(vec![Scheduled::Scheduled; jobs.len()]);
+    }
+    // Where each was already.
+    let mut seen = HashSet::new();
+    let answers = jobs.iter().zip(found).map(|(job, state)| match state {
+        None if seen.insert(&job.id) => Scheduled::Scheduled,
+        None | Some(DELAYED) => Scheduled::Known,
+        Some(LEASED) => Scheduled::Leased,
+        Some(_) => Scheduled::Dead,
+    });
+    Ok(answers.collect())
 }
