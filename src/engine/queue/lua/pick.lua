@@ -107,21 +107,28 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     local picks, heads = 0, {}
     for _, lane in ipairs(group) do picks = picks + lane.n end
     for at, lane in ipairs(group) do heads[at] = head_of(lane, picks, most - picks) end
+    local first, head, next_one, next_head
+    -- Whether the lane whose turn it is has it still, with a job that is so urgent.
+    local function goes_on(urgent)
+      return urgent > next_head or (urgent == next_head and urgent > NOTHING and first < next_one)
+    end
     while picks < most do
-      local first, head, next_one, next_head = first_of(heads)
+      first, head, next_one, next_head = first_of(heads)
       if head == NOTHING then break end
       local lane = group[first]
-      if next_head == NOTHING then
-        -- Nobody else has any: all that is known, if the last may be picked.
-        local last = math.min(lane.known, lane.n + most - picks) - 1
-        if urgency_if_picked(lane, last + 1) > NOTHING then
-          lane.n, picks = last, picks + last - lane.n
-        end
-      end
+      -- Where many were due at once, many of one lane go together. Urgency falls along a lane, so the last of a number of jobs
+      -- speaks for all of them: as many again as went so far, and fewer where that is too many.
+      local run, step, reach = 0, 1, limit
       repeat
-        lane.n, picks = lane.n + 1, picks + 1
-        head = picks < most and head_of(lane, picks, most - picks) or NOTHING
-      until head < next_head or head == NOTHING or (head == next_head and first > next_one)
+        lane.n, picks, run = lane.n + step, picks + step, run + step
+        local further = run > 2 and math.min(run, reach, lane.known - lane.n, most - picks) or 0
+        if further > 1 and goes_on(urgency_if_picked(lane, lane.n + further)) then
+          step = further
+        else
+          if further > 1 then reach = math.floor(further / 2) end
+          step, head = 1, picks < most and head_of(lane, picks, most - picks) or NOTHING
+        end
+      until step == 1 and not goes_on(head)
       heads[first] = head
     end
     return picks
