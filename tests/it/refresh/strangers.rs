@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Layer};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::Fault;
 
+use crate::support::log::listen;
 use crate::support::rig::{DAY, Rig, Setup};
 
 /// Keeps the lines of the log.
@@ -38,7 +39,7 @@ impl Lines {
 #[tokio::test]
 async fn one_line_names_what_nobody_asked_for_and_the_others_are_counted() {
     let lines = Lines::default();
-    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines.clone()));
+    let _log = listen(lines.clone());
     let rig = Rig::start(Setup::default()).await;
     rig.inject(Fault::Unasked, 3);
     for _ in 0..3 {
@@ -58,7 +59,7 @@ async fn one_line_names_what_nobody_asked_for_and_the_others_are_counted() {
 #[tokio::test]
 async fn one_line_names_a_post_that_came_under_another_id() {
     let lines = Lines::default();
-    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines.clone()));
+    let _log = listen(lines.clone());
     let rig = Rig::start(Setup::default()).await;
     let ids = rig.there(2, 3 * DAY);
     for (asked, came) in [(&ids[0], &ids[1]), (&ids[1], &ids[0])] {

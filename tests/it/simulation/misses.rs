@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Layer};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{Inspection, Lane, MINUTES_KEPT, Place};
 use twitter_updater::engine::schedule::age::AgeTable;
@@ -24,6 +24,7 @@ use super::process::Process;
 use super::provider::{Nature, capabilities};
 use super::watch::Stored;
 use super::world::{NAMESPACE, Setup, World, simulate};
+use crate::support::log::listen;
 
 const SECOND: Millis = 1_000;
 const MINUTE: Millis = 60 * SECOND;
@@ -304,7 +305,7 @@ fn a_third_is_deleted_for_good() {
         let world = system.world.clone();
         let alarms = Arc::new(Mutex::new(Vec::new()));
         let layer = Alarms { world: world.clone(), at: alarms.clone() };
-        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let _log = listen(layer);
         system.pass_with_new_posts(40 * MINUTE).await;
         let at = world.now();
         assert!(system.wave().await.is_none());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Layer};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Inspection;
 use twitter_updater::engine::worker::ClaimSettings;
@@ -16,6 +16,7 @@ use super::network::{Dice, Service, Weather};
 use super::process::Process;
 use super::provider::{Mood, Nature};
 use super::world::{NAMESPACE, Setup, World, simulate};
+use crate::support::log::listen;
 
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
@@ -125,7 +126,7 @@ fn survives(what: &str, begins: impl Fn(&World), ends: impl Fn(&World)) {
         let steps = Arc::new(Mutex::new(Vec::new()));
         let recovered = Arc::new(AtomicUsize::new(0));
         let layer = Steps { world: world.clone(), steps: steps.clone(), ends: recovered.clone() };
-        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let _log = listen(layer);
 
         let mut ids = Vec::new();
         for (age, count) in TWEETS {

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod http;
 pub mod journal;
 pub mod lists;
+pub mod log;
 pub mod media_store;
 pub mod memory_edges;
 pub mod memory_ledger;

@@ -1,0 +1,18 @@
+//! What a test's own thread logs.
+
+use std::sync::LazyLock;
+
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Layer, Registry, registry};
+
+/// Tells a layer what this thread logs, until the guard is dropped.
+///
+/// While a process has one subscriber alone, `tracing` asks the thread that first comes to an event whether anybody wants it, and
+/// keeps the answer: a test beside this one that listens to nothing would answer for it. With two it asks both.
+pub fn listen(layer: impl Layer<Registry> + Send + Sync) -> DefaultGuard {
+    static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(registry()));
+    LazyLock::force(&ANOTHER);
+    set_default(registry().with(layer))
+}
