@@ -206,7 +206,7 @@ pub async fn enqueue(
     let mut window = Window::default();
     let mut batches: VecDeque<Batch> = VecDeque::new();
     let mut in_flight: FuturesOrdered<AbortOnDropHandle<Handed>> = FuturesOrdered::new();
-    let hand_over = |batch| AbortOnDropHandle::new(tokio::spawn(hand_over(starter.clone(), options.retry, batch)));
+    let begin = |batch| AbortOnDropHandle::new(tokio::spawn(hand_over(starter.clone(), options.retry, batch)));
     let (mut done_line, mut forgotten) = (0, 0);
     let mut read_error = None;
     let (mut at_end, mut stopped, mut all_cut) = (false, false, false);
@@ -216,7 +216,7 @@ pub async fn enqueue(
     };
     while !all_cut || !batches.is_empty() || !in_flight.is_empty() {
         let free = options.max_in_flight.max(1).saturating_sub(in_flight.len()).min(batches.len());
-        in_flight.extend(batches.drain(..free).map(hand_over));
+        in_flight.extend(batches.drain(..free).map(begin));
         let waited = window.since.map_or(Duration::ZERO, |since| since.elapsed());
         let mut lingered = false;
         tokio::select! {
@@ -225,7 +225,7 @@ pub async fn enqueue(
             // Store or queue are away for longer than it may take.
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             Some(handed) = in_flight.next() => {
-                // Nobody ends the task but who drops it.
+                // It was not cancelled: only a dropped handle does that. So it panicked.
                 let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;

@@ -223,7 +223,7 @@ impl Values {
     }
 }
 
-/// Those of which only the id is known, by far the most of those that are put in: a tenth of the values. As JSON.
+/// The rows of which only the id is known, as JSON. Most rows are such when they are put in, and have a tenth of the values.
 fn bare(rows: &[Row<'_>]) -> String {
     let values = rows.iter().filter(|row| row.is_bare());
     let values = values.map(|row| serde_json::json!([row.id, row.state.as_str(), row.created_at, row.next_due]));

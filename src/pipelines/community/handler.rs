@@ -31,8 +31,8 @@ const EVIDENCE_MS: Millis = 3_600_000;
 const UNDER_WAY_MS: Millis = 3_600_000;
 /// How long accounts of a community wait that is turned off.
 const OFF_MS: Millis = 600_000;
-/// How long an account waits that is in the queue before it is admitted: a process that is about to admit it has recorded it, and a
-/// rebuild was faster, or the process was killed.
+/// How long a job waits for the admission of its account. A rebuild queues an account that was recorded and is not yet admitted; the
+/// process that was about to admit it may have been killed.
 const ADMISSION_MS: Millis = 60_000;
 
 /// The pipelines of a network that a community reads.

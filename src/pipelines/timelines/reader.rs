@@ -328,7 +328,7 @@ fn newest_known(position: &Position) -> Option<u64> {
     position.open.as_ref().map_or(position.latest, |round| round.known)
 }
 
-/// Of the moments at which posts were made those of posts that are newer than that one.
+/// When those posts were made that are newer than `known`, ms since the epoch.
 fn fresh(posts: &[Post], made_at: &[Millis], known: Option<u64>) -> Vec<Millis> {
     let is_new = |post: &Post| known.is_none_or(|known| post.id > known);
     posts.iter().zip(made_at).filter(|(post, _)| is_new(post)).map(|(_, at)| *at).collect()

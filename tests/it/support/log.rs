@@ -1,4 +1,4 @@
-//! What a test's own thread logs.
+//! Listening to the log of a test.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, registry};
 
-/// Tells a layer what this thread logs, until the guard is dropped.
+/// Sends what this thread logs to a layer, until the guard is dropped.
 ///
 /// While a process has one subscriber alone, `tracing` asks the thread that first comes to an event whether anybody wants it, and
 /// keeps the answer: a test beside this one that listens to nothing would answer for it. With two it asks both.

@@ -108,7 +108,7 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     for _, lane in ipairs(group) do picks = picks + lane.n end
     for at, lane in ipairs(group) do heads[at] = head_of(lane, picks, most - picks) end
     local first, head, next_one, next_head
-    -- Whether the lane whose turn it is has it still, with a job that is so urgent.
+    -- Returns true if a job of this urgency keeps the turn with the lane that has it.
     local function goes_on(urgent)
       return urgent > next_head or (urgent == next_head and urgent > NOTHING and first < next_one)
     end
