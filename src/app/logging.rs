@@ -8,6 +8,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
+use crate::base::failpoint;
 use crate::config::{BadConfig, LogFormat, Settings};
 
 /// The level of the log, which may change while the process runs.
@@ -48,6 +49,9 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     };
     // Started once in a process; a second start (tests) keeps the first.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    for (variable, value) in failpoint::asked() {
+        tracing::warn!(variable, value, "this variable asks the process to fail, as tests do: unset it anywhere else");
+    }
     Ok(LogLevel(handle))
 }
 

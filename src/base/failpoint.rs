@@ -34,13 +34,20 @@ pub const POINTS: &[&str] = &[
     "after_release",
 ];
 
-static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_CRASH_AT"));
-static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_STOP_AT"));
-static PANIC: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_PANIC_AT"));
-static HANG: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of("TWITTER_UPDATER_HANG_AT"));
+const CRASH_AT: &str = "TWITTER_UPDATER_CRASH_AT";
+const STOP_AT: &str = "TWITTER_UPDATER_STOP_AT";
+const PANIC_AT: &str = "TWITTER_UPDATER_PANIC_AT";
+const HANG_AT: &str = "TWITTER_UPDATER_HANG_AT";
+const POISON_ID: &str = "TWITTER_UPDATER_POISON";
+const PANIC_POISON_ID: &str = "TWITTER_UPDATER_PANIC_POISON";
+
+static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(CRASH_AT));
+static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(STOP_AT));
+static PANIC: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(PANIC_AT));
+static HANG: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(HANG_AT));
 static FAIL_IN: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_FAIL_IN").ok());
-static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_POISON").ok());
-static PANIC_POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_PANIC_POISON").ok());
+static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(POISON_ID).ok());
+static PANIC_POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(PANIC_POISON_ID).ok());
 
 const STOP_AND_SEE: &str = "kill -STOP $0; until grep -q '^State:[[:space:]]*T' /proc/$0/status; do :; done";
 
@@ -71,6 +78,13 @@ impl Ask {
     fn is_one_of_the_first(&self, name: &str) -> bool {
         self.left(name) > 0
     }
+}
+
+/// The variables that ask this process to fail, with their values: for the log, since a process that was left with one
+/// ends without a word.
+pub fn asked() -> impl Iterator<Item = (&'static str, String)> {
+    let variables = [CRASH_AT, STOP_AT, PANIC_AT, HANG_AT, POISON_ID, PANIC_POISON_ID];
+    variables.into_iter().filter_map(|variable| Some((variable, std::env::var(variable).ok()?)))
 }
 
 /// Ends or stops the process here, if it was asked to.

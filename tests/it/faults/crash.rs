@@ -123,6 +123,7 @@ async fn survives_at(backends: Backends, run: &str, point: &str) {
         let mut doomed = Process::start(&["updater"], &settings, &log);
         let status = doomed.ended(WITHIN).await;
         assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}\n{}", logged());
+        assert!(logged().contains("asks the process to fail"), "{point}:\n{}", logged());
     }
 
     let died = wall_ms();
