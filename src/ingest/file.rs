@@ -3,7 +3,7 @@
 //! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
 //! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, each in a task of its
 //! own, so the latency of store and queue is hidden; meanwhile the next window is filled, and no more than these two are held.
-//! Answers are taken in the order of the batches: every window before the first batch that failed is done.
+//! Of an id that comes twice, the first line decides: a batch waits for those that may hold one of its ids. Answers are taken in the order of the batches: every window before the first batch that failed is done.
 
 use std::collections::VecDeque;
 use std::io;
@@ -183,6 +183,21 @@ struct Batch {
     last_line: Option<u64>,
 }
 
+/// The least and the greatest id of a batch; `None` where it has none.
+type Ids = Option<(String, String)>;
+
+impl Batch {
+    fn ids(&self) -> Ids {
+        self.admitted.ends().map(|(first, last)| (first.to_owned(), last.to_owned()))
+    }
+
+    /// Whether an id of this batch may be in one of these.
+    fn meets(&self, others: &VecDeque<Ids>) -> bool {
+        let Some((first, last)) = self.admitted.ends() else { return false };
+        others.iter().flatten().any(|(least, greatest)| first <= greatest.as_str() && least.as_str() <= last)
+    }
+}
+
 /// Hands over every tweet in `source`: an id, bare or quoted, or a JSON object on a line; objects and lists of them over
 /// many lines; X's answers and stream lines, whose posts stand in `data`. What is none is refused with the number of its
 /// line and the reason, and the others go on.
@@ -206,6 +221,7 @@ pub async fn enqueue(
     let mut window = Window::default();
     let mut batches: VecDeque<Batch> = VecDeque::new();
     let mut in_flight: FuturesOrdered<AbortOnDropHandle<Handed>> = FuturesOrdered::new();
+    let mut on_their_way: VecDeque<Ids> = VecDeque::new(); // of those in flight, in their order
     let begin = |batch| AbortOnDropHandle::new(tokio::spawn(hand_over(starter.clone(), options.retry, batch)));
     let (mut done_line, mut forgotten) = (0, 0);
     let mut read_error = None;
@@ -215,8 +231,12 @@ pub async fn enqueue(
         Err(EnqueueError::Stopped { name: name.to_owned(), line, scheduled, known, refused })
     };
     while !all_cut || !batches.is_empty() || !in_flight.is_empty() {
-        let free = options.max_in_flight.max(1).saturating_sub(in_flight.len()).min(batches.len());
-        in_flight.extend(batches.drain(..free).map(begin));
+        while in_flight.len() < options.max_in_flight.max(1)
+            && let Some(batch) = batches.pop_front_if(|batch| !batch.meets(&on_their_way))
+        {
+            on_their_way.push_back(batch.ids());
+            in_flight.push_back(begin(batch));
+        }
         let waited = window.since.map_or(Duration::ZERO, |since| since.elapsed());
         let mut lingered = false;
         tokio::select! {
@@ -226,6 +246,7 @@ pub async fn enqueue(
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             Some(handed) = in_flight.next() => {
                 // It was not cancelled: only a dropped handle does that. So it panicked.
+                on_their_way.pop_front();
                 let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;

@@ -156,6 +156,11 @@ impl Admitted {
         })
     }
 
+    /// The first id and the last one.
+    fn ends(&self) -> Option<(&str, &str)> {
+        Some((&*self.jobs.first()?.id, &*self.jobs.last()?.id))
+    }
+
     /// When the last one is due.
     fn last_due(&self, now: Millis) -> Option<Millis> {
         self.jobs.last().map(|job| job.due.moment(now))

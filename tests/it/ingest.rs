@@ -318,6 +318,27 @@ async fn a_long_outage_stops_and_says_where() {
     assert_eq!(world.queue.stats().await.unwrap().delayed, 3_598);
 }
 
+/// The first line of an id decides, also where the second one is in a later batch or window, and the first one has to be handed
+/// over again.
+#[tokio::test]
+async fn of_an_id_that_comes_twice_the_first_line_decides() {
+    for (window, batch_size) in [(2, 1), (1, 1), (3, 2)] {
+        let world = World::new().await;
+        let (twice, other) = (id(2), id(1));
+        let three_hours_ago = clock::wall_ms() - 3 * 60 * MINUTE;
+        let file = format!("{other}\n{{\"id_str\":\"{twice}\",\"created_at\":{three_hours_ago}}}\n{twice}\n");
+        world.queue.fail_schedules.store(2, SeqCst);
+        let options = EnqueueOptions { window, batch_size, ..quick() };
+        let summary = enqueue(file.as_bytes(), "ids.txt", &world.starter, &options, |_| {}, |_, _| {}).await.unwrap();
+        assert_eq!((summary.scheduled, summary.known), (2, 1), "{window} {batch_size}");
+        let places = world.places(&twice).await;
+        assert!(
+            matches!(&places[..], [Place::Delayed { lane, .. }] if lane == "1d"),
+            "{window} {batch_size}: {places:?}"
+        );
+    }
+}
+
 /// Of ids in no order, a batch holds those that are neighbours: their lines are done when all of a window are.
 #[tokio::test]
 async fn ids_go_in_their_order_and_lines_are_done_window_by_window() {
