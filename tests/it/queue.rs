@@ -121,6 +121,7 @@ contract!(
     a_suspect_travels_apart_and_has_not_failed,
     an_orphan_that_is_tried_again_is_in_a_lane,
     suspects_have_one_call_in_four_while_others_wait,
+    what_is_due_behind_many_suspects_keeps_its_place,
     the_turn_of_suspects_comes_also_while_there_are_none,
     suspects_whose_leases_ran_out_wait_for_their_turn_too,
     a_pause_stops_claims_and_nothing_else,

@@ -89,6 +89,33 @@ pub(super) async fn suspects_have_one_call_in_four_while_others_wait(world: Worl
     assert_eq!(kinds, "sooosooos", "the suspects are the most urgent all the while");
 }
 
+/// A hundred suspects of one crash stand together. Where it is not their turn, what is due behind them is not passed over for what
+/// is less urgent.
+pub(super) async fn what_is_due_behind_many_suspects_keeps_its_place(world: World) {
+    let queue = &*world.one;
+    let put = async |lane: &Lane, kind: char, count: u32, due: Due| {
+        let job = |n| NewJob { id: format!("{kind}{n:03}"), lane: lane.clone(), due };
+        queue.schedule(&(0..count).map(job).collect::<Vec<_>>()).await.unwrap();
+    };
+    let hundred = |token| ClaimRequest { limit: 100, ..request(token) };
+    put(&young(), 'm', 100, Due::In(0)).await;
+    let crashed = batch(queue, hundred("crashed")).await;
+    let verdicts: Vec<_> = crashed.jobs.iter().map(|job| (job.clone(), Verdict::Suspect { after: 0 })).collect();
+    queue.settle(&crashed.fence, &verdicts, &[]).await.unwrap();
+    let theirs = batch(queue, hundred("their turn")).await;
+    queue.release(&theirs.fence, &theirs.jobs).await.unwrap();
+
+    let now = wall_ms();
+    put(&young(), 'a', 25, Due::At(now - 60_000)).await;
+    put(&young(), 'n', 200, Due::In(0)).await;
+    put(&old(), 'o', 70, Due::At(now - 3_600_000)).await;
+    put(&old(), 'p', 200, Due::In(0)).await;
+    let others = batch(queue, hundred("others")).await;
+    let mut kinds: BTreeMap<char, u32> = BTreeMap::new();
+    others.jobs.iter().for_each(|job| *kinds.entry(job.id.chars().next().unwrap()).or_default() += 1);
+    assert_eq!(kinds, BTreeMap::from([('a', 25), ('o', 70), ('n', 5)]));
+}
+
 pub(super) async fn the_turn_of_suspects_comes_also_while_there_are_none(world: World) {
     let queue = &*world.one;
     let suspect = async |token| {

@@ -50,7 +50,9 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
       wanted = math.ceil(limit / 2 / #group)
     elseif #group > 1 then
       -- At least by half more: a lane is read a few times at the most, whatever it gives.
-      wanted = math.min(math.max(1, room), math.ceil(lane.read * math.max(0.5, room / math.max(1, picks))))
+      -- Suspects among what is read may be left out, so then no number of places left says how much is enough.
+      local most = with_suspects and math.max(1, room) or limit
+      wanted = math.min(most, math.ceil(lane.read * math.max(0.5, room / math.max(1, picks))))
     end
     local more
     if lane.newest then
