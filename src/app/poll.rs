@@ -101,6 +101,7 @@ pub async fn open_poller(
     metrics.also_show(&namespace, polls.clone());
     metrics.also_show(&namespace, streamed.clone());
     let reader = Reader {
+        metrics: metrics.clone(),
         polls,
         namespace,
         endpoint,

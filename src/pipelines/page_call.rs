@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use crate::base::clock::Stopwatch;
 use crate::base::random;
+use crate::engine::metrics::Metrics;
 use crate::engine::worker::Outlook;
 use crate::providers::lookup::LookupError;
 use crate::quota::{ChargedReads, Credentials, Permit};
@@ -53,16 +55,23 @@ impl Reservation {
     }
 }
 
-/// The answer to a call, within its time.
+/// The answer to a call for a page of one item, within its time, counted like a lookup of that item.
 ///
 /// # Errors
 /// Those of the call; [`LookupError::Outage`] where it takes longer.
 pub async fn in_time<T>(
+    metrics: &Metrics,
     call_timeout: Duration,
     call: impl Future<Output = Result<T, LookupError>>,
 ) -> Result<T, LookupError> {
+    let (counters, watch) = (&metrics.counters, Stopwatch::start());
+    counters.requests.add(1);
     let silent = || format!("no whole answer within {} ms", call_timeout.as_millis());
-    tokio::time::timeout(call_timeout, call).await.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+    let answer = tokio::time::timeout(call_timeout, call).await.unwrap_or_else(|_| Err(LookupError::Outage(silent())));
+    metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
+    counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
+    if answer.is_ok() { &counters.looked_up } else { &counters.requests_failed }.add(1);
+    answer
 }
 
 /// What failed, when a call gave no page.
@@ -114,7 +123,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_takes_too_long_is_an_outage() {
-        let late = in_time::<()>(Duration::from_secs(1), std::future::pending()).await;
+        let metrics = Metrics::new();
+        let late = in_time::<()>(&metrics, Duration::from_secs(1), std::future::pending()).await;
         assert!(matches!(late, Err(LookupError::Outage(why)) if why.contains("1000 ms")));
+        in_time(&metrics, Duration::from_secs(1), async { Ok(()) }).await.unwrap();
+        let counters = &metrics.counters;
+        assert_eq!([&counters.requests, &counters.requests_failed, &counters.looked_up].map(|of| of.get()), [2, 1, 1]);
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn lateness(past: &Past, oldest_ms: Option<Millis>, routes: &Routes) 
                 (lateness_chart(past, p50, p99).markup())
                 @let oldest = oldest_ms.map(|late| ("Oldest due now", time(late)));
                 (facts([("Median", time(p50)), ("p99", time(p99))].into_iter().chain(oldest)))
-                p.note.quiet { "Of " (grouped(all.ids())) " ids claimed in the last " (name) }
+                p.note.quiet { "Of " (grouped(all.ids())) " ids claimed in the last " (name) ", first lookups left out" }
                 (past.note())
             } @else {
-                p.lead.none { "No ids were claimed in the last " (name) "." }
+                p.lead.none { "No ids were claimed in the last " (name) ", first lookups left out." }
             }
         }
     }

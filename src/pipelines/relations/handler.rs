@@ -19,6 +19,7 @@ use super::members::Recruits;
 use super::schedule::Visits;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
+use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
@@ -89,6 +90,8 @@ pub struct ListReader {
     pub save_timeout: Duration,
     /// Failures after which a list is dead.
     pub max_deliveries: u32,
+    /// What a worker counts of its calls.
+    pub metrics: Arc<Metrics>,
     /// The counters.
     pub counters: Arc<Reads>,
     /// Takes the members whose profiles are collected.
@@ -234,7 +237,7 @@ impl ListReader {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, reads).await?;
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
         let call = async |credential: &Credential| {
-            page_call::in_time(self.call_timeout, self.relations.page(request, credential)).await
+            page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
             // Whoever may not read lists may well look up posts: their pipeline finds out what is refused everywhere.

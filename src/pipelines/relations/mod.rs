@@ -135,7 +135,7 @@ impl PipelineKind for Lists {
             profiles: settings.accounts.from_lists,
             communities: settings.communities.values().map(|community| community.from_lists.into()).max().unwrap_or(0),
             within: save_timeout,
-            metrics,
+            metrics: metrics.clone(),
         };
         let beside = Removal::task(id.provider.to_string(), edges.clone(), &settings, stop);
         let handler = ListReader {
@@ -152,6 +152,7 @@ impl PipelineKind for Lists {
             call_timeout: settings.lookup.timeout,
             save_timeout,
             max_deliveries: settings.updater.max_deliveries,
+            metrics,
             counters,
             recruits,
         };

@@ -19,6 +19,7 @@ use super::paging::{self, NotHeeded, Position, Taken};
 use super::trouble::{Judged, Refusals, counts_from, judge};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
+use crate::engine::metrics::Metrics;
 use crate::engine::queue::Batch;
 use crate::engine::worker::Outlook;
 use crate::ingest::{Starter, StarterError};
@@ -55,6 +56,8 @@ pub struct Reader {
     pub save_timeout: Duration,
     /// The longest interval of any of them: who was read within it shows that the provider works.
     pub longest: Duration,
+    /// What a worker counts of its calls.
+    pub metrics: Arc<Metrics>,
     /// The counters.
     pub polls: Arc<Polls>,
     /// State shared with the provider's other endpoints.
@@ -245,8 +248,9 @@ impl Reader {
         permit: Permit,
     ) -> Result<Page, Ended> {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
-        let call =
-            async |credential: &Credential| page_call::in_time(self.call_timeout, timeline.page(ask, credential)).await;
+        let call = async |credential: &Credential| {
+            page_call::in_time(&self.metrics, self.call_timeout, timeline.page(ask, credential)).await
+        };
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
             let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);

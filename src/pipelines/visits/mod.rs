@@ -152,6 +152,7 @@ impl PipelineKind for Timelines {
             call_timeout: settings.lookup.timeout,
             save_timeout: settings.updater.save_timeout,
             longest: settings.visits.longest,
+            metrics: metrics.clone(),
             polls,
             in_common: InCommon::new([visits_of(&id.provider, 0).to_string()]),
         };

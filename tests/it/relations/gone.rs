@@ -77,6 +77,7 @@ impl World {
         let network = Arc::<Network>::default();
         let visits = Visits { order: VisitOrder::Tiers, revisit: Duration::from_secs(86_400) };
         let reader = ListReader {
+            metrics: Arc::default(),
             namespace: LISTS.to_owned(),
             accounts: "profiles:twitter".to_owned(),
             side: Side::Followers,

@@ -129,6 +129,7 @@ fn world() -> World {
     let worker = |number| {
         let relations = &settings.relations;
         let handler = ListReader {
+            metrics: Arc::default(),
             namespace: LISTS.to_owned(),
             accounts: "profiles:twitter".to_owned(),
             side: Side::Followers,

@@ -152,6 +152,7 @@ impl Parts<'_> {
     /// Crawls are complete, or end at known members, by turns.
     fn list_reader(self, relations: Arc<dyn Relations>, edges: Arc<dyn Edges>) -> Arc<dyn Handler> {
         Arc::new(ListReader {
+            metrics: Arc::default(),
             namespace: NAMESPACE.to_owned(),
             accounts: "profiles:twitter".to_owned(),
             side: Side::Followers,
@@ -183,6 +184,7 @@ impl Parts<'_> {
 impl Parts<'_> {
     fn visitor(self, lookup: LinkedLookup, linked: &visits::Linked) -> Arc<dyn Handler> {
         let reader = Reader {
+            metrics: Arc::default(),
             namespace: NAMESPACE.to_owned(),
             endpoint: ENDPOINT,
             pages: 3,

@@ -206,6 +206,7 @@ impl Poller {
         let polls = Arc::<Polls>::default();
         let concurrency = Reloadable::new(2);
         let reader = Reader {
+            metrics: Arc::default(),
             namespace: of_sources,
             endpoint: "statuses/user_timeline",
             way: "poll",

@@ -192,6 +192,7 @@ impl World {
         let sources = fakes.iter().map(|fake| (name_of(fake.name), Source { timeline: fake.clone(), query: None }));
         let parse = twitter_updater::providers::twitter_v1::parse_ingested;
         let reader = Reader {
+            metrics: Arc::default(),
             namespace: POLL.to_owned(),
             endpoint: "timelines",
             way: "poll",
