@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Queued;
+use super::{FORGOTTEN, Queued};
 use crate::base::clock::Millis;
 use crate::base::humanize::{self, grouped};
 
@@ -83,15 +83,20 @@ impl Summary {
             Queued::Known | Queued::Leased => self.known += 1,
             Queued::TooOld => self.too_old += 1,
             Queued::Dead => self.dead += 1,
-            Queued::Forgotten | Queued::Refused(_) => self.refused += 1,
+            Queued::Forgotten => self.refused_for(FORGOTTEN),
+            Queued::Refused(why) => self.refused_for(why),
         }
     }
 
     pub(super) fn refuse(&mut self, line: u64, reason: &str) {
-        self.refused += 1;
         if self.refusals.len() < NAMED_REFUSALS {
             self.refusals.push(Refusal { line, reason: reason.to_owned() });
         }
+        self.refused_for(reason);
+    }
+
+    fn refused_for(&mut self, reason: &str) {
+        self.refused += 1;
         match self.refused_by_reason.get_mut(reason) {
             Some(count) => *count += 1,
             None => {

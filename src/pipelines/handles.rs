@@ -48,6 +48,14 @@ pub struct Resolution {
     pub refused: u64,
 }
 
+impl Resolution {
+    /// The file named no account and nothing else: most likely not what was meant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids + self.handles + self.refused == 0
+    }
+}
+
 /// Why a file was not resolved to its end. All up to that line is done; later lines may be.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError<E> {

@@ -54,10 +54,19 @@ impl Registry {
     /// # Errors
     /// A setting is invalid.
     pub fn pipelines(&self, settings: &Settings) -> Result<Vec<Registered>, BadConfig> {
-        let mut all = Vec::new();
+        let (all, errors) = self.pipelines_and_errors(settings);
+        errors.into_iter().next().map_or(Ok(all), Err)
+    }
+
+    /// The pipelines of those kinds whose settings are valid, and the errors of the others.
+    pub fn pipelines_and_errors(&self, settings: &Settings) -> (Vec<Registered>, Vec<BadConfig>) {
+        let (mut all, mut errors) = (Vec::new(), Vec::new());
         for kind in &self.0 {
-            all.extend(kind.pipelines(settings)?.into_iter().map(|id| Registered { id, kind: kind.clone() }));
+            match kind.pipelines(settings) {
+                Ok(ids) => all.extend(ids.into_iter().map(|id| Registered { id, kind: kind.clone() })),
+                Err(error) => errors.push(error),
+            }
         }
-        Ok(all)
+        (all, errors)
     }
 }

@@ -446,7 +446,10 @@ pub const COMMUNITIES: &[Table] = &[
             text("rule", "the version of the rule by which it was judged"),
             text("by_hand", "the person who decided; empty: the rule did"),
             text("why", "what that person gave as the reason"),
-            number("appearances", "number of members, and of posts of searches, that led to it"),
+            number(
+                "appearances",
+                "number of members, and of posts of searches, that led to it until it became a candidate; of a seed 0",
+            ),
             number("posts", "number of its posts that were found since it appeared"),
             time("first_at", "when it appeared first"),
             time("admitted_at", "when it became a candidate"),

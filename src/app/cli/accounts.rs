@@ -10,9 +10,9 @@ use super::exit;
 use super::forget::refuse_kept_away;
 use super::refusals::Refusals;
 use super::start::Start;
-use super::write_answer;
+use super::{say, write_answer};
 use crate::app::handles::Naming;
-use crate::app::{self, Service};
+use crate::app::{self, Service, Unavailable};
 use crate::base::humanize::grouped;
 use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
@@ -20,7 +20,7 @@ use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
-use crate::pipelines::handles::{Resolution, Resolved, Resolver};
+use crate::pipelines::handles::{Resolution, ResolveError, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
@@ -89,7 +89,12 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     };
     summary.lines = each_account(start, &provider, &credentials, Some(&*forgetting), input, hand_over).await?;
     write_answer(json, &summary, &summary.to_string())?;
-    Ok(if summary.lines.refused == 0 { 0 } else { exit::INPUT })
+    Ok(code_of(&summary.lines))
+}
+
+/// The exit code for a file of accounts.
+pub(super) fn code_of(lines: &Resolution) -> u8 {
+    if lines.refused == 0 && !lines.is_empty() { 0 } else { exit::INPUT }
 }
 
 /// Hands over the accounts of a file, in portions, by their ids. Those that `forgetting` keeps away are refused, if it is given.
@@ -121,13 +126,26 @@ pub(super) async fn each_account(
         retry: RetryPolicy::default(),
         stop: start.stop.clone(),
     };
-    let display = ProgressDisplay::new(&input.name, input.bytes);
+    let (name, display) = (input.name.clone(), ProgressDisplay::new(&input.name, input.bytes));
     let mut refusals = Refusals::beside(&display);
     let refused = |line, reason: &str| refusals.tell(line, reason);
     let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(provider));
     let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
-    let resolved = resolved?;
+    let resolved = resolved.map_err(|error| ended(&name, error))?;
+    if resolved.is_empty() {
+        say(&format!("{name} is empty: it names no account"));
+    }
     Ok(Resolution { refused: resolved.refused + kept_away, ..resolved })
+}
+
+/// Why a file was not taken to its end, with its name and what to do.
+fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
+    let again = |line| format!("{name} is done up to line {line}; when this is mended give the whole file again");
+    match error {
+        ResolveError::HandOver { line, why } => why.context(again(line)),
+        ResolveError::Api { line, why } => anyhow::Error::new(Unavailable(why)).context(again(line)),
+        ResolveError::Read { .. } | ResolveError::Stopped { .. } => anyhow::anyhow!("{name}: {error}"),
+    }
 }

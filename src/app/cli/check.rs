@@ -55,9 +55,15 @@ impl Arguments {
     fn wrong(&self, examined: &Examined, registry: &Registry) -> Vec<BadConfig> {
         let mut wrong = examined.wrong();
         let Some(settings) = &examined.settings else { return wrong };
-        // A wrong list is among the findings already.
         let mut known = BTreeSet::new();
-        for pipeline in registry.pipelines(settings).unwrap_or_default() {
+        let (pipelines, unknown) = registry.pipelines_and_errors(settings);
+        for error in unknown {
+            // It may be among the findings already, or two kinds share a setting.
+            if !wrong.contains(&error) {
+                wrong.push(error);
+            }
+        }
+        for pipeline in pipelines {
             let provider = &pipeline.id.provider;
             // With a wrong section, a missing secret may be no mistake of its own.
             if !examined.is_wrong_below(&section(provider)) {

@@ -8,9 +8,9 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::accounts::each_account;
+use super::accounts::{code_of, each_account};
 use super::forget::id_of;
-use super::{Options, exit, say, write_answer, write_line};
+use super::{BadUsage, Options, exit, say, write_answer, write_line};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
@@ -193,11 +193,11 @@ impl Command {
                 let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
                 let text = format!("seeds      {ids} by their ids, {handles} by their handles\n  refused  {refused}");
                 write_answer(json, &lines, &text)?;
-                Ok(if lines.refused == 0 { 0 } else { exit::INPUT })
+                Ok(code_of(&lines))
             }
             Self::Decide { name, account, state, why, who, json } => {
                 if !matches!(state, Belonging::Member | Belonging::Outside | Belonging::Candidate) {
-                    bail!("{state} is no decision: write member, outside or candidate");
+                    return BadUsage::because(format!("{state} is no decision: write member, outside or candidate"));
                 }
                 let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
                 let service = Service::new(settings)?;

@@ -5,14 +5,14 @@ use anyhow::{Context, Result};
 use super::{Options, exit, warn_of_exposed, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
+use crate::model::provider::Provider;
 use crate::ops::report::credentials::{self, CredentialsReport};
 use crate::pipelines::apis::open_provider;
-use crate::providers::registry::capabilities;
 
 /// Print each credential's remaining quota, and which credentials are parked and why.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nWithout --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
+    after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --pipeline visits:twitter\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nEach endpoint has limits of its own; --pipeline names another one than that of lookups of posts. Without --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
 )]
 pub(super) struct Arguments {
     /// Ask the API about each, without using the lookup's quota. Parks refused credentials and frees those that work
@@ -26,11 +26,13 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
-        let settings = options.start(&[])?.settings;
+        let start = options.start(&[])?;
+        // Each endpoint has limits of its own: those of the named pipeline are asked for, else those of lookups of posts.
+        let pipeline = start.pipeline()?;
         if self.check {
-            warn_of_exposed(&settings);
+            warn_of_exposed(&start.settings);
         }
-        let report = self.report(&settings).await?;
+        let report = self.report(&start.settings, &pipeline.id.provider, pipeline.capabilities().endpoint).await?;
         write_answer(self.json, &report, &report.to_string())?;
         Ok(if report.all_work() { 0 } else { exit::UNAVAILABLE })
     }
@@ -40,12 +42,15 @@ impl Arguments {
     ///
     /// # Errors
     /// The ledger is down, or a secret is missing.
-    async fn report(&self, settings: &Settings) -> Result<CredentialsReport> {
-        let provider = &settings.provider()?;
+    async fn report(
+        &self,
+        settings: &Settings,
+        provider: &Provider,
+        endpoint: &'static str,
+    ) -> Result<CredentialsReport> {
         let callers = app::callers(settings, provider)?;
         let service = Service::new(settings)?;
         let unusable = || service.unusable("quota ledger");
-        let endpoint = capabilities(provider).endpoint;
         if !self.check {
             app::queue_is_there(settings)?;
             let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();

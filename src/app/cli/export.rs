@@ -6,10 +6,10 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde::Serialize;
 
-use super::{Options, eprint_line, say};
+use super::{BadUsage, Options, eprint_line, say};
 use crate::app;
 use crate::base::clock::Millis;
 use crate::config::Settings;
@@ -70,7 +70,16 @@ impl Arguments {
             return self.draw(&start, &pipeline, format).await;
         }
         if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
-            bail!("--at, --among and --ego are for graphs: write --format gexf or graphml");
+            return BadUsage::because("--at, --among and --ego are for graphs: write --format gexf or graphml");
+        }
+        let others = start.others_with(&self.table, &pipeline)?;
+        if !others.is_empty() {
+            let others = others.join(", --pipeline ");
+            say(&format!(
+                "these are the {} of {}; there are more: --pipeline {others}",
+                self.table,
+                pipeline.namespace()
+            ));
         }
         let export = self.export(&start.settings, &pipeline).await?;
         let display = ProgressDisplay::new(&self.table, None);
@@ -102,14 +111,14 @@ impl Arguments {
     async fn export(&self, settings: &Settings, pipeline: &Registered) -> Result<Export> {
         let Some(table) = pipeline.table(&self.table) else {
             let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
-            bail!("there is no table {:?}; there are {}", self.table, names.join(", "));
+            return BadUsage::because(format!("there is no table {:?}; there are {}", self.table, names.join(", ")));
         };
         let format = match self.format {
             Some(Kind::Rows(format)) => format,
             _ => Format::of(table, self.file())?,
         };
         if format == Format::Lines && table.columns.len() > 1 {
-            bail!("--format lines is for ids and raw, which have one column; write csv or ndjson");
+            return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
         let wanted = Wanted {
             namespace: pipeline.namespace(),

@@ -61,6 +61,17 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
 }
 
+/// The command line asks for what there is not: exit code 64.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct BadUsage(String);
+
+impl BadUsage {
+    fn because<T>(why: impl Into<String>) -> Result<T> {
+        Err(Self(why.into()).into())
+    }
+}
+
 /// Re-fetches the counts and text of the posts you store, each as often as its age deserves, within your API quota.
 #[derive(Debug, Parser)]
 #[command(
@@ -198,7 +209,10 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
-    if error.chain().any(|cause| cause.is::<BadConfig>() || cause.is::<BadConfigs>() || cause.is::<BadTweetsPerDay>()) {
+    let is_usage = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<BadUsage>() || cause.is::<BadConfig>() || cause.is::<BadConfigs>() || cause.is::<BadTweetsPerDay>()
+    };
+    if error.chain().any(is_usage) {
         return exit::USAGE;
     }
     let service_out = error.chain().any(|cause| {
@@ -242,7 +256,10 @@ fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &st
 /// Writing to standard output fails for another reason.
 fn write_line(line: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error)
+                .context("the command did its work, but standard output does not take its answer"))
+        }
         _ => Ok(()),
     }
 }

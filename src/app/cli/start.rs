@@ -145,6 +145,19 @@ impl Start {
         Ok(other.unwrap_or(named))
     }
 
+    /// Further pipelines of that provider whose items have a table of that name, where the command line names none of them.
+    ///
+    /// # Errors
+    /// As [`Start::pipeline`].
+    pub fn others_with(&self, table: &str, found: &Registered) -> Result<Vec<String>, BadConfig> {
+        if self.names_pipeline() || self.pipeline()?.table(table).is_some() {
+            return Ok(Vec::new());
+        }
+        let all = self.registry.pipelines(&self.settings)?.into_iter().filter(|of| of.id != found.id);
+        let others = all.filter(|of| of.id.provider == found.id.provider && of.table(table).is_some());
+        Ok(others.map(|of| of.namespace()).collect())
+    }
+
     /// Returns true if `--pipeline` names one.
     pub fn names_pipeline(&self) -> bool {
         self.options.pipeline.is_some()

@@ -231,6 +231,28 @@ fn everything_that_is_wrong_is_said_at_once() {
     assert_eq!(said.len(), wrong.len() - 1, "all but the log's level, which is looked at by then: {said:#?}");
 }
 
+/// What only a pipeline's own rules tell is wrong for `check` as it is for the updater; a missing secret is said all the same.
+#[test]
+fn what_a_pipeline_refuses_is_said_once() {
+    let home = Home::new();
+    for wrong in [
+        &[("relations.collect", "follower")][..],
+        &[("accounts.collect", "true"), ("accounts.from_posts", "authors")],
+        &[("visits.collect", "true"), ("visits.parts", "2"), ("visits.here", "2")],
+        &[("visits.collect", "true"), ("visits.shortest", "10d"), ("visits.longest", "1d")],
+    ] {
+        let settings = home.settings(&[&[("twitter.api", "https://api.twitter.com")], wrong].concat());
+        let (section, _) = wrong[0].0.split_once('.').unwrap();
+        for (arguments, expected) in [(&["check"][..], 2), (&["check", "--offline"], 1)] {
+            let output = run(arguments, &settings);
+            let said = lines(&output);
+            assert_eq!((output.status.code(), said.len()), (Some(64), expected), "{wrong:?}: {said:#?}");
+            let times = said.iter().filter(|line| line.contains(&format!("{section}."))).count();
+            assert_eq!(times, 1, "{wrong:?}: {said:#?}");
+        }
+    }
+}
+
 #[test]
 fn offline_it_needs_no_secrets() {
     let home = Home::new();

@@ -166,6 +166,35 @@ fn there_are_colours_on_a_terminal_alone() {
     }
 }
 
+/// What people most likely did not mean is an exit code and one line, also where accounts are concerned.
+#[test]
+fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
+    let home = Home::new();
+    let settings = home.settings(&[
+        ("accounts.collect", "true"),
+        ("visits.collect", "true"),
+        ("relations.collect", "followers, friends"),
+        ("communities.c.timelines", "false"),
+    ]);
+    let empty = home.file("empty.txt", "\n\n");
+    for arguments in
+        [&["enqueue", "--accounts", &empty][..], &["accounts", "follow", &empty], &["community", "seed", "c", &empty]]
+    {
+        says_one_line(&run(arguments, &settings), 65, "empty.txt is empty: it names no account");
+    }
+    says_one_line(&run(&["export", "foo"], &settings), 64, "there is no table \"foo\"");
+    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "--format lines is for ids and raw");
+    says_one_line(
+        &run(&["community", "decide", "c", "1", "open", "--why", "so"], &settings),
+        64,
+        "open is no decision",
+    );
+    let edges = run(&["export", "edges"], &settings);
+    assert!(edges.status.success() && text(&edges.stderr).contains("there are more: --pipeline friends:twitter"));
+    let of = |pipeline| text(&run(&["--pipeline", pipeline, "credentials"], &settings).stdout);
+    assert!(of("tweet:update").contains("statuses/lookup") && of("friends:twitter").contains("friends/ids"));
+}
+
 /// Wherever people get a table, a script gets one object.
 #[test]
 fn each_table_is_an_object_for_a_script() {

@@ -190,8 +190,8 @@ async fn killed_it_goes_on_over_postgresql() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_is_one_line() {
     let (home, settings) = embedded(10).await;
-    says_one_line(&run(&["export", "tweets"], &settings), 1, "there are posts, metrics");
-    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 1, "one column");
+    says_one_line(&run(&["export", "tweets"], &settings), 64, "there are posts, metrics");
+    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "one column");
     for wrong in [&["--format", "xml"][..], &["--state", "alive"], &["--since", "yesterday"]] {
         assert_eq!(run(&[&["export", "posts"], wrong].concat(), &settings).status.code(), Some(64), "{wrong:?}");
     }

@@ -42,6 +42,8 @@ fn a_person_is_forgotten_and_stays_so() {
     let output = home.run(&["enqueue", &file]);
     assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr).matches("2 of the lines up to this one").count(), 1, "{}", text(&output.stderr));
+    let reasons = text(&output.stdout).split_once("refused, by reason:").map(|(_, reasons)| reasons.to_owned());
+    assert!(reasons.is_some_and(|reasons| reasons.contains("2  its person asked to be forgotten")), "{output:?}");
     assert!(!exported().contains("of 12"), "{}", exported());
     assert_eq!(home.status()["delayed"], 1);
 

@@ -8,7 +8,6 @@ const README: &str = include_str!("../../../README.md");
 #[test]
 fn its_five_minutes_work() {
     let home = Home::new();
-    home.file("ids.txt", young(300).join("\n"));
     let bin = home.path("bin");
     std::fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_twitter-updater"), bin.join("twitter-updater")).unwrap();
@@ -28,7 +27,7 @@ fn its_five_minutes_work() {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     let lines = |name: &str| std::fs::read_to_string(home.path(name)).unwrap().lines().count();
     // Some of the simulated posts are missing; the others have been looked up.
-    assert!(lines("posts.ndjson") > 250, "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(lines("posts.ndjson") > 80, "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(lines("metrics.csv") >= lines("posts.ndjson"));
-    assert!(lines("posts.csv") > 300, "each, and the header");
+    assert!(lines("posts.csv") > 100, "each, and the header");
 }

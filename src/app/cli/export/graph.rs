@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail};
 
 use super::{Arguments, Kind};
 use crate::app;
-use crate::app::cli::exit;
 use crate::app::cli::refusals::Refusals;
 use crate::app::cli::start::Start;
+use crate::app::cli::{BadUsage, exit};
 use crate::ingest::{Input, NamedLines, ProgressDisplay};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::relation::Side;
@@ -38,10 +38,12 @@ impl Arguments {
     /// Another table was asked for; a file cannot be read or written, or the store is down.
     pub(super) async fn draw(&self, start: &Start, pipeline: &Registered, format: GraphFormat) -> Result<u8> {
         if self.table != EDGES || pipeline.table(EDGES).is_none() {
-            bail!("gexf and graphml are for edges, where relations.collect names a list");
+            return BadUsage::because("gexf and graphml are for edges, where relations.collect names a list");
         }
         if !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some() {
-            bail!("--state, --lang, --since and --until are for rows; of a graph write --at, --among or --ego");
+            return BadUsage::because(
+                "--state, --lang, --since and --until are for rows; of a graph write --at, --among or --ego",
+            );
         }
         let settings = &start.settings;
         let (graphs, store) = app::open_graphs(settings).await?;
