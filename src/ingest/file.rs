@@ -3,7 +3,8 @@
 //! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
 //! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, each in a task of its
 //! own, so the latency of store and queue is hidden; meanwhile the next window is filled, and no more than these two are held.
-//! Of an id that comes twice, the first line decides: a batch waits for those that may hold one of its ids. Answers are taken in the order of the batches: every window before the first batch that failed is done.
+//! Of an id that comes twice, the first line decides: a batch waits for those that may hold one of its ids. Answers are taken in the
+//! order of the batches: every window before the first batch that failed is done.
 
 use std::collections::VecDeque;
 use std::io;
