@@ -140,6 +140,9 @@ impl Input {
         let named = |why: io::Error| io::Error::new(why.kind(), format!("{name} cannot be opened: {why}"));
         let file = tokio::fs::File::open(path).await.map_err(named)?;
         let about = file.metadata().await.map_err(named)?;
+        if about.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, format!("{name} is a folder: name a file in it")));
+        }
         let bytes = about.is_file().then_some(about.len());
         Ok(Self { name, bytes, source: Box::new(file) })
     }

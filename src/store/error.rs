@@ -23,7 +23,8 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed => Self::Unavailable(text),
             sqlx::Error::PoolTimedOut => Self::Unavailable(
-                "no connection was to be had in time: the server does not let us in, or all are in use".into(),
+                "no connection was free in time: the database cannot be reached, is locked, or all connections are in use"
+                    .into(),
             ),
             sqlx::Error::ColumnNotFound(_) => Self::Schema(text),
             // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.

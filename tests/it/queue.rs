@@ -140,6 +140,7 @@ contract!(
     minutes_are_added_to_their_hours_once,
     a_lease_names_the_worker_that_holds_it,
     random_commands_leave_each_id_in_one_place,
+    claims_of_any_size_take_the_most_urgent,
     large_batches_work,
     the_delayed_move_and_are_due_no_later,
     a_postpone_makes_the_delayed_due_later_and_nothing_else,

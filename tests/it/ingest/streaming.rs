@@ -133,9 +133,10 @@ async fn a_file_is_opened_by_its_path() {
 
     let error = Input::open(&world.dir.path().join("none.txt")).await.unwrap_err();
     assert!(error.to_string().contains("none.txt cannot be opened"), "{error}");
-    // A folder opens and then cannot be read.
-    let folder = Input::open(world.dir.path()).await.unwrap();
-    assert_eq!(folder.bytes, None);
-    let error = enqueue(folder.source, "folder", &world.starter, &quick(), |_| {}, |_, _| {}).await.unwrap_err();
+    let error = Input::open(world.dir.path()).await.unwrap_err();
+    assert!(error.to_string().ends_with(" is a folder: name a file in it"), "{error}");
+    // One that opens and then cannot be read.
+    let folder = tokio::fs::File::open(world.dir.path()).await.unwrap();
+    let error = enqueue(folder, "folder", &world.starter, &quick(), |_| {}, |_, _| {}).await.unwrap_err();
     assert!(matches!(error, EnqueueError::Read { line: 0, .. }), "{error}");
 }

@@ -2,6 +2,50 @@
 
 use super::*;
 
+/// Many due jobs in lanes of unequal patience, many of them equally late: each claim takes the most urgent of all that are left.
+/// Seeds are printed; `QUEUE_SEED` repeats one.
+pub(super) async fn claims_of_any_size_take_the_most_urgent(world: World) {
+    use rand::{RngExt, SeedableRng};
+    let seed: u64 = std::env::var("QUEUE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
+    println!("QUEUE_SEED={seed}");
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    let queue = &*world.one;
+    let patience = [180_u64, 3_600, 86_400];
+    for round in 0..4 {
+        let now = wall_ms() - 1_000; // by any queue's clock this is past
+        let share: [u32; 3] = std::array::from_fn(|_| rng.random_range(1..10));
+        // Tenths of its patience that a job is late, its lane, its id. A tenth is 18 s at least: what passes meanwhile reorders
+        // nothing, and of the equally late it puts the most impatient first.
+        let mut due: Vec<(std::cmp::Reverse<i64>, usize, String)> = Vec::new();
+        for n in 0..rng.random_range(30..300) {
+            let drawn = rng.random_range(0..share.iter().sum());
+            let lane = usize::from(drawn >= share[0]) + usize::from(drawn >= share[0] + share[1]);
+            due.push((
+                std::cmp::Reverse(rng.random_range(1..30)),
+                lane,
+                format!("{round}x{:03}x{n}", rng.random_range(0..999)),
+            ));
+        }
+        let jobs = due.iter().map(|(std::cmp::Reverse(tenths), lane, id)| NewJob {
+            id: id.clone(),
+            lane: Lane::new(["a", "b", "c"][*lane], Duration::from_secs(patience[*lane])),
+            due: Due::At(now - tenths * 100 * patience[*lane].cast_signed()),
+        });
+        queue.schedule(&jobs.collect::<Vec<_>>()).await.unwrap();
+        due.sort();
+        let mut left: Vec<String> = due.into_iter().map(|(.., id)| id).collect();
+        while !left.is_empty() {
+            let (token, limit) = (format!("{round} {}", left.len()), rng.random_range(1..60));
+            let claimed = batch(queue, ClaimRequest { limit, ..request(&token) }).await;
+            let expected: BTreeSet<String> = left.drain(..limit.min(left.len())).collect();
+            let ids: BTreeSet<String> = claimed.jobs.iter().map(|job| job.id.clone()).collect();
+            assert_eq!(ids, expected, "round {round}, limit {limit}, {} left", left.len());
+            let verdicts: Vec<_> = claimed.jobs.iter().map(|job| (job.clone(), Verdict::Finish)).collect();
+            assert_eq!(queue.settle(&claimed.fence, &verdicts, &[]).await.unwrap().lost, 0);
+        }
+    }
+}
+
 /// Random commands with lost replies, late settles and dead workers; a plain map follows which ids
 /// must exist. Seeds are printed; `QUEUE_SEED` repeats one.
 pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {

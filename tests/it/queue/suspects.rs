@@ -108,7 +108,7 @@ pub(super) async fn what_is_due_behind_many_suspects_keeps_its_place(world: Worl
     let now = wall_ms();
     put(&young(), 'a', 25, Due::At(now - 60_000)).await;
     put(&young(), 'n', 200, Due::In(0)).await;
-    put(&old(), 'o', 70, Due::At(now - 3_600_000)).await;
+    put(&old(), 'o', 70, Due::At(now - 10 * 86_400_000)).await;
     put(&old(), 'p', 200, Due::In(0)).await;
     let others = batch(queue, hundred("others")).await;
     let mut kinds: BTreeMap<char, u32> = BTreeMap::new();
