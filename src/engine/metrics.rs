@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Stopwatch};
 use crate::engine::lateness::Lateness;
 
 /// Reasons that are counted apart,
@@ -218,6 +218,24 @@ impl Metrics {
             unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
             restarts: Mutex::default(),
         }
+    }
+
+    /// A call to the API for so many ids, counted and timed.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn call<T, E>(&self, ids: usize, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let (counters, watch) = (&self.counters, Stopwatch::start());
+        counters.requests.add(1);
+        let answer = call.await;
+        self.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
+        counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
+        match &answer {
+            Ok(_) => counters.looked_up.add(ids),
+            Err(_) => counters.requests_failed.add(1),
+        }
+        tracing::debug!(ids, lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
+        answer
     }
 
     /// Has these counters shown, too, under that namespace.

@@ -195,7 +195,7 @@ impl Batch {
         self.admitted.ends().map(|(first, last)| (first.to_owned(), last.to_owned()))
     }
 
-    /// Whether an id of this batch may be in one of these.
+    /// Returns true if one of these may hold an id of this batch.
     fn meets(&self, others: &VecDeque<Ids>) -> bool {
         let Some((first, last)) = self.admitted.ends() else { return false };
         others.iter().flatten().any(|(least, greatest)| first <= greatest.as_str() && least.as_str() <= last)
@@ -249,8 +249,8 @@ pub async fn enqueue(
             // Store or queue are away for longer than it may take.
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             Some(handed) = in_flight.next() => {
-                // It was not cancelled: only a dropped handle does that. So it panicked.
                 on_their_way.pop_front();
+                // It was not cancelled: only a dropped handle does that. So it panicked.
                 let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;

@@ -54,6 +54,12 @@ impl Resolution {
     pub fn is_empty(&self) -> bool {
         self.ids + self.handles + self.refused == 0
     }
+
+    /// The file named accounts, and no line was refused. Otherwise a command should exit with an error.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        !self.is_empty() && self.refused == 0
+    }
 }
 
 /// Why a file was not resolved to its end. All up to that line is done; later lines may be.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Stopwatch;
 use crate::base::random;
 use crate::engine::metrics::Metrics;
 use crate::engine::worker::Outlook;
@@ -64,14 +63,10 @@ pub async fn in_time<T>(
     call_timeout: Duration,
     call: impl Future<Output = Result<T, LookupError>>,
 ) -> Result<T, LookupError> {
-    let (counters, watch) = (&metrics.counters, Stopwatch::start());
-    counters.requests.add(1);
     let silent = || format!("no whole answer within {} ms", call_timeout.as_millis());
-    let answer = tokio::time::timeout(call_timeout, call).await.unwrap_or_else(|_| Err(LookupError::Outage(silent())));
-    metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
-    counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
-    if answer.is_ok() { &counters.looked_up } else { &counters.requests_failed }.add(1);
-    answer
+    let in_time =
+        async { tokio::time::timeout(call_timeout, call).await.unwrap_or_else(|_| Err(LookupError::Outage(silent()))) };
+    metrics.call(1, in_time).await
 }
 
 /// What failed, when a call gave no page.

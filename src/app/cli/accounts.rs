@@ -89,12 +89,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     };
     summary.lines = each_account(start, &provider, &credentials, Some(&*forgetting), input, hand_over).await?;
     write_answer(json, &summary, &summary.to_string())?;
-    Ok(code_of(&summary.lines))
-}
-
-/// The exit code for a file of accounts.
-pub(super) fn code_of(lines: &Resolution) -> u8 {
-    if lines.refused == 0 && !lines.is_empty() { 0 } else { exit::INPUT }
+    Ok(if summary.lines.is_clean() { 0 } else { exit::INPUT })
 }
 
 /// Hands over the accounts of a file, in portions, by their ids. Those that `forgetting` keeps away are refused, if it is given.

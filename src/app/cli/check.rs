@@ -58,7 +58,7 @@ impl Arguments {
         let mut known = BTreeSet::new();
         let (pipelines, unknown) = registry.pipelines_and_errors(settings);
         for error in unknown {
-            // It may be among the findings already, or two kinds share a setting.
+            // Two kinds that share a setting find the same error, and the settings may have told it before.
             if !wrong.contains(&error) {
                 wrong.push(error);
             }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::accounts::{code_of, each_account};
+use super::accounts::each_account;
 use super::forget::id_of;
 use super::{BadUsage, Options, exit, say, write_answer, write_line};
 use crate::app::{self, Service};
@@ -193,7 +193,7 @@ impl Command {
                 let [ids, handles, refused] = [lines.ids, lines.handles, lines.refused].map(grouped);
                 let text = format!("seeds      {ids} by their ids, {handles} by their handles\n  refused  {refused}");
                 write_answer(json, &lines, &text)?;
-                Ok(code_of(&lines))
+                Ok(if lines.is_clean() { 0 } else { exit::INPUT })
             }
             Self::Decide { name, account, state, why, who, json } => {
                 if !matches!(state, Belonging::Member | Belonging::Outside | Belonging::Candidate) {

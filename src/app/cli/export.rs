@@ -65,14 +65,13 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        let pipeline = start.pipeline_with(&self.table)?;
+        let (pipeline, others) = start.pipelines_with(&self.table)?;
         if let Some(format) = self.graph_format() {
             return self.draw(&start, &pipeline, format).await;
         }
         if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
             return BadUsage::because("--at, --among and --ego are for graphs: write --format gexf or graphml");
         }
-        let others = start.others_with(&self.table, &pipeline)?;
         if !others.is_empty() {
             let others = others.join(", --pipeline ");
             say(&format!(

@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::accounts::{code_of, each_account};
-use super::{Options, write_answer};
+use super::accounts::each_account;
+use super::{Options, exit, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::grouped;
@@ -137,7 +137,7 @@ impl Command {
         let forgetting = follows.then_some(&*forgetting);
         summary.lines = each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
         write_answer(file.json, &summary, &summary.to_string())?;
-        Ok(code_of(&summary.lines))
+        Ok(if summary.lines.is_clean() { 0 } else { exit::INPUT })
     }
 }
 

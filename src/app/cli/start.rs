@@ -130,32 +130,20 @@ impl Start {
         }
     }
 
-    /// The same; where its items have no table of that name and none was given, the pipeline of that provider whose items
-    /// have one.
+    /// The same, and no further one; where its items have no table of that name and the command line names none, the first
+    /// pipeline of that provider whose items have one, and the names of all further ones.
     ///
     /// # Errors
     /// As [`Start::pipeline`].
-    pub fn pipeline_with(&self, table: &str) -> Result<Registered, BadConfig> {
+    pub fn pipelines_with(&self, table: &str) -> Result<(Registered, Vec<String>), BadConfig> {
         let named = self.pipeline()?;
-        if self.options.pipeline.is_some() || named.table(table).is_some() {
-            return Ok(named);
+        if self.names_pipeline() || named.table(table).is_some() {
+            return Ok((named, Vec::new()));
         }
-        let all = self.registry.pipelines(&self.settings)?;
-        let other = all.into_iter().find(|of| of.id.provider == named.id.provider && of.table(table).is_some());
-        Ok(other.unwrap_or(named))
-    }
-
-    /// Further pipelines of that provider whose items have a table of that name, where the command line names none of them.
-    ///
-    /// # Errors
-    /// As [`Start::pipeline`].
-    pub fn others_with(&self, table: &str, found: &Registered) -> Result<Vec<String>, BadConfig> {
-        if self.names_pipeline() || self.pipeline()?.table(table).is_some() {
-            return Ok(Vec::new());
-        }
-        let all = self.registry.pipelines(&self.settings)?.into_iter().filter(|of| of.id != found.id);
-        let others = all.filter(|of| of.id.provider == found.id.provider && of.table(table).is_some());
-        Ok(others.map(|of| of.namespace()).collect())
+        let (provider, all) = (named.id.provider.clone(), self.registry.pipelines(&self.settings)?.into_iter());
+        let mut with = all.filter(|of| of.id.provider == provider && of.table(table).is_some());
+        let first = with.next().unwrap_or(named);
+        Ok((first, with.map(|of| of.namespace()).collect()))
     }
 
     /// Returns true if `--pipeline` names one.

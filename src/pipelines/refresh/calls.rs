@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::judge::Item;
-use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::base::random;
 use crate::base::rarely::{Rarely, shown};
@@ -372,18 +372,12 @@ impl<T: Item> Calls<'_, T> {
 
     /// One call, with what is counted and logged of it.
     async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
-        let counters = &self.metrics.counters;
         let call = async |credential: &Credential| {
-            let watch = Stopwatch::start();
-            counters.requests.add(1);
             task::step("looks up");
             failpoint::soon("during_lookup");
-            let answer = self.lookup.look_up(&ids, credential).await;
-            self.metrics.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
-            counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
+            let answer = self.metrics.call(ids.len(), self.lookup.look_up(&ids, credential)).await;
             failpoint::point("after_answer");
             failpoint::poison(&ids);
-            tracing::debug!(ids = ids.len(), lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
             answer
         };
         let told = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
@@ -392,13 +386,11 @@ impl<T: Item> Calls<'_, T> {
             match answer {
                 Ok(answer) => {
                     self.suspicions.others_answered.store(true, Ordering::Relaxed);
-                    counters.looked_up.add(ids.len());
-                    counters.unsolicited.add(answer.unsolicited);
+                    self.metrics.counters.unsolicited.add(answer.unsolicited);
                     self.tell_what_is_odd(&ids, answer);
                     Told { quota: answer.quota, park: None, charged }
                 }
                 Err(error) => {
-                    counters.requests_failed.add(1);
                     let park = error.park();
                     tell_of_failure(error, &credential.name, park.as_ref());
                     Told { quota: None, park, charged }

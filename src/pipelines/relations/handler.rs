@@ -90,7 +90,7 @@ pub struct ListReader {
     pub save_timeout: Duration,
     /// Failures after which a list is dead.
     pub max_deliveries: u32,
-    /// What a worker counts of its calls.
+    /// The counters of its calls, as every pipeline has them.
     pub metrics: Arc<Metrics>,
     /// The counters.
     pub counters: Arc<Reads>,

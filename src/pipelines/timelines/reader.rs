@@ -56,7 +56,7 @@ pub struct Reader {
     pub save_timeout: Duration,
     /// The longest interval of any of them: who was read within it shows that the provider works.
     pub longest: Duration,
-    /// What a worker counts of its calls.
+    /// The counters of its calls, as every pipeline has them.
     pub metrics: Arc<Metrics>,
     /// The counters.
     pub polls: Arc<Polls>,

@@ -1,14 +1,20 @@
 //! Random commands, and where each id has to be after them.
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
-/// Many due jobs in lanes of unequal patience, many of them equally late: each claim takes the most urgent of all that are left.
-/// Seeds are printed; `QUEUE_SEED` repeats one.
-pub(super) async fn claims_of_any_size_take_the_most_urgent(world: World) {
-    use rand::{RngExt, SeedableRng};
+/// Draws from a seed, which is printed; `QUEUE_SEED` repeats one.
+fn seeded() -> StdRng {
     let seed: u64 = std::env::var("QUEUE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
     println!("QUEUE_SEED={seed}");
-    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    StdRng::seed_from_u64(seed)
+}
+
+/// Many due jobs in lanes of unequal patience, many of them equally late: each claim takes the most urgent of all that are left.
+pub(super) async fn claims_of_any_size_take_the_most_urgent(world: World) {
+    let mut rng = seeded();
     let queue = &*world.one;
     let patience = [180_u64, 3_600, 86_400];
     for round in 0..4 {
@@ -47,12 +53,9 @@ pub(super) async fn claims_of_any_size_take_the_most_urgent(world: World) {
 }
 
 /// Random commands with lost replies, late settles and dead workers; a plain map follows which ids
-/// must exist. Seeds are printed; `QUEUE_SEED` repeats one.
+/// must exist.
 pub(super) async fn random_commands_leave_each_id_in_one_place(world: World) {
-    use rand::{RngExt, SeedableRng};
-    let seed: u64 = std::env::var("QUEUE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
-    println!("QUEUE_SEED={seed}");
-    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    let mut rng = seeded();
     let pool: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     let lanes = [young(), old(), Lane::new("middle", Duration::from_secs(3_600))];
     let mut expected: BTreeMap<String, &str> = BTreeMap::new(); // id → "alive" | "dead"
