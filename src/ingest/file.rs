@@ -250,7 +250,7 @@ pub async fn enqueue(
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             Some(handed) = in_flight.next() => {
                 on_their_way.pop_front();
-                // It was not cancelled: only a dropped handle does that. So it panicked.
+                // These tasks are cancelled only with their handles, which are held, so one that failed has panicked.
                 let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;

@@ -452,7 +452,7 @@ async fn faults_of_the_api() -> Done {
         let status: Value = serde_json::from_str(&system.ops.get("/status").await.1).unwrap();
         status["parked"][0]["parked_for_ms"].as_u64()
     };
-    // What is shown is up to a second old, so a look just before the end may already see what is after it.
+    // Figures may be a second old, so in its last seconds the credential may be free already.
     while parked().await.is_some_and(|left_ms| left_ms > 2_000) {
         fault.look().await;
         pause().await;
