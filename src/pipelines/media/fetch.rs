@@ -253,7 +253,7 @@ impl Fetcher {
         if let Some(total) = rest.total.filter(|total| *total > self.limits.max_bytes) {
             return Err(Stop::Ended(self.too_large(total)));
         }
-        let file = tokio::fs::File::from_std(part.file.try_clone()?);
+        let file = tokio::fs::File::from_std(part.begin_writing()?);
         let reserved = self.keeper.parts.reserve();
         let mut incoming = Incoming { file, hash: hash(), head: Vec::new(), bytes: 0, reserved, kind: None };
         let tail = match rest.from {
@@ -268,6 +268,7 @@ impl Fetcher {
         let came = self.receive(&mut response, &mut incoming, tail, (watch, within)).await;
         // What was written is to be found by the next attempt.
         incoming.file.flush().await?;
+        part.end_writing();
         came?;
         let (bytes, is_continued) = (incoming.bytes, rest.from > 0);
         if rest.total.is_some_and(|total| total != bytes) {

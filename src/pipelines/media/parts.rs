@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
@@ -35,8 +35,10 @@ pub struct Parts {
 pub struct Part {
     /// Its file.
     pub path: PathBuf,
-    /// The lock, for as long as it is open.
+    /// The lock, until this is dropped.
     pub file: File,
+    /// Something is written that may go on when whoever waits for it has given up.
+    is_written: AtomicBool,
 }
 
 /// Bytes of a part that count as used as long as this lives.
@@ -123,11 +125,25 @@ impl Parts {
         }
         // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
         let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
-        Ok(is_ours.then_some(Part { path, file }))
+        Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false) }))
     }
 }
 
 impl Part {
+    /// Its file for a writer of its own. Until [`end_writing`](Self::end_writing) the lock goes with the last of both.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn begin_writing(&self) -> io::Result<File> {
+        self.is_written.store(true, Ordering::Relaxed);
+        self.file.try_clone()
+    }
+
+    /// All that was to be written is written.
+    pub fn end_writing(&self) {
+        self.is_written.store(false, Ordering::Relaxed);
+    }
+
     /// Removes it. If that fails it is removed when it is old.
     pub fn discard(&self) {
         let _ = fs::remove_file(validator_of(&self.path));
@@ -154,6 +170,15 @@ impl Part {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             },
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A process that is being started at this moment has a copy of every open file: closing ours would not be enough.
+        if !*self.is_written.get_mut() {
+            let _ = self.file.unlock();
         }
     }
 }
@@ -202,6 +227,24 @@ mod tests {
         part.note_validator("http://h/1", None).unwrap();
         part.note_validator("http://h/1", None).unwrap();
         assert_eq!(part.validator("http://h/1"), None);
+        drop(part);
+        assert!(parts.part("n", "1").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_part_and_not_before_what_is_written() {
+        let (_root, parts) = parts(0, 0);
+        let part = parts.part("n", "1").unwrap().unwrap();
+        let _copy = part.file.try_clone().unwrap(); // as a process that is being started has it
+        drop(part);
+        let part = parts.part("n", "1").unwrap().unwrap();
+        let writer = part.begin_writing().unwrap();
+        drop(part);
+        assert!(parts.part("n", "1").unwrap().is_none(), "something may be written still");
+        drop(writer);
+        let part = parts.part("n", "1").unwrap().unwrap();
+        let _writer = part.begin_writing().unwrap();
+        part.end_writing();
         drop(part);
         assert!(parts.part("n", "1").unwrap().is_some());
     }

@@ -229,7 +229,7 @@ fn whole(size: usize) -> (TempDir, Parts, Whole) {
     let folder = tempfile::tempdir().unwrap();
     let parts = Parts::open(folder.path(), 0, 0).unwrap();
     let bytes: Vec<u8> = (0..size).map(|at| (at / 7) as u8).collect();
-    std::fs::write(part(&parts).path, &bytes).unwrap();
+    std::fs::write(&part(&parts).path, &bytes).unwrap();
     (folder, parts, Whole { sha256: sha256(&bytes), bytes: size as u64, kind: "image/png" })
 }
 
