@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use humantime::format_duration;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::findings::Findings;
@@ -280,12 +280,12 @@ impl Settings {
                 found.add_unless_it_follows(key, why);
             }
         }
-        let scheme = |url: &SecretString| {
-            reqwest::Url::parse(url.expose_secret()).map(|url| url.scheme().to_owned()).unwrap_or_default()
-        };
-        if !["postgres", "postgresql"].contains(&&*scheme(&self.store.postgres.url)) {
-            let why = "store.postgres.url is not a postgres:// address: write it like postgres://user@host/database";
-            found.add_unless_it_follows("store.postgres.url", why.to_owned());
+        let postgres = self.store.postgres.url.expose_secret();
+        let scheme = reqwest::Url::parse(postgres).map(|url| url.scheme().to_owned()).unwrap_or_default();
+        if !["postgres", "postgresql"].contains(&&*scheme) {
+            let why = address::ends_early(postgres)
+                .unwrap_or("it is not a postgres:// address: write it like postgres://user@host/database");
+            found.add_unless_it_follows("store.postgres.url", format!("store.postgres.url cannot be used: {why}"));
         }
         self.providers_can_be(found);
     }

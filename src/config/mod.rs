@@ -494,6 +494,7 @@ mod tests {
             ("[queue.redis]\nurl = \"canary@h:6379\"\n", vec![], "queue.redis.url"),
             ("[queue.redis]\nca_file = \"/ca.pem\"\n", vec![], "queue.redis.ca_file is for TLS"),
             ("[store.postgres]\nurl = \"mysql://me:canary@h/db\"\n", vec![], "store.postgres.url"),
+            ("[store.postgres]\nurl = \"postgres://me:canary#1@h/db\"\n", vec![], "write them as %2F, %3F and %23"),
         ] {
             let error = with(file, &variables).unwrap_err().to_string();
             assert!(error.contains(says), "{file:?}: {error}");

@@ -8,6 +8,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+/// What a file is whose line has a CR within.
+pub(super) const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
 
 /// What a file is that begins like this, where it is no text at all.
 fn no_text(head: &[u8]) -> Option<&'static str> {
@@ -56,8 +58,8 @@ pub(super) struct Lines<R> {
     source: R,
     /// The line; of JSON that is longer, a part of it.
     line: Vec<u8>,
-    /// The line has outgrown [`LONGEST_LINE`]; its bytes are gone.
-    too_long: bool,
+    /// The line has outgrown [`LONGEST_LINE`], and why; its bytes are gone.
+    too_long: Option<&'static str>,
     /// `line` is whole: the next call starts another.
     whole: bool,
     /// The kind of a file that is not text: nothing more is read.
@@ -78,7 +80,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self {
             source,
             line: Vec::new(),
-            too_long: false,
+            too_long: None,
             whole: true,
             no_text: None,
             number: 0,
@@ -121,7 +123,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             if !is_read && (self.no_text.is_some() || !self.fill().await?) {
                 return Ok(None);
             }
-            if self.here() == 1 && !self.too_long {
+            if self.here() == 1 && self.too_long.is_none() {
                 self.no_text = no_text(&self.line);
                 if self.line.starts_with(UTF8_BOM) {
                     self.line.drain(..UTF8_BOM.len());
@@ -133,7 +135,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 self.end_line();
                 continue;
             }
-            let blank = self.line.iter().all(u8::is_ascii_whitespace) && !self.too_long;
+            let blank = self.line.iter().all(u8::is_ascii_whitespace) && self.too_long.is_none();
             if !blank {
                 break;
             }
@@ -193,7 +195,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     async fn fill(&mut self) -> io::Result<bool> {
         if self.whole {
             self.line.clear();
-            self.too_long = false;
+            self.too_long = None;
             self.whole = false;
         }
         let mut ended = false;
@@ -201,7 +203,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             let chunk = self.source.fill_buf().await?; // the only await: all state is in self
             if chunk.is_empty() {
                 ended = true;
-                if self.line.is_empty() && !self.too_long {
+                if self.line.is_empty() && self.too_long.is_none() {
                     return Ok(false);
                 }
                 continue;
@@ -210,20 +212,21 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 Some(at) => (&chunk[..at], at + 1),
                 None => (chunk, chunk.len()),
             };
-            let fits = !self.too_long && self.line.len() + part.len() <= LONGEST_LINE;
+            let fits = self.too_long.is_none() && self.line.len() + part.len() <= LONGEST_LINE;
             let head = if self.line.is_empty() { part } else { &self.line };
-            let is_part = !fits && !self.too_long && (self.cut.is_open() || starts_json(head));
+            let is_part = !fits && self.too_long.is_none() && (self.cut.is_open() || starts_json(head));
+            let why = if !fits && head.contains(&b'\r') { CR_ALONE } else { "line longer than 1 MiB" };
             let room = part.len().min(LONGEST_LINE - self.line.len());
             let (part, used) = if is_part { (&part[..room], room) } else { (part, used) };
             ended = used > part.len();
             if fits || is_part {
                 self.line.extend_from_slice(part);
             } else {
-                if self.number == 0 && !self.too_long {
+                if self.number == 0 && self.too_long.is_none() {
                     self.line.extend_from_slice(&part[..part.len().min(4)]);
                     self.no_text = no_text(&self.line);
                 }
-                self.too_long = true;
+                self.too_long.get_or_insert(why);
                 self.line.clear();
             }
             self.source.consume(used);
@@ -240,8 +243,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     fn text(&self) -> Result<&str, &'static str> {
         if let Some(what) = self.no_text {
             Err(what)
-        } else if self.too_long {
-            Err("line longer than 1 MiB")
+        } else if let Some(why) = self.too_long {
+            Err(why)
         } else if self.line.contains(&0) {
             Err("the line has a NUL byte: this is no text file")
         } else {
@@ -300,6 +303,14 @@ mod tests {
         for chunk in [1000, 4 * LONGEST_LINE] {
             let read = all(&long, chunk).await;
             assert!(read[0].1.as_ref().unwrap_err().contains("gzip"), "{read:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_end_in_cr_alone_are_no_long_line() {
+        let bytes = [b"1234567890123456789\r".repeat(LONGEST_LINE / 10), b"\n2\n".to_vec()].concat();
+        for chunk in [7, 1 << 16, 4 * LONGEST_LINE] {
+            assert_eq!(all(&bytes, chunk).await, [(1, Err(CR_ALONE)), (2, Ok("2".to_owned()))], "{chunk}");
         }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::AsyncBufRead;
 
-use super::lines::Lines;
+use super::lines::{CR_ALONE, Lines};
 use crate::model::post::Ingested;
 use crate::model::post::{BadId, TweetId};
 use crate::providers::registry::Parse;
@@ -151,7 +151,7 @@ fn hint(text: &str) -> Option<&'static str> {
         (',', "the line has a comma; only the id column is wanted"),
         (';', "the line has a semicolon; only the id column is wanted"),
         ('\t', "the line has a tab; only the id column is wanted"),
-        ('\r', "the file's lines end in CR alone; convert them to LF"),
+        ('\r', CR_ALONE),
     ];
     HINTS.iter().find(|(odd, _)| text.contains(*odd)).map(|(_, what)| *what)
 }

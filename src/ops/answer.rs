@@ -39,9 +39,8 @@ impl Answer {
     #[must_use]
     pub fn of(seen: &Seen) -> Self {
         if let Some(Outage { why, since_ms }) = &seen.outage {
-            let since = when(*since_ms);
-            return State::Unknown
-                .because(format!("Unknown: the queue does not answer since {since}: {}", one_line(why)));
+            let since = since(*since_ms);
+            return State::Unknown.because(format!("Unknown: the queue does not answer{since}: {}", one_line(why)));
         }
         let Some(snapshot) = &seen.snapshot else {
             return State::Unknown.because("Unknown: nothing has been read yet".to_owned());
@@ -101,12 +100,16 @@ impl State {
     }
 }
 
+fn since(at: Option<Millis>) -> String {
+    at.map_or_else(String::new, |at| format!(" since {}", when(at)))
+}
+
 /// Why nothing is updated.
 fn stopped(snapshot: &Snapshot) -> Option<String> {
     let stats = &snapshot.status.stats;
     if let Some(Outage { why, since_ms }) = &snapshot.store_out {
-        let since = when(*since_ms);
-        return Some(format!("the store does not answer since {since}, nothing can be saved: {}", one_line(why)));
+        let since = since(*since_ms);
+        return Some(format!("the store does not answer{since}, nothing can be saved: {}", one_line(why)));
     }
     if let Some(reason) = &stats.paused {
         return Some(format!("it is paused: {}", one_line(reason)));
@@ -210,11 +213,12 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     let missing = all.missing.unwrap_or(0);
     (missing > FEW_MISSING.max(all.ids / MISSING_SHARE)).then(|| {
         format!(
-            "Late: {} of {} {} are missing from the latest answers: the API leaves them out, or they were deleted; \
+            "Late: {} of {} {} are missing from the latest answers{}: the API leaves them out, or they were deleted; \
              it is believed when it lasts",
             grouped(missing),
             grouped(all.ids),
-            snapshot.words.many
+            snapshot.words.many,
+            by_a_sample(snapshot)
         )
     })
 }
@@ -232,8 +236,10 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     let oldest = snapshot.oldest_answer_ms().max(all.oldest_lateness_ms);
     let (late, ids) = (grouped(late.max(expired).max(1)), grouped(all.ids));
     let why = quota_falls_short(snapshot).unwrap_or_else(|| slow(snapshot));
-    let (many, oldest) = (snapshot.words.many, span(oldest));
-    Some(format!("Late: {late} of {ids} {many} are not up to date, the oldest is overdue by {oldest}: {why}"))
+    let (many, oldest, by_a_sample) = (snapshot.words.many, span(oldest), by_a_sample(snapshot));
+    Some(format!(
+        "Late: {late} of {ids} {many} are not up to date{by_a_sample}, the oldest is overdue by {oldest}: {why}"
+    ))
 }
 
 /// The number of posts, of this total, that may be late without need for action.
@@ -241,15 +247,26 @@ fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
 
+/// Says, where not all rows were read, how many were: the figures before it are estimated from these.
+fn by_a_sample(snapshot: &Snapshot) -> String {
+    let sum = |of: fn(&Measured) -> u64| snapshot.measured.of.iter().flatten().map(of).sum::<u64>();
+    let (read, ids) = (sum(|of| of.sampled), sum(|of| of.ids));
+    if read < ids { format!(" (by a sample of {})", grouped(read)) } else { String::new() }
+}
+
 fn fresh(snapshot: &Snapshot) -> String {
     let all = snapshot.freshness_of_all();
     let (late, waiting) = (all.late.unwrap_or(0) + all.missing.unwrap_or(0), all.waiting.unwrap_or(0));
     let Words { one, many, .. } = snapshot.words;
+    let by_a_sample = by_a_sample(snapshot);
     let mut said = match (all.ids, late) {
         (0, _) => format!("No {many} are scheduled"),
         (1, 0) => format!("The only {one} is up to date"),
-        (ids, 0) => format!("All {} {many} are up to date", grouped(ids)),
-        (ids, late) => format!("{} of {} {many} are up to date", grouped(ids.saturating_sub(late)), grouped(ids)),
+        (ids, 0) => format!("All {} {many} are up to date{by_a_sample}", grouped(ids)),
+        (ids, late) => {
+            let up = grouped(ids.saturating_sub(late));
+            format!("{up} of {} {many} are up to date{by_a_sample}", grouped(ids))
+        }
     };
     if waiting > 0 {
         said += &format!(", {} of them wait for their first lookup", grouped(waiting));
@@ -449,19 +466,22 @@ mod tests {
 
     #[test]
     fn fresh_with_the_posts_that_are_not() {
-        assert_eq!(answers(|_| {}), is(State::Fresh, "All 100,000 posts are up to date"));
+        assert_eq!(answers(|_| {}), is(State::Fresh, "All 100,000 posts are up to date (by a sample of 2,000)"));
         assert_eq!(
             answers(|reading| late_by(reading, 10)),
-            is(State::Fresh, "99,040 of 100,000 posts are up to date"),
+            is(State::Fresh, "99,040 of 100,000 posts are up to date (by a sample of 2,000)"),
             "a hundredth may be late"
         );
         let leased = answers(|reading| {
             reading.stats.leased = 100;
             reading.measured.of.as_mut().unwrap()[2] = measured(None, 100);
         });
-        assert_eq!(leased.1, "All 100,100 posts are up to date", "what is leased counts");
+        assert_eq!(leased.1, "All 100,100 posts are up to date (by a sample of 2,100)", "what is leased counts");
         let waiting = answers(|reading| hourly(reading).waiting = 500);
-        assert_eq!(waiting.1, "All 100,000 posts are up to date, 48,000 of them wait for their first lookup");
+        assert_eq!(
+            waiting.1,
+            "All 100,000 posts are up to date (by a sample of 2,000), 48,000 of them wait for their first lookup"
+        );
         let nothing = answers(|reading| {
             (reading.stats.lanes, reading.due) = (vec![], vec![]);
             reading.measured.of = Some(vec![measured(None, 0)]);
@@ -480,7 +500,7 @@ mod tests {
             let snapshot = Snapshot::new(reading, None, &Terms { words: Words::ACCOUNTS, ..terms() }, CAPABILITIES);
             Answer::of(&seen(snapshot)).sentence
         };
-        assert_eq!(of(|_| {}), "All 100,000 accounts are up to date");
+        assert_eq!(of(|_| {}), "All 100,000 accounts are up to date (by a sample of 2,000)");
         let nothing = of(|reading| (reading.stats.lanes, reading.due) = (vec![], vec![]));
         assert_eq!(nothing, "No accounts are scheduled");
         let missing = of(|reading| hourly(reading).missing = 500);
@@ -507,7 +527,8 @@ mod tests {
 
     #[test]
     fn late_says_why_and_what_mends_it() {
-        let late = "Late: 4,800 of 100,000 posts are not up to date, the oldest is overdue by 6s: ";
+        let late =
+            "Late: 4,800 of 100,000 posts are not up to date (by a sample of 2,000), the oldest is overdue by 6s: ";
         let says = |why: &str| is(State::Late, &format!("{late}{why}"));
         let of = |change: fn(&mut Reading)| {
             answers(|reading| {
@@ -581,8 +602,8 @@ mod tests {
             answers(|reading| hourly(reading).missing = 500),
             is(
                 State::Late,
-                "Late: 48,000 of 100,000 posts are missing from the latest answers: the API leaves them out, or they were \
-                 deleted; it is believed when it lasts"
+                "Late: 48,000 of 100,000 posts are missing from the latest answers (by a sample of 2,000): the API leaves them \
+                 out, or they were deleted; it is believed when it lasts"
             )
         );
     }
@@ -668,7 +689,7 @@ mod tests {
         assert!(spent.0 == State::Stopped && spent.1.contains(says), "{}", spent.1);
         let left = Reads { reads: 1_999, spent: false, ..reads };
         assert_eq!(answers(|reading| reading.reads = Some(left)).0, State::Fresh);
-        let out = Outage { why: "no route\nto host".to_owned(), since_ms: 1_769_851_800_000 };
+        let out = Outage { why: "no route\nto host".to_owned(), since_ms: Some(1_769_851_800_000) };
         assert_eq!(
             Answer::of(&seen(snapshot(reading(), Some(out)))).sentence,
             "Stopped: the store does not answer since 2026-01-31T09:30:00Z, nothing can be saved: no route to host"
@@ -677,7 +698,7 @@ mod tests {
 
     #[test]
     fn unknown_is_what_cannot_be_told() {
-        let outage = Some(Outage { why: "no route".to_owned(), since_ms: 1_769_851_800_000 });
+        let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(1_769_851_800_000) });
         let last = Seen { outage: outage.clone(), ..seen(snapshot(reading(), None)) };
         for seen in [last, Seen { outage, ..Seen::default() }] {
             assert_eq!(
@@ -686,6 +707,8 @@ mod tests {
                     .because("Unknown: the queue does not answer since 2026-01-31T09:30:00Z: no route".to_owned())
             );
         }
+        let once = Seen { outage: Some(Outage { why: "no route".to_owned(), since_ms: None }), ..Seen::default() };
+        assert_eq!(Answer::of(&once).sentence, "Unknown: the queue does not answer: no route");
         assert_eq!(Answer::of(&Seen::default()).state, State::Unknown);
         let unread = |change: fn(&mut Sampled)| answers(|reading| change(&mut reading.measured));
         assert_eq!(
@@ -719,7 +742,7 @@ mod tests {
             let sentence = Answer::of(&seen(snapshot(reading.clone(), None))).sentence;
             assert!(sentence.contains(says), "{says}: {sentence}");
         }
-        let out = Outage { why: "no route".to_owned(), since_ms: 0 };
+        let out = Outage { why: "no route".to_owned(), since_ms: None };
         let mut worst = seen(snapshot(reading, Some(out.clone())));
         assert!(Answer::of(&worst).sentence.contains("the store does not answer"));
         worst.outage = Some(out);

@@ -57,6 +57,8 @@ pub struct Reader {
 #[derive(Debug, Default)]
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
+    /// Nobody knows since when a service is out that does not answer now.
+    looks_once: bool,
     outage: Option<Outage>,
     store_out: Option<Outage>,
     store_checked: Option<Stopwatch>,
@@ -156,7 +158,7 @@ impl Reader {
 
     /// Reads once, for a caller that asks only once; it need not [run](Reader::run).
     pub async fn look_once(&self) -> Seen {
-        let mut known = Known::default();
+        let mut known = Known { looks_once: true, ..Known::default() };
         self.read(&mut known).await;
         known.seen()
     }
@@ -226,8 +228,8 @@ impl Reader {
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
-                let since_ms = self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
-                known.outage = Some(Outage { why, since_ms });
+                let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
+                known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
                 asking
             }
         }
@@ -235,7 +237,8 @@ impl Reader {
 
     /// Sees whether the store answers, and notes since when it does not.
     async fn look_at_store(&self, known: &mut Known) {
-        known.store_out = outage(self.check_store().await, known.store_out.take());
+        let answer = self.check_store().await;
+        known.store_out = outage(answer, known.store_out.take(), known.looks_once);
         known.store_checked = Some(Stopwatch::start());
     }
 
@@ -326,10 +329,10 @@ impl Reader {
     }
 }
 
-/// An outage lasts since it was noticed, whatever the reasons are.
-fn outage(answer: Result<(), String>, before: Option<Outage>) -> Option<Outage> {
+/// An outage lasts since it was noticed, whatever the reasons are; who looks once notices none that begins.
+fn outage(answer: Result<(), String>, before: Option<Outage>, looks_once: bool) -> Option<Outage> {
     let why = answer.err()?;
-    let since_ms = before.map_or_else(clock::wall_ms, |before| before.since_ms);
+    let since_ms = before.map_or_else(|| (!looks_once).then(clock::wall_ms), |before| before.since_ms);
     Some(Outage { why, since_ms })
 }
 
@@ -339,9 +342,12 @@ mod tests {
 
     #[test]
     fn an_outage_lasts_since_it_was_noticed() {
-        let first = outage(Err("no route".to_owned()), Some(Outage { why: "refused".to_owned(), since_ms: 7 }));
-        assert_eq!(first, Some(Outage { why: "no route".to_owned(), since_ms: 7 }));
-        assert_eq!(outage(Ok(()), first), None);
-        assert!(outage(Err("no route".to_owned()), None).is_some_and(|new| new.since_ms > 7));
+        let out = |why: &str, since_ms| Some(Outage { why: why.to_owned(), since_ms });
+        let failed = || Err("no route".to_owned());
+        let first = outage(failed(), out("refused", Some(7)), false);
+        assert_eq!(first, out("no route", Some(7)));
+        assert_eq!(outage(Ok(()), first, false), None);
+        assert!(outage(failed(), None, false).is_some_and(|new| new.since_ms > Some(7)));
+        assert_eq!(outage(failed(), None, true), out("no route", None));
     }
 }

@@ -155,8 +155,8 @@ pub struct Forecast {
 pub struct Outage {
     /// Why, in one line.
     pub why: String,
-    /// When that was first noticed, ms since the epoch.
-    pub since_ms: Millis,
+    /// When that was first noticed, ms since the epoch; `None` for who looks only once.
+    pub since_ms: Option<Millis>,
 }
 
 /// The moments at which it is asked what is due, ms from now: overdue, due, and the minutes to come.

@@ -13,10 +13,13 @@ use super::start::Start;
 use super::{say, write_answer};
 use crate::app::handles::Naming;
 use crate::app::{self, Service, Unavailable};
+use crate::base::clock::millis;
 use crate::base::humanize::grouped;
 use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
-use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued};
+use crate::base::shutdown::Stop;
+use crate::engine::queue::QueueError;
+use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued, StarterError};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
@@ -24,7 +27,7 @@ use crate::pipelines::handles::{Resolution, ResolveError, Resolved, Resolver};
 use crate::pipelines::profiles::PROFILES;
 use crate::providers::registry::account_of;
 use crate::quota::Credentials;
-use crate::store::{Database, Forgetting, Way};
+use crate::store::{Database, Forgetting, StoreError, Way};
 
 /// The outcome of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -104,22 +107,23 @@ pub(super) async fn each_account(
     input: Input,
     mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
 ) -> Result<Resolution> {
+    let (retry, stop) = (RetryPolicy::default(), &start.stop);
     let mut kept_away = 0;
-    let hand_over = async |resolved: Vec<Resolved>| {
-        let (resolved, refused) = match forgetting {
-            Some(forgetting) => refuse_kept_away(forgetting, provider, resolved).await?,
-            None => (resolved, 0),
-        };
-        kept_away += refused;
-        hand_over(resolved).await
+    let hand_over = async |mut resolved: Vec<Resolved>| {
+        if let Some(forgetting) = forgetting {
+            let refuse = async || refuse_kept_away(forgetting, provider, resolved.clone()).await;
+            let (kept, refused) = patiently(retry, stop, refuse).await?;
+            (resolved, kept_away) = (kept, kept_away + refused);
+        }
+        patiently(retry, stop, async || hand_over(resolved.clone()).await).await
     };
     let handles = open_handles(&start.settings, provider)?;
     let resolver = Resolver {
         handles: &*handles,
         credentials,
         call_timeout: start.settings.lookup.timeout,
-        retry: RetryPolicy::default(),
-        stop: start.stop.clone(),
+        retry,
+        stop: stop.clone(),
     };
     let (name, display) = (input.name.clone(), ProgressDisplay::new(&input.name, input.bytes));
     let mut refusals = Refusals::beside(&display);
@@ -135,6 +139,36 @@ pub(super) async fn each_account(
     Ok(Resolution { refused: resolved.refused + kept_away, ..resolved })
 }
 
+/// Tries again while a service is away. A stop ends the waiting, and no try.
+///
+/// # Errors
+/// That of the last try.
+async fn patiently<T>(retry: RetryPolicy, stop: &Stop, mut work: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let mut delays = retry.start();
+    loop {
+        let error = match work().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let (delay, failures) = (delays.next_delay(), delays.attempts());
+        if !is_passing(&error) || failures >= retry.tries || stop.is_draining() {
+            return Err(error);
+        }
+        let (error, delay_ms) = (format!("{error:#}"), millis(delay));
+        tracing::warn!(error, failures, delay_ms, "accounts could not be handed over yet");
+        stop.sleep(delay).await;
+    }
+}
+
+/// Returns true if a service is away, so that the same may succeed later.
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref().is_some_and(StarterError::is_passing)
+            || matches!(cause.downcast_ref(), Some(StoreError::Unavailable(_)))
+            || matches!(cause.downcast_ref(), Some(QueueError::Unavailable(_) | QueueError::Full(_)))
+    })
+}
+
 /// Why a file was not taken to its end, with its name and what to do.
 fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
     let again = |line| format!("{name} is done up to line {line}; when this is mended give the whole file again");
@@ -142,5 +176,35 @@ fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
         ResolveError::HandOver { line, why } => why.context(again(line)),
         ResolveError::Api { line, why } => anyhow::Error::new(Unavailable(why)).context(again(line)),
         ResolveError::Read { .. } | ResolveError::Stopped { .. } => anyhow::anyhow!("{name}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_comes_back_is_waited_for() {
+        let (retry, stop) = (RetryPolicy::default(), Stop::new());
+        let mut tries = 0;
+        let work = async |fails: u32, error: fn() -> anyhow::Error| {
+            tries = 0;
+            let work = async || {
+                tries += 1;
+                if tries > fails { Ok(tries) } else { Err(error()) }
+            };
+            patiently(retry, &stop, work).await
+        };
+        let mut work = work;
+        let store: fn() -> _ = || StarterError::from(StoreError::Unavailable("away".to_owned())).into();
+        let queue: fn() -> _ = || anyhow::Error::new(QueueError::Full("full".to_owned())).context("to be handed over");
+        let bad: fn() -> _ = || StarterError::from(QueueError::Refused("no such lane".to_owned())).into();
+        assert_eq!(work(3, store).await.unwrap(), 4);
+        assert_eq!(work(7, queue).await.unwrap(), 8);
+        assert!(work(8, store).await.is_err());
+        assert!(work(1, bad).await.is_err(), "it would be refused again");
+        stop.drain();
+        assert!(work(1, store).await.is_err(), "nobody waits for a stop");
+        assert_eq!(work(0, store).await.unwrap(), 1);
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Command {
     Train(Train),
     /// Measure a model on labelled texts: precision and recall of groups of texts of one label, as one person's posts are.
     #[command(
-        after_help = "Examples:\n  twitter-updater language evaluate labelled.tsv\n  twitter-updater language evaluate labelled.tsv --group 1 --json | jq '.labels[0].recall'\n  twitter-updater language evaluate labelled.tsv --model my.variants --group 5\n\nIntervals (95 %) are those of other texts of the same kind: the texts are drawn with replacement, 200 times. Exits with 65 if lines were refused."
+        after_help = "Examples:\n  twitter-updater language evaluate labelled.tsv\n  twitter-updater language evaluate labelled.tsv --group 1 --json | jq '.labels[0].recall'\n  twitter-updater language evaluate labelled.tsv --model my.variants --group 5\n\nIntervals (95 %) are those of other texts of the same kind: the texts are drawn with replacement, 200 times. Exits with 65 if lines were refused, or there was no text."
     )]
     Evaluate(Evaluate),
     /// Say the language of texts from standard input, one a line: language, confidence, log-odds of the first variant over the
@@ -196,9 +196,13 @@ struct Evaluated {
 impl Evaluate {
     fn run(self) -> Result<u8> {
         let model = model(self.model.as_ref())?;
-        let (texts, code) = texts(&self.file)?;
+        let (texts, mut code) = texts(&self.file)?;
         let how = Evaluation { group: self.group as usize, resamples: self.resamples as usize, seed: self.seed };
         let labels = evaluate(&model, &texts, how);
+        if labels.iter().all(|of| of.texts == 0) {
+            code = exit::INPUT;
+            say(&format!("{} has no labelled text", self.file.display()));
+        }
         let text = table(&labels, model.labels(), &self);
         write_answer(self.json, &Evaluated { group: self.group, resamples: self.resamples, labels }, &text)?;
         Ok(code)

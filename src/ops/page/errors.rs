@@ -72,7 +72,7 @@ fn of_now(seen: &Seen, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found>
         found.push(Found { at, place, message: cut(&error(message), LONGEST) });
     };
     if let Some(outage) = &seen.outage {
-        add(Some(outage.since_ms), Place::Service("queue"), &outage.why);
+        add(outage.since_ms, Place::Service("queue"), &outage.why);
     }
     for one in dead {
         add(Some(one.at), Place::Post(one.id.clone()), &one.reason);
@@ -90,7 +90,7 @@ fn of_now(seen: &Seen, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found>
 
 fn of_snapshot(snapshot: &Snapshot, mut add: impl FnMut(Option<Millis>, Place, &str)) {
     if let Some(outage) = &snapshot.store_out {
-        add(Some(outage.since_ms), Place::Service("store"), &outage.why);
+        add(outage.since_ms, Place::Service("store"), &outage.why);
     }
     for account in snapshot.accounts.iter().filter(|account| account.parked_for_ms > 0) {
         let why = account.parked_why.as_deref().unwrap_or("parked");
@@ -174,7 +174,7 @@ mod tests {
         let (errors, routes) = (Errors::default(), Routes::default());
         let none = errors.section(&Seen::default(), &[], None, &routes, 9_000).into_string();
         assert!(none.contains("No errors since"), "{none}");
-        let outage = Some(Outage { why: "no route".to_owned(), since_ms: 5_000 });
+        let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(5_000) });
         let dead = [buried("21", 4_000, "HTTP 500"), buried("20", 1_000, "HTTP 500")];
         let out = Seen { outage, ..Seen::default() };
         errors.section(&out, &dead, None, &routes, 9_000);

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_out_says_so_on_its_card() {
-        let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: 0 });
+        let outage = Some(Outage { why: "no <route>".to_owned(), since_ms: None });
         let text = card("namespace-1", "x:update", "/n/x:update/", &Seen { outage, ..Seen::default() }).into_string();
         for says in ["data-state=\"unknown\"", "no &lt;route&gt;", "No figures yet", "href=\"/n/x:update/\""] {
             assert!(text.contains(says), "{says}: {text}");

@@ -45,6 +45,9 @@ fn a_model_is_trained_evaluated_and_used() {
     let table = text(&run(&evaluate, &nothing).stdout);
     assert!(table.contains("100 groups of 5 texts") && table.contains("100.0 % (100.0–100.0)"), "{table}");
 
+    let empty = run_with_input(&["language", "evaluate", "-"], &nothing, b"");
+    assert_eq!((empty.status.code(), &*text(&empty.stderr)), (Some(65), "twitter-updater: - has no labelled text\n"));
+
     // Errors: one line each, and no model is written.
     for (output, why) in [
         (train("missing.tsv", &[]), "missing.tsv cannot be read"),

@@ -44,8 +44,7 @@ pub(super) enum Address {
 impl Address {
     /// Reads it; the error as that of [`check`].
     pub fn read(url: &str) -> Result<Self, &'static str> {
-        let parts =
-            Parts::of(url).ok_or("it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://")?;
+        let parts = Parts::of(url).ok_or(NO_ADDRESS)?;
         let (scheme, is_sentinel) = match parts.scheme {
             "redis+sentinel" => ("redis", true),
             "rediss+sentinel" => ("rediss", true),
@@ -90,10 +89,10 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
+const NO_ADDRESS: &str = "it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://";
+
 fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
-    let info = url
-        .into_connection_info()
-        .map_err(|_| "it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://")?;
+    let info = url.into_connection_info().map_err(|_| ends_early(url).unwrap_or(NO_ADDRESS))?;
     Ok(info.set_tcp_settings(tcp()))
 }
 
@@ -113,6 +112,14 @@ fn sentinels_own(query: &str) -> RedisConnectionInfo {
 
 fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Why an address of any service cannot be read, if its password has what ends the host.
+#[must_use]
+pub fn ends_early(url: &str) -> Option<&'static str> {
+    let Parts { path, query, .. } = Parts::of(url)?;
+    (path.contains('@') || query.contains('@'))
+        .then_some("a /, ? or # before the @ ends the host: in a password write them as %2F, %3F and %23")
 }
 
 /// An address of one or several hosts, taken apart.
@@ -177,6 +184,14 @@ mod tests {
         assert_eq!(addresses, ["one:1", "two:2"]);
         assert!(nodes.iter().all(|node| node.redis_settings().password() == Some("p")));
         assert!(matches!(nodes[1].addr(), redis::ConnectionAddr::TcpTls { .. }));
+    }
+
+    #[test]
+    fn what_a_password_must_not_have_is_told() {
+        for url in ["redis://:canary#1@host", "rediss://me:canary/1@host:1/0", "redis+cluster://:canary?1@one,two"] {
+            assert!(Address::read(url).err().is_some_and(|why| why.contains("%2F")), "{url}");
+        }
+        assert!(Address::read("redis://:a%23b%2Fc%3Fd@host/0").is_ok());
     }
 
     #[test]
