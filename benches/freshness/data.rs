@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use rand::distr::Open01;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -33,7 +33,16 @@ pub fn read(folder: &Path, table: &AgeTable) -> Set {
     for name in ["cascades.csv.gz", "events.csv.gz"] {
         let path = folder.join(name);
         let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut rows = csv::ReaderBuilder::new().flexible(true).from_reader(GzDecoder::new(file));
+        let mut rows = csv::ReaderBuilder::new().flexible(true).from_reader(MultiGzDecoder::new(file));
+        let columns = if name == "events.csv.gz" { &["cascade", "dt_s"][..] } else { &["cascade"] };
+        let header = rows.headers().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let begins = header.iter().map(|column| column.trim_start_matches('\u{feff}').trim()).take(columns.len());
+        assert!(
+            begins.eq(columns.iter().copied()),
+            "{}: its columns must begin {columns:?}: {header:?}",
+            path.display()
+        );
+        let mut without_time = 0;
         for row in rows.records() {
             let row = row.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let id = row.get(0).unwrap_or_default();
@@ -43,11 +52,17 @@ pub fn read(folder: &Path, table: &AgeTable) -> Set {
                 ages.len() - 1
             });
             if name == "events.csv.gz" {
-                ages[at].extend(row.get(1).and_then(|age| age.trim().parse::<f64>().ok()));
+                match row.get(1).and_then(|age| age.trim().parse::<f64>().ok()).filter(|age| age.is_finite()) {
+                    Some(age) => ages[at].push(age),
+                    None => without_time += 1,
+                }
             }
         }
+        if without_time > 0 {
+            println!("{}: {without_time} rows without a time are left out", path.display());
+        }
     }
-    let latest = ages.iter().flatten().copied().filter(|age| age.is_finite()).fold(0.0, f64::max);
+    let latest = ages.iter().flatten().copied().fold(0.0, f64::max);
     let name = folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into());
     let horizon = horizon((latest * 1e3) as Millis, table);
     let cascades = ages.iter().map(|ages| Cascade::new(ages, horizon)).collect();

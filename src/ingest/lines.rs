@@ -9,10 +9,11 @@ use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 /// What a file is whose line has a CR within.
-pub(super) const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
+pub const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
 
-/// What a file is that begins like this, where it is no text at all.
-fn no_text(head: &[u8]) -> Option<&'static str> {
+/// What a file is that begins like this, where it is no text at all, and what to do.
+#[must_use]
+pub fn no_text(head: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 4] = [
         (b"\xff\xfe", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),
         (b"\xfe\xff", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),

@@ -39,6 +39,7 @@ pub use self::file::{EnqueueError, EnqueueOptions, Input, Progress, enqueue};
 pub use self::first::{First, Pace};
 pub use self::http::{AccountDoor, Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
+pub use self::lines::{CR_ALONE, no_text};
 pub use self::named::{NamedLine, NamedLines};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::AsyncBufRead;
 
-use super::lines::Lines;
+use super::lines::{CR_ALONE, Lines};
 use crate::providers::named::{AccountOf, Named, is_comment, word};
 
 /// Names of columns that stand alone or first in files of accounts. Each could be a handle, too.
@@ -25,6 +25,11 @@ const COLUMNS: [&str; 14] = [
     "userid",
 ];
 
+/// Those of them that are no part of a person's name or words.
+const ONLY_COLUMNS: [&str; 7] = ["account_id", "author_id", "id", "screen_name", "user_id", "userid", "username"];
+const ELSEWHERE: &str =
+    "the first line names the columns, and that of the accounts is not the first: keep that one alone (cut -d, -f2)";
+
 /// One account, or why the line names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedLine {
@@ -42,13 +47,15 @@ pub struct NamedLines<R> {
     read: AccountOf,
     /// A line was read.
     is_begun: bool,
+    /// The account stands in another column than the first, says the first line.
+    is_elsewhere: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> NamedLines<R> {
     /// The accounts of that source; `read` is the network's reader
     /// ([`account_of`](crate::providers::registry::account_of)).
     pub fn new(source: R, read: AccountOf) -> Self {
-        Self { lines: Lines::new(source), read, is_begun: false }
+        Self { lines: Lines::new(source), read, is_begun: false, is_elsewhere: false }
     }
 
     /// Bytes read so far.
@@ -68,8 +75,11 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                 continue;
             }
             let is_first = !std::mem::replace(&mut self.is_begun, true);
+            self.is_elsewhere |= is_first && line.text.is_ok_and(names_another_column);
             let named = match line.text {
                 Err(why) => Err(why.to_owned()),
+                Ok(text) if text.contains('\r') => Err(CR_ALONE.to_owned()),
+                Ok(_) if self.is_elsewhere => Err(ELSEWHERE.to_owned()),
                 Ok(text) if is_first && names_columns(text) => {
                     Err("the line names the columns; write a handle of that name with an @".to_owned())
                 }
@@ -82,6 +92,13 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
 
 fn names_columns(line: &str) -> bool {
     word(line).is_ok_and(|word| COLUMNS.contains(&&*word.to_ascii_lowercase()))
+}
+
+fn names_another_column(line: &str) -> bool {
+    let mut columns =
+        line.split([',', ';', '\t']).map(|column| column.trim().trim_matches(['"', '\'']).to_ascii_lowercase());
+    let first = columns.next().unwrap_or_default();
+    !COLUMNS.contains(&&*first) && columns.any(|column| ONLY_COLUMNS.contains(&&*column))
 }
 
 #[cfg(test)]
@@ -112,5 +129,25 @@ mod tests {
             assert_eq!(read, expected, "{chunk}");
             assert_eq!(lines.bytes(), file.len() as u64);
         }
+    }
+
+    #[tokio::test]
+    async fn a_file_of_other_columns_or_lines_is_refused_whole() {
+        for (file, why) in [
+            ("no,id\n1,2244994945\n2,783214\n", "keep that one alone"),
+            ("\"nr\"\t\"screen_name\"\n1\tann\n", "keep that one alone"),
+            ("12,ann\r13,bob\r14,cat\r", "CR alone"),
+            ("ann\rbob\r", "CR alone"),
+            ("1,460,323\n", "in groups"),
+        ] {
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+            while let Some(line) = lines.next().await.unwrap() {
+                let told = line.named.unwrap_err();
+                assert!(told.contains(why), "{file:?}: {told}");
+            }
+        }
+        let mut lines = NamedLines::new(&b"ann,user\r\n12,345\r\n"[..], account_of(&Provider::X));
+        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
+        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Id("12".to_owned())));
     }
 }

@@ -29,7 +29,7 @@ pub enum BadId {
     #[error("the id is empty")]
     Empty,
     /// More than 19 digits.
-    #[error("the id has {0} digits; tweet ids have at most 19")]
+    #[error("the id has {0} digits; ids have at most 19")]
     TooLong(usize),
     /// Below zero.
     #[error("the id is negative")]
@@ -44,7 +44,7 @@ pub enum BadId {
     #[error("the id starts with 0")]
     LeadingZero,
     /// Beyond a signed 64-bit integer.
-    #[error("the id is larger than any tweet id (2^63 - 1)")]
+    #[error("the id is larger than an id can be (2^63 - 1)")]
     TooLarge,
 }
 

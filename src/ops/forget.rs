@@ -96,6 +96,7 @@ impl Forget {
                 }
             }
         }
+        forgetting.wipe().await?;
         done.stays = forgetting.mentions_of(&network, &self.account).await?;
         Ok(done)
     }

@@ -41,6 +41,9 @@ pub fn word(line: &str) -> Result<&str, String> {
         return Err("the id is a number in scientific notation, whose last digits are lost; export the column as text"
             .to_owned());
     }
+    if is_grouped(line) {
+        return Err("the id has its digits in groups; write it without commas".to_owned());
+    }
     let quoted = ['"', '\''].into_iter().find_map(|quote| line.strip_prefix(quote)?.split_once(quote));
     let column = match quoted {
         Some((column, _)) => column,
@@ -67,6 +70,16 @@ fn is_scientific(line: &str) -> bool {
     let power = power.strip_prefix(['+', '-']).unwrap_or(power);
     let (whole, part) = digits.split_once([',', '.']).unwrap_or((digits, ""));
     !whole.is_empty() && !power.is_empty() && [whole, part, power].into_iter().all(is_number)
+}
+
+/// Returns true for `1,460,323`, as spreadsheets write numbers: two and more commas that separate no columns.
+fn is_grouped(line: &str) -> bool {
+    let mut groups = line.trim_matches(['"', '\'']).split(',');
+    let is_group =
+        |group: &str, digits: std::ops::RangeInclusive<usize>| is_digits(group) && digits.contains(&group.len());
+    groups.next().is_some_and(|first| is_group(first, 1..=3))
+        && groups.clone().count() >= 2
+        && groups.all(|group| is_group(group, 3..=3))
 }
 
 /// Returns true if the text is digits alone: an id, where ids are digits. A handle of digits has an `@` in front.
@@ -182,6 +195,8 @@ mod tests {
             ("1,46E+18", "scientific"),
             ("1.46E+18,ann", "scientific"),
             ("\"1,46e18\"", "scientific"),
+            ("1,460,323", "in groups"),
+            ("\"1,460,323,737\"", "in groups"),
         ] {
             assert!(word(line).unwrap_err().contains(why), "{line:?}");
         }

@@ -148,6 +148,12 @@ impl Table {
         Self { only: Some(condition), ..self }
     }
 
+    /// Returns true if its rows are chosen by state, language and date of their items: those of other tables have their own.
+    #[must_use]
+    pub fn is_chosen_by_item(&self) -> bool {
+        ITEMS.iter().chain(POSTS).any(|known| known.name == self.name)
+    }
+
     /// What a column is in a statement.
     fn sql(&self, column: &Column) -> String {
         let of = if self.beside.is_some() { "beside" } else { "tweet" };

@@ -162,6 +162,10 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
 
     /// What stays: by table, rows of others whose object names that id. Reads each pipeline of posts of the network to its end.
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows>;
+
+    /// Does away with what removed rows left behind, where that can be done at once: SQLite's log of writes goes into the file,
+    /// which overwrites what is removed. PostgreSQL leaves it to its vacuum.
+    async fn wipe(&self) -> Result<()>;
 }
 
 /// Those of the namespaces in which rows of people of that network are.

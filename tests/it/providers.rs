@@ -21,6 +21,7 @@ use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupErro
 use twitter_updater::providers::twitter_v1::{LookupMethod, TwitterV1, TwitterV1Options, parse_ingested, parse_tweet};
 
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids, options, twitter};
+use crate::support::port::Port;
 
 const A: &str = "505874924095815681";
 const B: &str = "505874847260352513";
@@ -483,10 +484,9 @@ async fn a_broken_exchange_is_an_outage() {
     let cut = Canned::new(429, "{").header("content-length", "5000");
     assert_eq!(decision(&ask(cut, &[A]).await.unwrap_err()), "throttled");
 
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = closed.local_addr().unwrap();
-    drop(closed);
-    let error = twitter(&format!("http://{addr}")).look_up(&ids(&[A]), &bearer(CANARY)).await.unwrap_err();
+    let closed = Port::take();
+    let error =
+        twitter(&format!("http://{}", closed.address())).look_up(&ids(&[A]), &bearer(CANARY)).await.unwrap_err();
     silent(&error);
     assert!(error.to_string().contains("cannot connect"), "{error}");
 

@@ -10,7 +10,7 @@ use super::exit;
 use super::forget::refuse_kept_away;
 use super::refusals::Refusals;
 use super::start::Start;
-use super::{say, write_answer};
+use super::{BadUsage, say, write_answer};
 use crate::app::handles::Naming;
 use crate::app::{self, Service, Unavailable};
 use crate::base::clock::millis;
@@ -36,7 +36,7 @@ struct Summary {
     lines: Resolution,
     /// New in the queue.
     scheduled: u64,
-    /// In the queue already, or dead.
+    /// In the queue already, also by an earlier line, or dead.
     known: u64,
 }
 
@@ -62,6 +62,9 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         bail!("accounts are not collected; set accounts.collect = true, also for the updater");
     }
     let profiles = start.registry.named(settings, &PipelineId::items(&provider, PROFILES).to_string())?;
+    if start.names_pipeline() && start.pipeline()?.namespace() != profiles.namespace() {
+        return BadUsage::because(format!("--accounts is for {}: leave --pipeline out", profiles.namespace()));
+    }
     let opened = async {
         // The input first: where it is missing, no file of an embedded queue is made.
         let input = Input::open(file).await?;
@@ -84,10 +87,11 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let naming = Naming { receiver, starter, ahead };
     let mut summary = Summary::default();
     let hand_over = async |resolved: Vec<Resolved>| {
+        let lines = resolved.len() as u64;
         let answers = naming.hand_over(resolved).await?;
         let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
         summary.scheduled += scheduled;
-        summary.known += answers.len() as u64 - scheduled;
+        summary.known += lines.saturating_sub(scheduled); // an account that comes twice has one answer
         Ok::<_, anyhow::Error>(())
     };
     summary.lines = each_account(start, &provider, &credentials, Some(&*forgetting), input, hand_over).await?;
@@ -108,12 +112,14 @@ pub(super) async fn each_account(
     mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
 ) -> Result<Resolution> {
     let (retry, stop) = (RetryPolicy::default(), &start.stop);
-    let mut kept_away = 0;
+    let mut kept_away = Resolution::default();
     let hand_over = async |mut resolved: Vec<Resolved>| {
         if let Some(forgetting) = forgetting {
             let refuse = async || refuse_kept_away(forgetting, provider, resolved.clone()).await;
             let (kept, refused) = patiently(retry, stop, refuse).await?;
-            (resolved, kept_away) = (kept, kept_away + refused);
+            resolved = kept;
+            kept_away.ids += refused.iter().filter(|account| account.account.is_none()).count() as u64;
+            kept_away.refused += refused.len() as u64;
         }
         patiently(retry, stop, async || hand_over(resolved.clone()).await).await
     };
@@ -136,7 +142,12 @@ pub(super) async fn each_account(
     if resolved.is_empty() {
         say(&format!("{name} is empty: it names no account"));
     }
-    Ok(Resolution { refused: resolved.refused + kept_away, ..resolved })
+    let Resolution { ids, handles, refused } = resolved;
+    Ok(Resolution {
+        ids: ids - kept_away.ids,
+        handles: handles - (kept_away.refused - kept_away.ids),
+        refused: refused + kept_away.refused,
+    })
 }
 
 /// Tries again while a service is away. A stop ends the waiting, and no try.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Subcommand;
 
-use super::{Answer, Options, exit, note_refused, say, write_answer};
+use super::{Answer, Options, distinct, exit, note_refused, say, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
@@ -94,7 +94,7 @@ impl Whom {
         let refused = note_refused(self.json, &mut refusals);
         let tally = match self.ids.is_empty() {
             true => dead.act_on_all(act, self.reason.as_deref(), refused).await?,
-            false => dead.act(act, &self.ids, refused).await?,
+            false => dead.act(act, &distinct(&self.ids), refused).await?,
         };
         write_answer(self.json, &Answer { done: tally, refusals }, &tally.line(act))?;
         Ok(if tally.refused == 0 { 0 } else { exit::INPUT })

@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     format: Option<Kind>,
     /// Only rows in these states: live, unavailable, ended, dead.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = str::parse::<TweetState>)]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = |state: &str| state.trim().parse::<TweetState>())]
     state: Vec<TweetState>,
     /// Only rows in these languages, as the network names them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
@@ -119,12 +119,20 @@ impl Arguments {
         if format == Format::Lines && table.columns.len() > 1 {
             return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
+        let chooses = !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some();
+        if chooses && !table.is_chosen_by_item() {
+            return BadUsage::because(format!(
+                "--state, --lang, --since and --until are for tables of posts and for ids: {} has times and states of its own, \
+                 export it whole and choose from its columns",
+                table.name
+            ));
+        }
         let wanted = Wanted {
             namespace: pipeline.namespace(),
             states: self.state.clone(),
             since: self.since.as_ref().map(|since| since.at),
             until: self.until.as_ref().map(|until| until.at),
-            languages: self.lang.clone(),
+            languages: self.lang.iter().map(|lang| lang.trim().to_owned()).collect(),
             after: None,
         };
         let Self { state, lang, .. } = self;

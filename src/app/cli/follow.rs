@@ -22,7 +22,7 @@ use crate::model::provider::Provider;
 use crate::pipelines::community::communities_of;
 use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
-use crate::pipelines::visits::follow::{Followed, Follower, PartQueue};
+use crate::pipelines::visits::follow::{Follower, PartQueue};
 use crate::pipelines::visits::{Timelines, visits_of};
 use crate::quota::Credentials;
 use crate::store::{Communities, Database, Forgetting, Mark, Part, Way};
@@ -65,7 +65,7 @@ struct Summary {
     lines: Resolution,
     /// Followed from now on, or no more.
     changed: u64,
-    /// As it was asked for already.
+    /// As it was asked for already, also by an earlier line.
     unchanged: u64,
 }
 
@@ -115,22 +115,18 @@ impl Command {
         let hand_over = async |resolved: Vec<Resolved>| {
             let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
             let at = clock::wall_ms() + ahead;
-            let (changed, unchanged) = match follows {
+            let changed = match follows {
                 true => {
                     // A person follows them from now on: no community leaves them.
                     for community in &communities {
                         belonging.mark(community, &ids, Mark::None).await?;
                     }
-                    let Followed { new, known } = follower.follow(at, &ids).await?;
-                    (new, known)
+                    follower.follow(at, &ids).await?.new
                 }
-                false => {
-                    let left = follower.unfollow(at, &ids).await?;
-                    (left, ids.len() as u64 - left)
-                }
+                false => follower.unfollow(at, &ids).await?,
             };
             summary.changed += changed;
-            summary.unchanged += unchanged;
+            summary.unchanged += (ids.len() as u64).saturating_sub(changed);
             Ok(())
         };
         // Whoever is followed no more may be anybody.

@@ -91,7 +91,7 @@ struct Undone {
     back: bool,
 }
 
-/// Refuses those of a file's accounts that are kept away, a line each; returns the others, and how many were refused.
+/// Refuses those of a file's accounts that are kept away, a line each; returns the others, and those.
 ///
 /// # Errors
 /// The store's.
@@ -99,12 +99,13 @@ pub(super) async fn refuse_kept_away(
     forgetting: &dyn Forgetting,
     provider: &Provider,
     resolved: Vec<Resolved>,
-) -> Result<(Vec<Resolved>, u64)> {
+) -> Result<(Vec<Resolved>, Vec<Resolved>)> {
     let ids: Vec<String> = resolved.iter().map(|account| account.id.clone()).collect();
     let away = forgetting.are_kept_away(&network(provider), &ids).await?;
     let (refused, kept): (Vec<_>, Vec<_>) = resolved.into_iter().zip(away).partition(|(_, away)| *away);
     refused.iter().for_each(|(account, _)| say(&format!("line {}: {FORGOTTEN}", account.line)));
-    Ok((kept.into_iter().map(|(account, _)| account).collect(), refused.len() as u64))
+    let accounts = |of: Vec<(Resolved, bool)>| of.into_iter().map(|(account, _)| account).collect();
+    Ok((accounts(kept), accounts(refused)))
 }
 
 /// The id of an account that is given by its id, or by a handle that a stored account has or had.

@@ -8,9 +8,11 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::schedule::{beside, write};
+use super::new_file::NewFile;
+use super::refusals::TOLD;
 use super::{exit, say, write_answer, write_line};
 use crate::base::humanize::grouped;
+use crate::ingest::no_text;
 use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
 use crate::pipelines::community::language::labelled::{self, Labelled};
 use crate::pipelines::community::language::train::Training;
@@ -45,16 +47,16 @@ pub(super) struct Train {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// The language, ISO 639-1.
-    #[arg(long, value_name = "CODE", default_value = "pt")]
+    #[arg(long, value_name = "CODE", value_parser = code, default_value = "pt")]
     language: String,
     /// The labels of the two variants, the first one first.
     #[arg(long, value_name = "ONE,OTHER", value_parser = labels, default_value = "PT-PT,PT-BR")]
     labels: [String; 2],
     /// Where the texts come from; it stands in the model.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = one_line)]
     source: String,
     /// The licence of the texts, and so of the model; it stands in the model.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = one_line)]
     licence: String,
     /// Take the markers (words that one variant has and the other has not) from this model. The default is the compiled-in
     /// one if its labels are the same, otherwise none.
@@ -96,6 +98,20 @@ pub(super) struct Detect {
     json: bool,
 }
 
+/// A text that stands on a line of a model.
+fn one_line(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.contains(char::is_control) {
+        return Err("must be a text of one line".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn code(text: &str) -> Result<String, String> {
+    let is_code = (2..=3).contains(&text.len()) && text.bytes().all(|letter| letter.is_ascii_lowercase());
+    if is_code { Ok(text.to_owned()) } else { Err("must be two or three small letters, like pt".to_owned()) }
+}
+
 fn labels(text: &str) -> Result<[String; 2], String> {
     match text.split_once(',') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other && !other.contains(',') => {
@@ -115,7 +131,7 @@ impl Command {
     }
 }
 
-/// The texts of a file, and the exit code: some lines may have been refused.
+/// The texts of a file, and the exit code: some lines may have been refused, or all.
 fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
@@ -124,12 +140,22 @@ fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
         std::fs::read(file).map(|read| bytes = read)
     };
     read.with_context(|| format!("{} cannot be read", file.display()))?;
-    let mut code = 0;
+    let name = file.display();
+    if let Some(what) = no_text(&bytes) {
+        say(&format!("{name} is {what}"));
+        return Ok((Vec::new(), exit::INPUT));
+    }
+    let mut refused = 0;
     let texts = labelled::read(&bytes, |line, why| {
-        code = exit::INPUT;
-        say(&format!("{} line {line} {why}", file.display()));
+        refused += 1;
+        if refused <= TOLD {
+            say(&format!("{name} line {line} {why}"));
+        }
     });
-    Ok((texts, code))
+    if refused > TOLD {
+        say(&format!("{name}: {} lines were refused in all", grouped(refused)));
+    }
+    Ok((texts, if refused == 0 { 0 } else { exit::INPUT }))
 }
 
 fn model(file: Option<&PathBuf>) -> Result<Variants> {
@@ -149,8 +175,7 @@ struct Trained {
 
 impl Train {
     fn run(self) -> Result<u8> {
-        // Before the work: a folder that is missing, say.
-        let out = beside(&self.out)?;
+        let out = NewFile::begin(&self.out)?;
         let (texts, code) = texts(&self.file)?;
         let shipped = Variants::shipped();
         let markers = match &self.markers {
@@ -166,7 +191,7 @@ impl Train {
         let trained = Variants::train(texts.into_iter(), &training)
             .map_err(|why| anyhow::anyhow!("{} {why}", self.file.display()))?;
         let text = trained.to_text();
-        write(out, &self.out, &text)?;
+        out.write(&text)?;
         let answer =
             Trained { texts: counts, grams: trained.grams(), markers: trained.markers().len(), bytes: text.len() };
         let told = format!(
@@ -199,7 +224,7 @@ impl Evaluate {
         let (texts, mut code) = texts(&self.file)?;
         let how = Evaluation { group: self.group as usize, resamples: self.resamples as usize, seed: self.seed };
         let labels = evaluate(&model, &texts, how);
-        if labels.iter().all(|of| of.texts == 0) {
+        if code == 0 && labels.iter().all(|of| of.texts == 0) {
             code = exit::INPUT;
             say(&format!("{} has no labelled text", self.file.display()));
         }

@@ -17,6 +17,7 @@ mod forget;
 mod health;
 mod language;
 mod migrate;
+mod new_file;
 mod ops;
 mod pause;
 mod plan;
@@ -32,6 +33,7 @@ mod starter;
 mod status;
 mod updater;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -134,6 +136,9 @@ enum Command {
 }
 
 async fn run(Cli { options, command }: Cli) -> Result<u8> {
+    if options.names_pipeline() && !command.takes_pipeline() {
+        return BadUsage::because("--pipeline has no meaning here: see its help for the commands that take it");
+    }
     match command {
         Command::Demo(demo) => demo.run(options).await,
         Command::Enqueue(enqueue) => enqueue.run(options).await,
@@ -161,6 +166,25 @@ async fn run(Cli { options, command }: Cli) -> Result<u8> {
         Command::Migrate(migrate) => migrate.run(options).await,
         Command::Simulator(simulator) => simulator.run(options).await,
         Command::Completions(completions) => completions.run(),
+    }
+}
+
+impl Command {
+    /// Returns true if it works on one pipeline that can be named.
+    fn takes_pipeline(&self) -> bool {
+        matches!(
+            self,
+            Self::Credentials(_)
+                | Self::Dead(_)
+                | Self::Enqueue(_)
+                | Self::Export(_)
+                | Self::Pause(_)
+                | Self::Prune(_)
+                | Self::Rebuild(_)
+                | Self::Refresh(_)
+                | Self::Resume(_)
+                | Self::Schedule(_)
+        )
     }
 }
 
@@ -238,6 +262,12 @@ struct Answer<T: Serialize> {
 struct Refused {
     id: String,
     reason: String,
+}
+
+/// Each of these ids once, in their order.
+fn distinct(ids: &[String]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    ids.iter().filter(|id| seen.insert(*id)).cloned().collect()
 }
 
 /// Prints each rejected id on standard error; with `json`, keeps it for the answer.

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// The maximum number of tweets a second; overrides rebuild.rate.
     #[arg(long, value_name = "IDS_PER_S", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Print what was done as one JSON object.
+    /// Print what was done as JSON, an object for each pipeline.
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +50,11 @@ impl Arguments {
             let schedule = Reloadable::new(one.schedule(&settings));
             (one, schedule)
         };
-        let schedules: Vec<_> = start.registry.pipelines(&settings)?.into_iter().map(scheduled).collect();
+        let pipelines = match start.names_pipeline() {
+            true => vec![start.pipeline()?],
+            false => start.registry.pipelines(&settings)?,
+        };
+        let schedules: Vec<_> = pipelines.into_iter().map(scheduled).collect();
         let opening = self.open(&settings, &schedules);
         let Some(rebuilds) = stop.token().run_until_cancelled(opening).await else {
             return Ok(0); // stopped while a service did not answer yet

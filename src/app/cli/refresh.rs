@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Answer, Options, exit, note_refused, write_answer};
+use super::{Answer, Options, distinct, exit, note_refused, write_answer};
 use crate::app::{self, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -56,7 +56,7 @@ impl Arguments {
     /// A service is down.
     async fn refresh(&self, refresh: &Refresh, stop: &Stop, refused: impl FnMut(&str, &str)) -> Result<Refreshed> {
         if !self.ids.is_empty() {
-            return Ok(refresh.ids(&self.ids, refused).await?);
+            return Ok(refresh.ids(&distinct(&self.ids), refused).await?);
         }
         let display = ProgressDisplay::rows("refresh");
         if display.is_shown() {

@@ -3,7 +3,7 @@
 use crate::ingest::ProgressDisplay;
 
 /// Rejected lines that are printed one by one; the summary counts all of them.
-const TOLD: u64 = 50;
+pub(super) const TOLD: u64 = 50;
 
 /// Prints the first rejected lines beside the progress.
 #[derive(Debug)]

@@ -1,12 +1,11 @@
 //! `schedule`: trains the adaptive schedule from the collected data.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Subcommand;
-use tempfile::NamedTempFile;
 
+use super::new_file::NewFile;
 use super::{Options, write_answer};
 use crate::app;
 use crate::engine::schedule::adaptive::train::Training;
@@ -49,8 +48,7 @@ impl Train {
             bail!("{}: it keeps no counts to train from", pipeline.id);
         };
         let in_use = settings.adaptive.model()?;
-        // Before the work: a folder that is missing, say.
-        let file = beside(&self.to)?;
+        let file = NewFile::begin(&self.to)?;
         let tables = app::open_tables(settings).await?;
         let wanted = Wanted { namespace: pipeline.namespace(), ..Wanted::default() };
         let display = ProgressDisplay::new("histories", None);
@@ -66,7 +64,7 @@ impl Train {
         };
         let schedule = pipeline.schedule(settings);
         let trained = tokio::task::spawn_blocking(move || sample.train(training, &*schedule, &in_use)).await??;
-        write(file, &self.to, &trained.model.text())?;
+        file.write(&trained.model.text())?;
         let to = self.to.display();
         let text = format!(
             "{trained}\nWritten to {to}. To use it: schedule = \"adaptive\" and adaptive.model_file = \"{to}\""
@@ -74,17 +72,4 @@ impl Train {
         write_answer(self.json, &trained, &text)?;
         Ok(0)
     }
-}
-
-/// A file in the folder of that one, to be renamed when it is whole.
-pub(super) fn beside(to: &Path) -> Result<NamedTempFile> {
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    NamedTempFile::new_in(folder).with_context(|| format!("{} cannot be written", to.display()))
-}
-
-/// Writes it whole, under that name.
-pub(super) fn write(mut file: NamedTempFile, to: &Path, text: &str) -> Result<()> {
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-    let kept = written.and_then(|()| file.persist(to).map(drop).map_err(|error| error.error));
-    kept.with_context(|| format!("{} cannot be written", to.display()))
 }

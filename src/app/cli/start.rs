@@ -45,7 +45,8 @@ pub(super) struct Options {
     /// rebuild and migrate.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
-    /// Use another pipeline than the posts, by its name in `status`: enqueue, export, refresh, dead, pause and resume.
+    /// Only this pipeline, by its name in `status`: pause, rebuild and resume, which apply to all without it; credentials, dead,
+    /// enqueue, export, prune, refresh and schedule, which take that of the posts.
     #[arg(long, global = true, value_name = "NAME")]
     pipeline: Option<String>,
     /// All kinds of pipelines.
@@ -82,6 +83,11 @@ impl Listen {
 }
 
 impl Options {
+    /// Returns true if `--pipeline` names one.
+    pub fn names_pipeline(&self) -> bool {
+        self.pipeline.is_some()
+    }
+
     /// Reads the configuration files and finds everything that is wrong with the settings. `layers` go over the
     /// defaults and below the files.
     ///
@@ -148,7 +154,7 @@ impl Start {
 
     /// Returns true if `--pipeline` names one.
     pub fn names_pipeline(&self) -> bool {
-        self.options.pipeline.is_some()
+        self.options.names_pipeline()
     }
 
     /// The pipeline given by `--pipeline`; by default all that call an API: those of the settings, and the polled

@@ -111,6 +111,7 @@ fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
+        .pragma("secure_delete", "ON") // who is forgotten is not left on free pages
         .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits with the machine's power
         .busy_timeout(busy_timeout)
 }

@@ -32,6 +32,12 @@ pub enum NoSuchFormat {
     /// An unknown word.
     #[error("write csv, ndjson, lines or parquet; of edges also gexf or graphml")]
     Unknown,
+    /// The end of a file's name is none.
+    #[error(
+        "the file's name ends in no format: end it in .csv, .ndjson, .txt or .parquet, of edges also .gexf or .graphml, or say \
+         which by --format; for gzip, leave --to out and pipe into gzip"
+    )]
+    UnknownEnd,
     /// The feature is off.
     #[error(
         "this program was built without Parquet: build it with `cargo build --release --features parquet`, or write csv and let DuckDB or pandas make the Parquet file"
@@ -57,18 +63,20 @@ impl FromStr for Format {
 }
 
 impl Format {
-    /// The format that the name of a file ends in; else lines of a table that has one column, and CSV.
+    /// The format that the name of a file ends in; of a name without an end, lines of a table that has one column, else CSV.
     ///
     /// # Errors
-    /// The name's end is a format that this program was built without.
+    /// The name's end is none, or one that this program was built without.
     pub fn of(table: &Table, file: Option<&Path>) -> Result<Self, NoSuchFormat> {
         let usual = if table.columns.len() == 1 { Self::Lines } else { Self::Csv };
-        match file.and_then(Path::extension).and_then(|end| end.to_str()).map(str::parse) {
+        let end = file.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
+        match end.map(|end| end.parse()) {
             // `raw` into .ndjson is the objects themselves, not objects that hold them.
             Some(Ok(Self::Ndjson)) if usual == Self::Lines => Ok(Self::Lines),
             Some(Ok(named)) => Ok(named),
-            Some(Err(NoSuchFormat::NotBuilt)) => Err(NoSuchFormat::NotBuilt),
-            Some(Err(NoSuchFormat::Unknown)) | None => Ok(usual),
+            Some(Err(NoSuchFormat::Unknown)) => Err(NoSuchFormat::UnknownEnd),
+            Some(Err(other)) => Err(other),
+            None => Ok(usual),
         }
     }
 
@@ -237,7 +245,11 @@ mod tests {
         assert_eq!(of("raw", "a.ndjson"), Ok(Format::Lines));
         assert_eq!(of("ids", "ids.txt"), Ok(Format::Lines));
         assert_eq!(of("ids", "ids.csv"), Ok(Format::Csv));
-        assert_eq!(of("posts", "a.dat"), Ok(Format::Csv));
+        assert_eq!(of("posts", "a.NDJSON"), Ok(Format::Ndjson));
+        assert_eq!((of("posts", "a"), of("raw", "a")), (Ok(Format::Csv), Ok(Format::Lines)));
+        for file in ["a.dat", "a.csv.gz", "a.json", "a.xlsx"] {
+            assert_eq!(of("posts", file), Err(NoSuchFormat::UnknownEnd), "{file}");
+        }
         assert_eq!(Format::of(table("ids"), None), Ok(Format::Lines));
         assert_eq!(of("posts", "a.parquet").is_ok(), cfg!(feature = "parquet"));
     }

@@ -41,7 +41,7 @@ impl GraphFormat {
     /// The format that the name of a file ends in.
     #[must_use]
     pub fn of(file: &Path) -> Option<Self> {
-        Self::named(file.extension()?.to_str()?)
+        Self::named(&file.extension()?.to_str()?.to_ascii_lowercase())
     }
 }
 
@@ -104,8 +104,8 @@ impl GraphExport {
         stop: &Stop,
         progress: impl Fn(u64) + Sync,
     ) -> Result<Drawn, ExportError> {
-        let name = to.name().to_owned();
-        let failed = |why| ExportError::Write(name.clone(), why);
+        let (name, again) = (to.name().to_owned(), to.again());
+        let failed = |why| ExportError::Write(name.clone(), why, again);
         let watch = Stopwatch::start();
         let mut file = GraphFile::new(self.format, self.wanted.at.is_some());
         let (mut bytes, mut failure) = (0, None);
@@ -124,7 +124,7 @@ impl GraphExport {
             return Err(failed(why));
         }
         if stop.is_draining() {
-            return Err(ExportError::Stopped(file.nodes + file.edges));
+            return Err(ExportError::Stopped(file.nodes + file.edges, again));
         }
         let (last, nodes, edges) = file.finish();
         to.write(&last).map_err(failed)?;

@@ -86,19 +86,29 @@ pub enum ExportError {
     /// There is something of that name.
     #[error("{0} is there already: name another file, or delete it")]
     IsThere(PathBuf),
+    /// What is there is a device, a pipe or a folder.
+    #[error("{0} is no plain file: name one, or write to standard output (--to -)")]
+    NoPlainFile(PathBuf),
     /// The part that is there is one of another export.
     #[error("{0} is a part of another export: finish that one with its own command, or delete it and {0}.json")]
     Other(PathBuf),
-    /// Writing failed.
-    #[error("{0} cannot be written: {1}; the same command goes on where it was")]
-    Write(PathBuf, io::Error),
-    /// The command was stopped.
-    #[error("stopped after {} rows; the same command goes on behind them", grouped(*.0))]
-    Stopped(u64),
+    /// The part that is there is not what its note says, or has none.
+    #[error("{0} cannot be continued: {1}; delete it and {0}.json to begin anew")]
+    Broken(PathBuf, String),
+    /// Writing failed; says what comes of the same command.
+    #[error("{0} cannot be written: {1}{2}")]
+    Write(PathBuf, io::Error, &'static str),
+    /// The command was stopped after so many rows; likewise.
+    #[error("stopped after {} rows{}", grouped(*.0), .1)]
+    Stopped(u64, &'static str),
     /// The store is down.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// What comes of the same command after an interruption.
+const GOES_ON: &str = "; the same command goes on from there";
+const BEGINS_ANEW: &str = "; the same command begins anew";
 
 /// The flushed part of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,8 +152,8 @@ impl Export {
         stop: &Stop,
         progress: impl Fn(u64),
     ) -> Result<Done, ExportError> {
-        let name = to.name().to_owned();
-        let failed = |why| ExportError::Write(name.clone(), why);
+        let (name, again) = (to.name().to_owned(), to.again());
+        let failed = |why| ExportError::Write(name.clone(), why, again);
         let (watch, rows_before) = (Stopwatch::start(), note.rows);
         let Note { since, until, .. } = note;
         let wanted = Wanted { after: note.after.clone(), since, until, ..self.wanted.clone() };
@@ -176,7 +186,7 @@ impl Export {
         note.bytes += last.len() as u64;
         to.note(&note).map_err(failed)?;
         if stopped {
-            return Err(ExportError::Stopped(note.rows));
+            return Err(ExportError::Stopped(note.rows, again));
         }
         progress(note.rows);
         let Note { bytes, rows, .. } = note;
@@ -196,7 +206,7 @@ async fn into_output<T>(
     write: impl AsyncFnOnce(&mut Output<io::Stdout>) -> Result<T, ExportError>,
 ) -> Result<Option<T>, ExportError> {
     match write(&mut Output(io::stdout())).await {
-        Err(ExportError::Write(_, why)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
+        Err(ExportError::Write(_, why, _)) if why.kind() == ErrorKind::BrokenPipe => Ok(None),
         written => written.map(Some),
     }
 }
@@ -208,12 +218,14 @@ async fn into_file<T>(
     goes_on: bool,
     write: impl AsyncFnOnce(&mut Part, Note) -> Result<T, ExportError>,
 ) -> Result<T, ExportError> {
-    if path.exists() {
-        return Err(ExportError::IsThere(path.to_owned()));
+    match std::fs::metadata(path) {
+        Ok(there) if there.is_file() => return Err(ExportError::IsThere(path.to_owned())),
+        Ok(_) => return Err(ExportError::NoPlainFile(path.to_owned())),
+        Err(_) => {}
     }
     let (mut part, note) = Part::open(path, new, goes_on)?;
     let done = write(&mut part, note).await?;
-    part.finish(path).map_err(|why| ExportError::Write(path.to_owned(), why))?;
+    part.finish(path).map_err(|why| ExportError::Write(path.to_owned(), why, ""))?;
     Ok(done)
 }
 
@@ -221,6 +233,9 @@ async fn into_file<T>(
 trait Sink {
     /// What it is called in an error.
     fn name(&self) -> &Path;
+
+    /// What comes of the same command after one.
+    fn again(&self) -> &'static str;
 
     /// Writes these.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
@@ -234,6 +249,10 @@ struct Output<W>(W);
 impl<W: Write> Sink for Output<W> {
     fn name(&self) -> &Path {
         Path::new("standard output")
+    }
+
+    fn again(&self) -> &'static str {
+        BEGINS_ANEW
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -250,35 +269,43 @@ struct Part {
     path: PathBuf,
     note: PathBuf,
     file: File,
+    goes_on: bool,
 }
 
 impl Part {
-    /// Opens the part of that file, cut off behind what is certain, or a new one. A part of another export is refused and
-    /// stays as it is.
+    /// Opens the part of that file, cut off behind what is certain, or a new one. A part of another export, or one that is
+    /// not what was written, is refused and stays as it is.
     fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
         let (path, note) = (with(path, ".part"), with(path, ".part.json"));
-        let failed = |why| ExportError::Write(path.clone(), why);
+        let failed = |why| ExportError::Write(path.clone(), why, "");
+        let broken = |why: &str| ExportError::Broken(path.clone(), why.to_owned());
+        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        // Two at once would write over each other.
+        let is_ours = file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"));
+        is_ours.map_err(failed)?;
+        let there = file.metadata().map_err(failed)?.len();
         let known = match std::fs::read(&note) {
-            Ok(known) => Some(serde_json::from_slice::<Note>(&known).map_err(io::Error::from).map_err(failed)?),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
+            Ok(known) => match serde_json::from_slice::<Note>(&known) {
+                Ok(known) if known.request != new.request => return Err(ExportError::Other(path)),
+                Ok(known) if known.bytes > there => return Err(broken("it is shorter than what was written")),
+                Ok(known) => Some(known),
+                Err(error) => return Err(broken(&format!("{} is no note of an export: {error}", note.display()))),
+            },
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            Err(_) if there > 0 => return Err(broken("no export began it")),
+            Err(_) => None,
         };
-        if known.as_ref().is_some_and(|known| known.request != new.request) {
-            return Err(ExportError::Other(path));
-        }
-        let known = known.filter(|_| goes_on && path.exists()).unwrap_or(new);
-        let file = Self::cut(&path, known.bytes).map_err(failed)?;
-        Ok((Self { path, note, file }, known))
+        let known = known.filter(|_| goes_on).unwrap_or(new);
+        let mut part = Self { path: path.clone(), note, file, goes_on };
+        // From here on, what is in the file is known to be ours.
+        part.note(&known).and_then(|()| part.cut(known.bytes)).map_err(failed)?;
+        Ok((part, known))
     }
 
-    /// The file, for this process alone and of that length.
-    fn cut(path: &Path, bytes: u64) -> io::Result<File> {
-        let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
-        // Two at once would write over each other.
-        file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"))?;
-        file.set_len(bytes)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(file)
+    /// What is certain, and no more.
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(SeekFrom::End(0)).map(drop)
     }
 
     /// Gives it its name.
@@ -291,6 +318,10 @@ impl Part {
 impl Sink for Part {
     fn name(&self) -> &Path {
         &self.path
+    }
+
+    fn again(&self) -> &'static str {
+        if self.goes_on { GOES_ON } else { BEGINS_ANEW }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

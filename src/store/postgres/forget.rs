@@ -266,6 +266,10 @@ impl Forgetting for PostgresStore {
         Ok(removed)
     }
 
+    async fn wipe(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
         const NAMED: &str =
             "SELECT count(*) FROM tweet WHERE namespace = $1 AND position('\"' || $2 || '\"' in raw) > 0";

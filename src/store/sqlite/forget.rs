@@ -281,6 +281,12 @@ impl Forgetting for SqliteStore {
         Ok(removed)
     }
 
+    async fn wipe(&self) -> Result<()> {
+        // Where others read or write, it is cut off by them later.
+        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(self.readers()).await?;
+        Ok(())
+    }
+
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {
         const NAMED: &str = "SELECT count(*) FROM tweet WHERE namespace = ?1 AND instr(raw, '\"' || ?2 || '\"') > 0";
         let mut stay = RemovedRows::default();

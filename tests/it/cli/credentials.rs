@@ -4,6 +4,7 @@ use secrecy::SecretString;
 use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKeys, SimulatorOptions, Standing};
 
 use super::*;
+use crate::support::port::Port;
 use crate::support::process::Process;
 use crate::support::redis::TestRedis;
 use crate::support::wait::until;
@@ -141,8 +142,8 @@ async fn workers_park_and_a_check_frees_on_redis() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_that_is_away_parks_nobody() {
     let home = Home::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (file, nobody) = (named(&home), format!("http://{free}"));
+    let port = Port::take();
+    let (file, nobody) = (named(&home), format!("http://{}", port.address()));
     let settings = [home.settings(&[("twitter.api", &nobody)]), secrets()].concat();
     let checked = credentials(&["--check"], &file, &settings, 69);
     let (table, said) = checked.split_once("\ncheck\n").unwrap();

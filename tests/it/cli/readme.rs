@@ -1,6 +1,7 @@
 //! The README's first five minutes, as they are pasted.
 
 use super::*;
+use crate::support::port::Port;
 use crate::support::process::command_of;
 
 const README: &str = include_str!("../../../README.md");
@@ -14,13 +15,13 @@ fn its_five_minutes_work() {
     let part = README.split_once("## Five minutes").unwrap().1.split_once("\n## ").unwrap().0;
     let blocks: Vec<&str> = part.split("```sh\n").skip(1).map(|block| block.split_once("```").unwrap().0).collect();
     assert_eq!(blocks.len(), 3);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = Port::take();
     let script = format!(
         "set -eu\ntrap 'kill $(jobs -p)' EXIT\n{}\n{}\ntwitter-updater enqueue --once ids.txt\n",
         blocks.concat(),
         "wc -l posts.csv metrics.csv posts.ndjson"
     )
-    .replace("8090", &free);
+    .replace("8090", &port.address().port().to_string());
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut bash = command_of(std::path::Path::new("bash"), &vec![]);
     let output = bash.args(["-c", &script]).current_dir(home.folder.path()).env("PATH", path).output().unwrap();

@@ -3,6 +3,7 @@
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
 
 use super::*;
+use crate::support::port::Port;
 use crate::support::postgres;
 use crate::support::process::command;
 use crate::support::redis::TestRedis;
@@ -29,7 +30,8 @@ fn files(home: &Home) -> usize {
 #[test]
 fn a_redis_that_is_not_there_is_not_replaced() {
     let home = Home::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = Port::take();
+    let free = port.address();
     let nobody = format!("redis://:canary@{free}");
     let no_socket = format!("redis+unix://{}/none.sock?pass=canary", home.folder.path().display());
     let no_sentinel = format!("redis+sentinel://:canary@{free},{free}/service?sentinel_password=canary");

@@ -45,7 +45,7 @@ async fn ids_that_are_none() {
         case("1,46E+18", "scientific notation"),
         case("0123", "starts with 0"),
         case("0", "starts with 0"),
-        case("9999999999999999999", "larger than any tweet id"),
+        case("9999999999999999999", "larger than an id can be"),
         case("\"\"", "the id is empty"),
         case("\"123", "not a digit: '\"'"),
         case("12 34", "not a digit: ' '"),

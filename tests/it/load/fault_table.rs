@@ -23,6 +23,7 @@ use twitter_updater::simulator::{
 };
 use twitter_updater::store::{Lifecycle, PostgresStore, Standing as Stored};
 
+use crate::support::port::Port;
 use crate::support::postgres::{self, OwnPostgres};
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::redis::TestRedis;
@@ -596,11 +597,11 @@ async fn faults_of_a_clock_and_a_provider() -> Done {
     assert_eq!(updater.terminate().code(), Some(0));
     let mut done = system.done.into_inner().unwrap();
 
-    // An instance whose host does not answer, from the start on: a port that nobody has yet.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // An instance whose host does not answer, from the start on.
+    let port = Port::take();
     let settings = with(
         &settings,
-        &[("providers", "twitter, mastodon"), ("mastodon.instances.out.api", &format!("http://{port}"))],
+        &[("providers", "twitter, mastodon"), ("mastodon.instances.out.api", &format!("http://{}", port.address()))],
     );
     let provider: Provider = "mastodon:out".parse().unwrap();
     let posts = parts.put_in(&provider, &settings);
@@ -622,7 +623,7 @@ async fn faults_of_a_clock_and_a_provider() -> Done {
     assert_eq!(seen.state, "stopped", "{seen:?}");
     assert_eq!(seen.sentence, format!("Stopped: {namespace}; fresh: {NAMESPACE}"));
     let options = SimulatorOptions { missing_share: 0.0, mastodon_calls_per_window: 0, ..SimulatorOptions::default() };
-    let _there = simulator::start(port, options).await.unwrap();
+    let _there = simulator::start(port.address(), options).await.unwrap();
     fault.ended().await;
     let seen = until("the overview is green", Duration::from_secs(5), async || {
         Some(overview().await).filter(Headline::is_green)

@@ -187,15 +187,14 @@ async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<
             stream.flush().await.ok()?;
             std::future::pending().await
         }
-        "drip" => {
-            head(stream, &file, from, &tag).await?;
-            for piece in file[from.unwrap_or(0)..].chunks(10_000) {
-                stream.write_all(piece).await.ok()?;
-                stream.flush().await.ok()?;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            Some(())
+        // Half of it, and then nothing for longer than anybody waits.
+        "half" if *before == 0 => {
+            head(stream, &file, None, &tag).await?;
+            stream.write_all(&file[..half]).await.ok()?;
+            stream.flush().await.ok()?;
+            std::future::pending().await
         }
+        "half" => whole(stream, &file, from, &tag).await,
         "empty" => status(stream, "200 OK", "", b"").await,
         "storm" if *before < 2 => status(stream, "503 Service Unavailable", "", b"").await,
         "storm" => whole(stream, &file, from, &tag).await,

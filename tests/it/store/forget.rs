@@ -202,6 +202,10 @@ async fn write_again(store: &dyn Whole) {
     assert_eq!(saved.new, 1, "the other one alone");
 }
 
+fn found_post(who: &Who, id: &str) -> Observation {
+    observation(id, T + 1, Seen::Found(post_of(who, id, "the words")))
+}
+
 /// Removes all rows, as `ops::forget` does it.
 async fn remove(store: &dyn Whole) {
     store.remove_account("twitter", ANN.id, &[ANN.handle.to_owned()]).await.unwrap();
@@ -368,6 +372,32 @@ async fn a_person_is_forgotten_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let (store, path) = in_sqlite(&folder).await;
     is_forgotten(&store, async |words| tables_of_sqlite(&path, words).await).await;
+}
+
+/// Not in a table only: a search through the files finds nothing either.
+#[tokio::test]
+async fn the_bytes_of_a_forgotten_person_are_overwritten_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, path) = in_sqlite(&folder).await;
+    let store: &dyn Whole = &store;
+    for who in [&ANN, &BOB] {
+        let posts = who.posts.map(|id| found_post(who, id));
+        store.save(NS, &posts).await.unwrap();
+        // Each save replaces what was there: the profile grows and shrinks.
+        for (at, handle) in [(1, who.handle.repeat(40)), (2, who.handle.to_owned()), (3, who.handle.repeat(3))] {
+            store.save_accounts(PROFILES, &[profile(who, T + at, handle)]).await.unwrap();
+        }
+    }
+    remove(store).await;
+    store.wipe().await.unwrap();
+    let (mut gone, mut there) = (0, 0);
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        let times = |word: &str| bytes.windows(word.len()).filter(|window| *window == word.as_bytes()).count();
+        (gone, there) = (gone + times(ANN.handle), there + times(BOB.handle));
+    }
+    assert!(gone == 0 && there > 0, "{gone} times her, {there} times him");
+    assert!(path.exists());
 }
 
 #[tokio::test]

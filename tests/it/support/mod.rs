@@ -18,6 +18,7 @@ pub mod memory_queue;
 pub mod memory_store;
 pub mod pgbouncer;
 pub mod planted;
+pub mod port;
 pub mod postgres;
 pub mod process;
 pub mod promoter;

@@ -1,5 +1,7 @@
 //! Files of labelled texts: `text<TAB>label`, one a line.
 
+use crate::ingest::CR_ALONE;
+
 /// A text and its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labelled {
@@ -24,6 +26,10 @@ pub fn read(file: &[u8], mut refuse: impl FnMut(usize, &str)) -> Vec<Labelled> {
             continue;
         };
         let line = line.trim_end_matches('\r').trim_start_matches('\u{feff}');
+        if line.contains(['\r', '\0']) {
+            refuse(number, if line.contains('\0') { "has a NUL byte: this is no text file" } else { CR_ALONE });
+            continue;
+        }
         if line.trim().is_empty() || line.starts_with('#') && !line.contains('\t') {
             continue;
         }

@@ -1,0 +1,84 @@
+//! A file that a command makes.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
+
+/// A file that has its name when it is whole, and not before.
+pub(super) struct NewFile {
+    name: PathBuf,
+    to: To,
+}
+
+enum To {
+    /// Is renamed.
+    Beside(NamedTempFile, PathBuf),
+    /// What is there and is no plain file, such as a pipe, is written as it is.
+    There(File),
+}
+
+impl NewFile {
+    /// Before the work: a folder that is missing is told at once.
+    ///
+    /// # Errors
+    /// Nothing can be written there.
+    pub fn begin(name: &Path) -> Result<Self> {
+        // What a link leads to is written, and the link stays.
+        let end = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
+        let to = if fs::metadata(&end).is_ok_and(|there| !there.is_file()) {
+            File::options().write(true).open(&end).map(To::There)
+        } else {
+            let folder = end.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            NamedTempFile::new_in(folder).map(|file| To::Beside(file, end))
+        };
+        let to = to.with_context(|| cannot(name))?;
+        Ok(Self { name: name.to_owned(), to })
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// Writing failed; then what was there before is there still, unless it is no plain file.
+    pub fn write(self, text: &str) -> Result<()> {
+        let written = match self.to {
+            To::There(mut file) => file.write_all(text.as_bytes()),
+            To::Beside(mut file, end) => {
+                let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
+                written.and_then(|()| file.persist(end).map(drop).map_err(|error| error.error))
+            }
+        };
+        written.with_context(|| cannot(&self.name))
+    }
+}
+
+fn cannot(name: &Path) -> String {
+    format!("{} cannot be written", name.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_followed_and_a_device_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "before").unwrap();
+        symlink("file", &link).unwrap();
+        NewFile::begin(&link).unwrap().write("after").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let null = Path::new("/dev/null");
+        NewFile::begin(null).unwrap().write("nothing").unwrap();
+        assert!(!fs::metadata(null).unwrap().is_file());
+        for nowhere in [folder.path().to_owned(), folder.path().join("none/file")] {
+            assert!(NewFile::begin(&nowhere).is_err(), "{}", nowhere.display());
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
