@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::base::clock::{self, Stopwatch};
@@ -33,6 +33,9 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Batches in a row that have to say that the process can never work before that is believed: an API says so by mistake, too.
+const BELIEVED_STOPS: u32 = 3;
 
 /// The interval at which the queue is asked for the number of due ids.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +100,7 @@ pub enum Outlook {
     Unchanged,
     /// A service is out: back off.
     Outage(String),
-    /// The pipeline can never work: stop the process with this message.
+    /// The pipeline can never work: stop the process with this message, if further batches say so, too.
     Stop(String),
 }
 
@@ -156,10 +159,20 @@ struct ClaimState {
     retry: Retry,
     /// Failures so far.
     failures: u64,
+    /// Batches in a row that said that the process can never work.
+    stops: u32,
     /// The wait before the next claim.
     pause: Option<Duration>,
     /// Other claim settings end the wait: it was reckoned from the old ones.
     changes: Changes,
+}
+
+/// The places of batches, and who waits for work.
+struct Places {
+    /// Those that are free.
+    free: Arc<Semaphore>,
+    /// A batch has left something that is due at once: who waits for what comes due need wait no longer.
+    due_at_once: Notify,
 }
 
 /// A claimed batch, and what handles it.
@@ -248,10 +261,12 @@ impl Worker {
             backlog: None,
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
+            stops: 0,
             pause: None,
             changes: worker.claims.changes(),
         }));
-        let in_flight = Arc::new(Semaphore::new(PLACES as usize));
+        let free = Arc::new(Semaphore::new(PLACES as usize));
+        let places = Arc::new(Places { free, due_at_once: Notify::new() });
         let running = Arc::new(AtomicUsize::new(0));
         let fatal = Arc::new(OnceLock::new());
         let (mut loops, mut number) = (JoinSet::new(), 0);
@@ -261,11 +276,11 @@ impl Worker {
                 running.fetch_add(1, Ordering::Relaxed);
                 number += 1;
                 let (worker, turn, fatal) = (worker.clone(), turn.clone(), fatal.clone());
-                let (in_flight, running) = (in_flight.clone(), running.clone());
+                let (places, running) = (places.clone(), running.clone());
                 let task = Task::new(worker.queue.namespace(), format!("loop {number}"));
                 loops.spawn(async move {
                     let observer = Seen { health: worker.health.clone(), metrics: worker.metrics.clone() };
-                    let turn_on = || worker.turn_on(&turn, &in_flight, &running, &fatal);
+                    let turn_on = || worker.turn_on(&turn, &places, &running, &fatal);
                     supervise(&task, &observer, &worker.stop, turn_on).await;
                 });
             }
@@ -282,13 +297,13 @@ impl Worker {
     async fn turn_on(
         &self,
         turn: &Arc<Mutex<ClaimState>>,
-        in_flight: &Arc<Semaphore>,
+        places: &Places,
         running: &AtomicUsize,
         fatal: &OnceLock<String>,
     ) {
         loop {
-            let message = match self.next(turn.clone(), in_flight, running).await {
-                Ok(Some(work)) => self.work(work, turn.clone(), in_flight).await,
+            let message = match self.next(turn.clone(), places, running).await {
+                Ok(Some(work)) => self.work(work, turn.clone(), places).await,
                 Ok(None) => break,
                 Err(message) => Some(message),
             };
@@ -310,7 +325,7 @@ impl Worker {
     async fn next(
         &self,
         turn: Arc<Mutex<ClaimState>>,
-        in_flight: &Arc<Semaphore>,
+        places: &Places,
         running: &AtomicUsize,
     ) -> Result<Option<Work>, String> {
         task::waits("waits for its turn to claim", None);
@@ -320,7 +335,7 @@ impl Worker {
             turn = turn.lock_owned() => turn,
         };
         loop {
-            self.rest(&mut turn).await;
+            self.rest(&mut turn, places).await;
             if self.is_one_too_many(running) {
                 return Ok(None);
             }
@@ -331,7 +346,7 @@ impl Worker {
                 Ok(Asked::Batch(claimed)) => {
                     let failures = turn.failures;
                     // There are more places than loops; closed they never are.
-                    let Ok(place) = in_flight.clone().acquire_owned().await else { return Ok(None) };
+                    let Ok(place) = places.free.clone().acquire_owned().await else { return Ok(None) };
                     let turn = (turn.retry.attempts() > 0 || is_isolated(&claimed.batch)).then_some(turn);
                     return Ok(Some(Work { claimed, place, failures, turn }));
                 }
@@ -346,12 +361,14 @@ impl Worker {
     }
 
     /// Waits out the pause, if there is one.
-    async fn rest(&self, turn: &mut ClaimState) {
+    async fn rest(&self, turn: &mut ClaimState, places: &Places) {
         self.health.beat();
         if let Some(pause) = turn.pause.take() {
+            let backs_off = turn.retry.attempts() > 0;
             tokio::select! {
                 () = self.stop.sleep(pause) => {}
                 () = turn.changes.next() => {}
+                () = places.due_at_once.notified(), if !backs_off => {}
             }
             task::step("works"); // also where a change cut the sleep short
             self.health.beat();
@@ -439,7 +456,7 @@ impl Worker {
     }
 
     /// Handles a claimed batch and settles it. Answers a message when the process can never work.
-    async fn work(&self, work: Work, turn: Arc<Mutex<ClaimState>>, in_flight: &Semaphore) -> Option<String> {
+    async fn work(&self, work: Work, turn: Arc<Mutex<ClaimState>>, places: &Places) -> Option<String> {
         let Work { claimed: Claimed { call, batch, lease }, place, failures, turn: kept } = work;
         let queue = &self.queue;
         let watch = Stopwatch::start();
@@ -451,7 +468,7 @@ impl Worker {
 
         // Until it is settled nothing else is in flight.
         let (_others, in_the_way) = match is_isolated(&batch) {
-            true => self.isolate(&batch, lease / 4, in_flight).await,
+            true => self.isolate(&batch, lease / 4, &places.free).await,
             false => (None, None),
         };
         let handled = if let Some(outlook) = in_the_way {
@@ -476,6 +493,11 @@ impl Worker {
         self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
         drop(in_work);
         self.note(&handled.outlook);
+        let now = batch.now.now();
+        let is_due = |verdict: &Verdict| matches!(verdict, Verdict::Reschedule { due, .. } if due.moment(now) <= now);
+        if handled.verdicts.iter().any(|(_, verdict)| is_due(verdict)) {
+            places.due_at_once.notify_one();
+        }
 
         tracing::info!(
             namespace = queue.namespace(),
@@ -493,8 +515,7 @@ impl Worker {
         // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
         let mut turn = match (kept, &handled.outlook) {
             (Some(turn), _) => turn,
-            (None, Outlook::Outage(_)) => turn.lock_owned().await,
-            (None, Outlook::Stop(message)) => return Some(message.clone()),
+            (None, Outlook::Outage(_) | Outlook::Stop(_)) => turn.lock_owned().await,
             (None, Outlook::Fine | Outlook::Unchanged) => return None,
         };
         match handled.outlook {
@@ -502,7 +523,14 @@ impl Worker {
             Outlook::Unchanged => {}
             Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
             Outlook::Outage(why) => tracing::debug!(error = why, "the known failure continues"),
-            Outlook::Stop(message) => return Some(message),
+            Outlook::Stop(message) if failures == turn.failures => {
+                turn.stops += 1;
+                if turn.stops >= BELIEVED_STOPS {
+                    return Some(message);
+                }
+                turn.pause = Some(turn.failed(&message));
+            }
+            Outlook::Stop(why) => tracing::debug!(error = why, "the known failure continues"),
         }
         None
     }
@@ -621,6 +649,7 @@ impl ClaimState {
             tracing::info!(attempts = self.retry.attempts(), "works again");
         }
         self.retry.succeeded();
+        self.stops = 0;
         self.pause = None;
     }
 }

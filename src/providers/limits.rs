@@ -24,6 +24,27 @@ pub const QUARTER_HOUR: Duration = Duration::from_secs(16 * 60);
 /// The longest pause of an API whose windows are 5 minutes, likewise.
 pub const FIVE_MINUTES: Duration = Duration::from_secs(6 * 60);
 
+/// The longest window that is believed: those of the networks have 5 and 15 minutes, an instance's own may have more. One whose
+/// end is further away is garbage, in its own header or in `Date`: with no call left in it, nobody would call for years.
+const LONGEST_WINDOW_MS: Millis = 61 * 60_000;
+
+/// A window as it is told, if it can be one.
+#[must_use]
+pub fn believed(told: Option<Quota>) -> Option<Quota> {
+    told.filter(|Quota { limit, remaining, reset_in, .. }| {
+        let can_be = *reset_in <= LONGEST_WINDOW_MS;
+        if !can_be {
+            tracing::debug!(
+                limit,
+                remaining,
+                reset_in,
+                "an answer's window ends too late, or its Date is wrong: it is not believed"
+            );
+        }
+        can_be
+    })
+}
+
 /// The window, from the headers that tell its limit, what remains of it and its reset, in this order; `None`
 /// unless all three are there and can be read. `reset` reads the last one, given their clock, to ms since the
 /// epoch.
@@ -36,7 +57,7 @@ pub fn window(reply: &Reply, names: [&str; 3], reset: impl FnOnce(&str, Millis) 
     Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now })
 }
 
-/// A refusal for want of quota. The pause is told by `Retry-After`, or by the window, and is at most `longest`.
+/// A refusal for want of quota; `quota` is as it is told. The pause is told by `Retry-After`, or by the window, and is at most `longest`.
 pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> LookupError {
     // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
     // seconds, so the pause errs by under a second.
@@ -47,7 +68,7 @@ pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> Look
         (None, Some(quota)) => clock::span(quota.reset_at.saturating_sub(now)),
         (None, None) => UNTOLD,
     };
-    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota }
+    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota: believed(quota) }
 }
 
 /// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::Result;
 use super::edges::{
     CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, End, Ended, ListCrawl, MemberSeen, Next, OVERLAP, PageSaved,
-    WaveGuard, network_of,
+    WaveGuard, brings_nothing, network_of,
 };
 use super::packed::{Key, pack, unpack};
 use super::rows::clean;
@@ -306,7 +306,10 @@ pub(super) async fn closings(
         }
         _ => gone.clone(),
     };
-    if doubted.len() as f64 > guard.share * open as f64 && doubted.len() as u64 > guard.least {
+    let far_too_many = doubted.len() as f64 > guard.share * open as f64 && doubted.len() as u64 > guard.least;
+    // Who had members and shows none is hardly ever left by all at once.
+    let is_empty = closings.found == Some(0) && row.told != Some(0) && !doubted.is_empty();
+    if far_too_many || is_empty && guard.share < 1.0 {
         closings.withheld = doubted.len() as u64;
         gone = without(&gone, &doubted);
     }
@@ -497,7 +500,7 @@ pub(super) async fn save(
             let next = clean(next);
             progress.cursor = Some(next.clone().into_owned());
             let stops_after = row.stops_after.map(|members| members.max(1));
-            if tables.has_cursor(row.key, &next).await? {
+            if brings_nothing(progress.pages, progress.found) || tables.has_cursor(row.key, &next).await? {
                 Some(CrawlEnd::Looped)
             } else if stops_after.is_some_and(|members| known_tail >= members) {
                 Some(CrawlEnd::KnownTail)

@@ -101,6 +101,13 @@ pub enum End {
     Aborted,
 }
 
+/// Returns true if a crawl with so many pages and so many distinct members on them leads nowhere: APIs leave out a few members of a
+/// page, and not nearly all of a hundred pages.
+#[must_use]
+pub fn brings_nothing(pages: i64, found: i64) -> bool {
+    pages >= 100 && found < pages
+}
+
 /// The next step after a page.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
@@ -156,7 +163,7 @@ pub enum CrawlEnd {
     Partial,
     /// See [`End::Stale`].
     Stale,
-    /// The next cursor was one of its earlier pages.
+    /// The next cursor was one of its earlier pages, or [page after page brings nothing](brings_nothing).
     Looped,
     /// See [`End::Aborted`].
     Aborted,

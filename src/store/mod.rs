@@ -45,7 +45,7 @@ pub use self::communities::{
 };
 pub use self::edges::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
-    ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard,
+    ListCrawl, MemberAt, MemberSeen, NewCrawl, Next, OVERLAP, PageSaved, WaveGuard, brings_nothing,
 };
 pub use self::followed::{FollowList, FollowedAccount, Part};
 pub use self::forget::{Forgetting, ItemsOf, PersonOf, RemovedRows, network, providers};

@@ -313,6 +313,9 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
         ("x-rate-limit-remaining", "-1"),
         ("x-rate-limit-reset", "99999999999999999999"),
         ("x-rate-limit-reset", ""),
+        // With no call left in it, nobody would call for decades.
+        ("x-rate-limit-reset", "4294967295"),
+        ("date", "Thu, 01 Jan 2004 00:00:00 GMT"),
     ] {
         assert_eq!(ask(answer.clone().header(name, bad), &[A]).await.unwrap().quota, None, "{name}: {bad}");
     }

@@ -1,6 +1,7 @@
 //! Lists of followers and friends, by real processes against a simulated network whose truth is known.
 
 mod gone;
+mod odd;
 mod order;
 mod recorded;
 mod storm;

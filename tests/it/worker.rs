@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
+use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
-use twitter_updater::engine::queue::{Batch, EmbeddedQueue, Lane, NewJob, Place, Queue, Verdict};
+use twitter_updater::engine::queue::{Batch, Due, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, Verdict};
 use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Outlook, Worker};
 use twitter_updater::quota::Acquired;
 use twitter_updater::simulator::{Fault, SimulatorOptions};
@@ -314,6 +316,77 @@ async fn a_pipeline_whose_service_is_out_keeps_no_other_from_its_work() {
     rig.drain().await;
     out.await.unwrap().unwrap();
     assert_eq!(other.stats().await.unwrap().due, 60);
+}
+
+/// Says so often that it can never work, then that all is well.
+struct Stops(AtomicU32, Lane);
+
+#[async_trait]
+impl FreeHandler for Stops {
+    async fn handle(&self, batch: &Batch) -> Handled {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => Handled::released(batch, Outlook::Stop("it is no more".to_owned())),
+            Err(_) => Settles(self.1.clone()).handle(batch).await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_it_can_never_work_is_believed_when_it_is_said_three_times() {
+    // One loop: batches that are in flight together say it once.
+    let rig = Rig::start(setup(1, 10, 0)).await;
+    for (times, is_believed) in [(2, false), (3, true)] {
+        let (_folder, queue) = another_queue().await;
+        let lane = Lane::new("7d", HOUR);
+        let jobs: Vec<_> = (0..10).map(|n| NewJob { id: n.to_string(), lane: lane.clone(), due: 0.into() }).collect();
+        queue.schedule(&jobs).await.unwrap();
+        let handling = Handling::Free(Arc::new(Stops(times.into(), lane)));
+        let worker = Worker { queue: queue.clone(), handling, stop: Stop::new(), ..rig.worker("worker") };
+        let stop = worker.stop.clone();
+        let running = tokio::spawn(worker.run());
+        if !is_believed {
+            eventually("all is settled", async || queue.due().await.unwrap() == 0).await;
+            stop.drain();
+        }
+        let ended = running.await.unwrap();
+        assert_eq!(ended.err().as_deref(), is_believed.then_some("it is no more"));
+        assert_eq!(queue.due().await.unwrap() > 0, is_believed);
+    }
+}
+
+/// Has so many pages, one at a time.
+struct Pages(AtomicU32, Lane);
+
+#[async_trait]
+impl FreeHandler for Pages {
+    async fn handle(&self, batch: &Batch) -> Handled {
+        let is_last = self.0.fetch_sub(1, Ordering::Relaxed) == 1;
+        let verdict = |job: &Job| match is_last {
+            true => Verdict::Finish,
+            false => Verdict::Reschedule { lane: self.1.clone(), due: Due::At(job.due) },
+        };
+        Handled { verdicts: batch.jobs.iter().map(|job| (job.clone(), verdict(job))).collect(), ..Handled::default() }
+    }
+}
+
+/// The loops that find nothing due wait for seconds; what a batch leaves due at once ends that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_due_at_once_is_taken_at_once_however_many_loops_wait() {
+    let rig = Rig::start(setup(4, 1, 0)).await;
+    let (_folder, queue) = another_queue().await;
+    let lane = Lane::new("pages", HOUR);
+    queue.schedule(&[NewJob { id: "1".to_owned(), lane: lane.clone(), due: 0.into() }]).await.unwrap();
+    let pages = Arc::new(Pages(100.into(), lane));
+    let worker = Worker { queue: queue.clone(), handling: Handling::Free(pages.clone()), ..rig.worker("worker") };
+    let stop = worker.stop.clone();
+    let watch = Stopwatch::start();
+    let running = tokio::spawn(worker.run());
+    eventually("all pages are read", async || pages.0.load(Ordering::Relaxed) == 0).await;
+    // A wait for each page would be eight minutes.
+    println!("{} pages in {} ms", 100, watch.elapsed_ms());
+    stop.drain();
+    running.await.unwrap().unwrap();
 }
 
 /// Settles all it gets.

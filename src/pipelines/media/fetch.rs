@@ -121,6 +121,8 @@ pub struct Fetcher {
 struct Begun {
     bytes: u64,
     validator: String,
+    /// The size of the whole file, as the first answer told it.
+    total: Option<u64>,
 }
 
 /// A file as it comes.
@@ -227,7 +229,8 @@ impl Fetcher {
     async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Fetched> {
         let watch = Stopwatch::start();
         let there = part.file.metadata().map_err(|error| disk(&error))?.len();
-        let mut begun = part.validator(url.as_str()).map(|validator| Begun { bytes: there, validator });
+        let noted = part.validator(url.as_str());
+        let mut begun = noted.map(|(validator, total)| Begun { bytes: there, validator, total });
         begun = begun.filter(|begun| begun.bytes > 0);
         for _ in 0..2 {
             match self.try_once(part, url, begun.take(), (watch, within)).await {
@@ -260,7 +263,7 @@ impl Fetcher {
             0 => {
                 incoming.file.set_len(0).await?;
                 incoming.file.seek(SeekFrom::Start(0)).await?;
-                part.note_validator(url.as_str(), validator(response.headers()).as_deref())?;
+                part.note_validator(url.as_str(), validator(response.headers()).as_deref(), rest.total)?;
                 Vec::new()
             }
             from => incoming.read_back(from, begun.as_ref().map_or(from, |begun| begun.bytes)).await?,
@@ -298,7 +301,7 @@ impl Fetcher {
             }
             let mut request = self.client.get(url.clone()).header(ACCEPT, "image/*, video/*, audio/*, */*;q=0.1");
             request = request.header(ACCEPT_ENCODING, "identity");
-            if let Some(Begun { bytes, validator }) = begun {
+            if let Some(Begun { bytes, validator, .. }) = begun {
                 let from = bytes.saturating_sub(OVERLAP);
                 request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, validator);
             }
@@ -428,7 +431,12 @@ impl Rest {
         let is_same = validator(response.headers()).is_none_or(|now| now == begun.validator);
         match stated {
             // From the first byte on it is the whole file, which begins anew all the same.
-            Some((from, total)) if from == asked && is_same && from > 0 => Ok(Self { from, total }),
+            Some((from, total)) if from == asked && is_same && from > 0 => match (total, begun.total) {
+                // What nobody tells the end of may have been cut off anywhere, and what has another size is another file.
+                (Some(now), Some(before)) if now != before => Err(Stop::Again),
+                (None, None) => Err(Stop::Again),
+                (now, before) => Ok(Self { from, total: now.or(before) }),
+            },
             _ => Err(Stop::Again),
         }
     }

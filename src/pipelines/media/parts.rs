@@ -150,22 +150,25 @@ impl Part {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// The validator of its bytes, if it was noted for that URL.
+    /// The validator of its bytes, if it was noted for that URL, and the size of the whole file, if that was told.
     #[must_use]
-    pub fn validator(&self, url: &str) -> Option<String> {
+    pub fn validator(&self, url: &str) -> Option<(String, Option<u64>)> {
         let noted = fs::read_to_string(validator_of(&self.path)).ok()?;
-        let (of, validator) = noted.split_once('\n')?;
-        (of == url && !validator.is_empty()).then(|| validator.to_owned())
+        let mut lines = noted.splitn(3, '\n');
+        let (of, validator) = (lines.next()?, lines.next()?);
+        let total = lines.next().and_then(|total| total.parse().ok());
+        (of == url && !validator.is_empty()).then(|| (validator.to_owned(), total))
     }
 
-    /// Notes the validator of the bytes that follow; `None`: they cannot be continued later.
+    /// Notes the validator of the bytes that follow, `None`: they cannot be continued later; and the size of the whole file.
     ///
     /// # Errors
     /// The disk's.
-    pub fn note_validator(&self, url: &str, validator: Option<&str>) -> io::Result<()> {
+    pub fn note_validator(&self, url: &str, validator: Option<&str>, total: Option<u64>) -> io::Result<()> {
         let path = validator_of(&self.path);
+        let total = total.map(|total| total.to_string()).unwrap_or_default();
         match validator {
-            Some(validator) => fs::write(path, format!("{url}\n{validator}")),
+            Some(validator) => fs::write(path, format!("{url}\n{validator}\n{total}")),
             None => match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
@@ -221,11 +224,13 @@ mod tests {
         let (_root, parts) = parts(0, 0);
         let part = parts.part("n", "1").unwrap().unwrap();
         assert!(parts.part("n", "1").unwrap().is_none() && parts.part("n", "2").unwrap().is_some());
-        part.note_validator("http://h/1", Some("\"tag\"")).unwrap();
-        assert_eq!(part.validator("http://h/1").as_deref(), Some("\"tag\""));
+        for total in [None, Some(7)] {
+            part.note_validator("http://h/1", Some("\"tag\""), total).unwrap();
+            assert_eq!(part.validator("http://h/1"), Some(("\"tag\"".to_owned(), total)));
+        }
         assert_eq!(part.validator("http://h/2"), None, "another file");
-        part.note_validator("http://h/1", None).unwrap();
-        part.note_validator("http://h/1", None).unwrap();
+        part.note_validator("http://h/1", None, None).unwrap();
+        part.note_validator("http://h/1", None, None).unwrap();
         assert_eq!(part.validator("http://h/1"), None);
         drop(part);
         assert!(parts.part("n", "1").unwrap().is_some());

@@ -34,8 +34,8 @@ use crate::providers::metered::{Told, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
 use crate::quota::{Credential, Credentials, Park, Permit};
 use crate::store::{
-    CrawlEnd, CrawlKind, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next, Observation, Seen,
-    Store, StoreError, StoredAccount, WaveGuard, Way,
+    CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, EdgePage, Edges, End, MemberSeen, NewCrawl, NewTweet, Next,
+    Observation, Seen, Store, StoreError, StoredAccount, WaveGuard, Way,
 };
 
 /// A list that the API refuses is asked for again after so long, ms.
@@ -44,6 +44,8 @@ const REFUSED_PAUSE_MS: Millis = 60_000;
 const WITHHELD_PAUSE_MS: Millis = 3_600_000;
 /// Crawls by which it is decided what the next one is, and when.
 const REMEMBERED: u32 = 32;
+/// Crawls in a row that may end with a stale cursor, each begun anew at once.
+const RESTARTS: u32 = 3;
 /// Members that a crawl may miss in any case: of short lists a few are a large share.
 const FEW: u64 = 20;
 
@@ -108,6 +110,8 @@ enum After {
     Absent(Option<Absence>),
     /// The API refuses this list, for this reason.
     Refused(String),
+    /// No answer, for this reason: it may be the API's fault or this list's.
+    Unanswered(String),
 }
 
 #[async_trait]
@@ -219,7 +223,19 @@ impl ListReader {
             Listing::StaleCursor => {
                 end(End::Stale).await?;
                 self.counters.lists_restarted.add(1);
-                Ok(After::NextPage)
+                let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, RESTARTS)).await?;
+                let is_stale = |crawl: &CrawlRecord| crawl.ended.as_deref() == Some("stale");
+                // A cursor grows stale while nobody asks; one that does each time is this list's own fault.
+                if crawls.len() < RESTARTS as usize || !crawls.iter().all(is_stale) {
+                    return Ok(After::NextPage);
+                }
+                let (list, owner) = (&self.namespace, &job.id);
+                tracing::warn!(
+                    list,
+                    owner,
+                    "crawl after crawl ends with a stale cursor: the list waits for its next visit"
+                );
+                Ok(After::Visited(CrawlEnd::Stale))
             }
         }
     }
@@ -245,7 +261,14 @@ impl ListReader {
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
             Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
         };
-        Ok(metered(&self.credentials, permit, call, told).await)
+        let answer = metered(&self.credentials, permit, call, told).await;
+        Ok(answer.and_then(|page| match &page.listing {
+            Listing::Members(Members { members, .. }) if members.len() > most as usize => {
+                let count = members.len();
+                Err(LookupError::BadAnswer(format!("a page of {count} members, and one has at most {most}")))
+            }
+            _ => Ok(page),
+        }))
     }
 
     /// The reads that a page is charged with.
@@ -261,7 +284,7 @@ impl ListReader {
     /// What a call that gave no answer means.
     fn failed(&self, error: LookupError) -> Result<After, Outlook> {
         match Failed::from(error) {
-            Failed::Api(why) => Err(Outlook::Outage(why)),
+            Failed::Api(why) => Ok(After::Unanswered(why)),
             Failed::Credential(_) => Err(Outlook::Unchanged),
             Failed::Item(why) => Ok(After::Refused(why)),
             Failed::Process(why) => Err(Outlook::Stop(why)),
@@ -336,7 +359,7 @@ impl ListReader {
                 tracing::warn!(
                     list = self.namespace,
                     owner,
-                    "the API's cursors go round in circles: the crawl is given up"
+                    "page after page brings nothing new, or a cursor comes again: the crawl is given up"
                 );
             }
             _ => {}
@@ -354,6 +377,11 @@ impl ListReader {
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
             After::Refused(why) => return self.blame(job, at, why).await,
+            // Whether others are answered shows with the next one: this one must not be in front of it.
+            After::Unanswered(why) => {
+                let later = Verdict::Retry { after: REFUSED_PAUSE_MS, counted: false };
+                return Ok((later, Outlook::Outage(why)));
+            }
             After::Visited(end) => {
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
                 let next = match end {

@@ -95,6 +95,9 @@ pub enum NotHeeded {
 /// For so long an empty page is not believed where a known post should be on it, ms.
 pub const BELIEVED_AFTER: Millis = 600_000;
 
+/// A post further ahead than this was not made then, ms: clocks, where only ours is known, may be off by hours.
+const AHEAD: Millis = 86_400_000;
+
 /// Pages in a row that hold nothing lower, or come empty and call themselves the last, before that is an answer.
 const ODD_PAGES: u32 = 2;
 
@@ -151,7 +154,9 @@ pub fn take(
     }
     let is_first = position.is_none();
     let mut next = position.clone().unwrap_or_default();
-    let newest = ids.iter().max().copied();
+    // A post from the future is handed over, and tells nothing of what was read: all later ones would seem to be known.
+    let can_be = rules.layout.first_at(reading.about().saturating_add(AHEAD)).saturating_sub(1);
+    let newest = ids.iter().filter(|id| **id <= can_be).max().copied();
     let lower: Vec<u64> = ids.iter().copied().filter(|id| ask.below.is_none_or(|below| *id < below)).collect();
     let made_at = |id: u64| rules.layout.made_at(id);
     let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
@@ -168,6 +173,7 @@ pub fn take(
     };
     let mut span = next.open.take().unwrap_or_else(|| begin(&next, rules, newest, reading));
     span.odd = odd;
+    next.latest = next.latest.max(newest);
     let mut taken = gather(&mut next, &mut span, rules, ask, ids, lower.iter().min().copied());
 
     let met = ids.iter().min().is_some_and(|least| *least <= next.since) && !is_first;
@@ -218,7 +224,6 @@ fn gather(
     least: Option<u64>,
 ) -> Taken {
     let mut taken = Taken::default();
-    position.latest = position.latest.max(ids.iter().max().copied());
     // Whatever came: a post from below `since` is later than its network promised, and here all the same.
     taken.hand_over = ids.iter().copied().filter(|id| Some(*id) != position.anchor).collect();
     taken.hand_over.sort_unstable_by(|a, b| b.cmp(a));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::base::clock::Millis;
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, throttled, window};
+use crate::providers::limits::{FIVE_MINUTES, believed, throttled, window};
 use crate::providers::lookup::{LookupError, Quota};
 
 /// A reset below this is a span, as the draft of the headers has it (polli-ratelimit-headers-02); Bluesky's own
@@ -27,6 +27,10 @@ const SESSION: &[&str] = &[
 
 /// The window, from the `ratelimit-*` headers.
 pub fn quota(reply: &Reply) -> Option<Quota> {
+    believed(told(reply))
+}
+
+fn told(reply: &Reply) -> Option<Quota> {
     window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"], |reset, now| {
         let seconds = Millis::from(reset.parse::<u32>().ok()?);
         Some(if seconds < SPAN_BELOW { now + seconds * 1000 } else { seconds * 1000 })
@@ -48,7 +52,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     match (status, name) {
         (500.., _) => Outage(said),
         (300..400, _) => reply.redirect(),
-        (429, _) | (_, "RateLimitExceeded") => throttled(reply, quota(reply), FIVE_MINUTES),
+        (429, _) | (_, "RateLimitExceeded") => throttled(reply, told(reply), FIVE_MINUTES),
         _ if known.is_some() || status == 401 => Credential(format!("its session is not accepted ({said})")),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
         // Missing posts are left out, so this is an address without the method.

@@ -7,13 +7,17 @@
 use serde_json::Value;
 
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, throttled, window};
+use crate::providers::limits::{FIVE_MINUTES, believed, throttled, window};
 use crate::providers::lookup::{LookupError, Quota};
 use crate::providers::scalar;
 
 /// The window, from the `x-ratelimit-*` headers, whose reset is a date. Of several limits they tell the tightest.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
+    believed(told(reply))
+}
+
+fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
     window(reply, names, |reset, _| scalar::rfc3339(reset))
 }
@@ -42,7 +46,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     match status {
         500.. => Outage(said),
         300..400 => reply.redirect(),
-        429 => throttled(reply, quota(reply), FIVE_MINUTES),
+        429 => throttled(reply, told(reply), FIVE_MINUTES),
         401 => Credential(format!("the instance wants another token ({said})")),
         // A token without the scope, or of an account that is locked out.
         403 if says_error(reply) => Credential(format!("the instance does not let it read them ({said})")),

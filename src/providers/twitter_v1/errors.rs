@@ -33,7 +33,7 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (500.., _) | (_, Some(130 | 131)) => Outage(said),
         (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
-        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::of_headers(reply), QUARTER_HOUR),
+        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::told(reply), QUARTER_HOUR),
         // The request's timestamp is out of range; Date says by how much.
         (_, Some(135)) => match reply.date() {
             Some(theirs) => LookupError::Clock(theirs - clock::wall_ms()),

@@ -8,12 +8,17 @@ use serde::Deserialize;
 
 use crate::base::clock::Millis;
 use crate::providers::http::Reply;
-use crate::providers::limits::{their_clock, window};
+use crate::providers::limits::{believed, their_clock, window};
 use crate::providers::lookup::{LookupError, Quota};
 
 /// The window, from the `x-rate-limit-*` headers (reset in seconds since the epoch); `None` unless all
-/// three are there and are numbers.
+/// three are there and are numbers, and it can be one.
 pub fn of_headers(reply: &Reply) -> Option<Quota> {
+    believed(told(reply))
+}
+
+/// The same as it is told.
+pub fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
     window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
 }
@@ -26,7 +31,7 @@ pub fn of_headers(reply: &Reply) -> Option<Quota> {
 pub fn of_status(reply: &Reply) -> Result<Option<Quota>, LookupError> {
     let status: Status = serde_json::from_slice(&reply.body)
         .map_err(|_| LookupError::BadAnswer(format!("it is no list of rate limits: {}", reply.what())))?;
-    Ok(status.resources.statuses.get("/statuses/lookup").map(|told| told.quota(reply)))
+    Ok(believed(status.resources.statuses.get("/statuses/lookup").map(|told| told.quota(reply))))
 }
 
 /// The answer of `rate_limit_status`, as far as it concerns us.

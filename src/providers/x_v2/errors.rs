@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::base::clock::{self, Millis};
 use crate::providers::http::Reply;
-use crate::providers::limits::{QUARTER_HOUR, throttled, window};
+use crate::providers::limits::{QUARTER_HOUR, believed, throttled, window};
 use crate::providers::lookup::{LookupError, Quota};
 use crate::providers::twitter_v1;
 
@@ -43,6 +43,10 @@ const KNOWN: &[&str] = &[
 /// The lookup's window, from the headers (reset in seconds since the epoch).
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
+    believed(told(reply))
+}
+
+fn told(reply: &Reply) -> Option<Quota> {
     of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
 }
 
@@ -67,7 +71,7 @@ pub fn decide(reply: &Reply) -> LookupError {
         (300..400, _) => reply.redirect(),
         // The plan's posts of this month are used up: no window's end brings them back.
         (_, "usage-capped") => LookupError::Throttled { status, pause: CAP_PAUSE, quota: quota(reply) },
-        (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, quota(reply), QUARTER_HOUR)),
+        (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, told(reply), QUARTER_HOUR)),
         // Pay-per-use: the account has no money left (tryethernal/ethernal#1324).
         (402, _) | (_, "credits-depleted") => credential("its account has no credits left"),
         (401, _) => credential("it is not accepted"),

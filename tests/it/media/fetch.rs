@@ -121,13 +121,28 @@ async fn a_host_that_lies_about_ranges_gives_the_whole_file_anew() {
 }
 
 #[tokio::test]
+async fn a_file_whose_end_is_told_differently_is_not_whole() {
+    let world = World::new().await;
+    // The rest comes without the size of the whole: that of the first answer holds.
+    for _ in 0..2 {
+        let Fetched::Failed { why, .. } = world.fetch("/open/99").await else { panic!() };
+        assert!(why.contains("broke off"), "{why}");
+    }
+    assert!(world.has(&world.fetch("/open/99").await, 99).is_continued);
+    // With another size it is another file.
+    assert!(matches!(world.fetch("/shrunk/99").await, Fetched::Failed { .. }));
+    assert!(!world.has(&world.fetch("/shrunk/99").await, 99).is_continued);
+    assert_eq!(world.server.asked("/shrunk/99").len(), 3);
+}
+
+#[tokio::test]
 async fn a_process_that_died_leaves_a_part_that_is_continued() {
     let world = World::new().await;
     let path = "/ok/99";
     // As a kill leaves it: bytes, a validator, and no end.
     let (part, url) = (world.keeper.parts.part("media:twitter", path).unwrap().unwrap(), world.server.url(path));
     std::fs::write(&part.path, &content(99)[..200_000]).unwrap();
-    part.note_validator(&url, Some("\"99\"")).unwrap();
+    part.note_validator(&url, Some("\"99\""), None).unwrap();
     assert_eq!(world.fetch(path).await, Fetched::Later(Duration::from_secs(30)), "another process has it in work");
     drop(part);
     assert!(world.has(&world.fetch(path).await, 99).is_continued);
@@ -135,7 +150,7 @@ async fn a_process_that_died_leaves_a_part_that_is_continued() {
     let path = "/ok/98";
     let part = world.keeper.parts.part("media:twitter", path).unwrap().unwrap();
     std::fs::write(&part.path, content(98)).unwrap();
-    part.note_validator(&world.server.url(path), Some("\"98\"")).unwrap();
+    part.note_validator(&world.server.url(path), Some("\"98\""), None).unwrap();
     drop(part);
     assert!(world.has(&world.fetch(path).await, 98).is_continued);
 }

@@ -148,6 +148,20 @@ async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<
             None
         }
         "cut" => whole(stream, &file, from, &tag).await,
+        // What it has sent already is all there is, says the second answer.
+        "open" | "shrunk" if *before == 0 => {
+            head(stream, &file, None, &tag).await?;
+            stream.write_all(&file[..half]).await.ok()?;
+            stream.flush().await.ok();
+            None
+        }
+        "open" | "shrunk" if *before == 1 => {
+            let from = from?;
+            let size = if kind == "open" { "*".to_owned() } else { half.to_string() };
+            let range = format!("content-range: bytes {from}-{}/{size}\r\netag: {tag}\r\n", half - 1);
+            status(stream, "206 Partial Content", &range, &file[from..half]).await
+        }
+        "open" | "shrunk" => whole(stream, &file, from, &tag).await,
         // It knows no ranges.
         "whole" | "liar" | "changed" | "shifted" if *before == 0 => {
             head(stream, &file, None, &tag).await?;

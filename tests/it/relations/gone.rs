@@ -1,7 +1,7 @@
 //! An owner that is gone: what `store.on_deleted` asks for is done.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,13 +26,32 @@ use twitter_updater::providers::relations::{
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::store::{EdgeChange, Edges, Lifecycle, NewTweet, Posts, SqliteStore, Way};
 
-const LISTS: &str = "followers:twitter";
+pub const LISTS: &str = "followers:twitter";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A list of two pages, until its owner is gone.
+/// What the network says of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Says {
+    /// Its two pages.
+    #[default]
+    Pages,
+    /// Its owner is gone.
+    Gone,
+    /// The first page, and that the cursor behind it is stale.
+    Stale,
+    /// Empty pages without an end.
+    Nothing,
+    /// More members than a page has.
+    TooMany,
+    /// No answer.
+    Out,
+}
+
+/// A network of one list.
 #[derive(Debug, Default)]
-struct Network {
-    is_gone: AtomicBool,
+pub struct Network {
+    pub says: Mutex<Says>,
+    calls: AtomicU32,
 }
 
 #[async_trait]
@@ -42,8 +61,22 @@ impl Relations for Network {
     }
 
     async fn page(&self, request: PageRequest<'_>, _: &Credential) -> Result<RelationPage, LookupError> {
-        if self.is_gone.load(Ordering::Relaxed) {
-            return Ok(RelationPage { listing: Listing::OwnerAbsent(Some(Absence::NotFound)), quota: None });
+        let says = *self.says.lock().unwrap();
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let listing = |listing| Ok(RelationPage { listing, quota: None });
+        match says {
+            Says::Gone => return listing(Listing::OwnerAbsent(Some(Absence::NotFound))),
+            Says::Stale if request.cursor.is_some() => return listing(Listing::StaleCursor),
+            Says::Nothing => {
+                let members = Members { next: Some(format!("n{call}")), ..Members::default() };
+                return Ok(RelationPage::of(members, None));
+            }
+            Says::TooMany => {
+                let members = ["1", "2", "3", "4"].map(|id| Member::of(id.to_owned())).to_vec();
+                return Ok(RelationPage::of(Members { members, ..Members::default() }, None));
+            }
+            Says::Out => return Err(LookupError::Outage("HTTP 500".to_owned())),
+            Says::Pages | Says::Stale => {}
         }
         let (ids, next) = match request.cursor {
             None => (["11", "12", "13"], Some("2".to_owned())),
@@ -54,10 +87,10 @@ impl Relations for Network {
     }
 }
 
-struct World {
-    network: Arc<Network>,
+pub struct World {
+    pub network: Arc<Network>,
     queue: Arc<EmbeddedQueue>,
-    store: Arc<SqliteStore>,
+    pub store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
     reader: ListReader,
     claims: AtomicU32,
@@ -65,7 +98,7 @@ struct World {
 }
 
 impl World {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let queue = Arc::new(EmbeddedQueue::open(&path("jobs.db"), LISTS, PATIENCE).await.unwrap());
@@ -114,7 +147,7 @@ impl World {
     }
 
     /// The list is due, and read once.
-    async fn read(&self, owner: &str) -> Verdict {
+    pub async fn read(&self, owner: &str) -> Verdict {
         let due = NewJob { id: owner.to_owned(), lane: Visits::repeat(), due: 0.into() };
         self.queue.forget(&[owner.to_owned()]).await.unwrap();
         self.queue.schedule(&[due]).await.unwrap();
@@ -154,7 +187,7 @@ async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     assert_eq!(removal.look(&Stop::new()).await.unwrap(), 0);
 
     // It is believed at once here, and its content goes with the answer; the edges at the next look.
-    world.network.is_gone.store(true, Ordering::Relaxed);
+    *world.network.says.lock().unwrap() = Says::Gone;
     assert!(matches!(world.read("9").await, Verdict::Reschedule { lane, .. } if *lane.name == *"unavailable"));
     let stored = world.store.tweet(LISTS, "9").await.unwrap().unwrap();
     assert_eq!((stored.state, stored.raw), (TweetState::Unavailable, None));

@@ -368,7 +368,12 @@ async fn a_wave_closes_nothing_until_the_next_crawl_misses_the_same(store: &dyn 
     // Few are no wave, however large their share.
     crawl(store, "8", 10, "ab").await;
     begin(store, "8", 100, CrawlKind::Complete).await;
-    assert_eq!(page(store, "8", 110, "", end()).await.ended, Some(ended(CrawlEnd::Complete, 2, 0)));
+    assert_eq!(page(store, "8", 110, "b", end()).await.ended, Some(ended(CrawlEnd::Complete, 1, 0)));
+    // All are, even if all is one.
+    begin(store, "8", 200, CrawlKind::Complete).await;
+    assert_eq!(page(store, "8", 210, "", end()).await.ended, Some(ended(CrawlEnd::Withheld, 0, 1)));
+    begin(store, "8", 300, CrawlKind::Complete).await;
+    assert_eq!(page(store, "8", 310, "", end()).await.ended, Some(ended(CrawlEnd::Complete, 1, 0)));
 }
 
 async fn a_wave_that_was_none_closes_nothing(store: &dyn EdgeStore) {

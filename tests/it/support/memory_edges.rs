@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::store::{
     CrawlEnd, CrawlKind, CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow,
-    ListCrawl, MemberAt, NewCrawl, Next, PageSaved, StoreError, WaveGuard,
+    ListCrawl, MemberAt, NewCrawl, Next, PageSaved, StoreError, WaveGuard, brings_nothing,
 };
 
 use super::memory_store::MemoryStore;
@@ -117,7 +117,9 @@ impl List {
             since.is_none_or(|since| self.pages[since..own].iter().any(|page| page.members.contains(*member)))
         };
         let doubted: BTreeSet<String> = gone.iter().filter(is_doubted).cloned().collect();
-        if doubted.len() as f64 > guard.share * all as f64 && doubted.len() as u64 > guard.least {
+        let far_too_many = doubted.len() as f64 > guard.share * all as f64 && doubted.len() as u64 > guard.least;
+        let is_empty = shown.is_empty() && self.crawls[at].under_way.told != Some(0) && !doubted.is_empty();
+        if far_too_many || is_empty && guard.share < 1.0 {
             (ended.end, ended.withheld) = (CrawlEnd::Withheld, doubted.len() as u64);
             gone.retain(|member| !doubted.contains(member));
         }
@@ -172,7 +174,9 @@ impl List {
             Next::End(end) => Some(self.end(at, *end)),
             Next::Page(next) => {
                 let is_again = self.pages.iter().any(|of| of.crawl == number && of.cursor.as_ref() == Some(next));
-                self.crawls[at].under_way.cursor = Some(next.clone());
+                let under_way = &mut self.crawls[at].under_way;
+                under_way.cursor = Some(next.clone());
+                let is_again = is_again || brings_nothing(under_way.pages, under_way.found);
                 match kind {
                     _ if is_again => Some(stop(CrawlEnd::Looped)),
                     CrawlKind::Prefix { known_tail: enough } if known_tail >= u64::from(enough) => {

@@ -67,6 +67,22 @@ fn it_begins_with_the_newest_page_and_then_has_everything() {
 }
 
 #[test]
+fn a_post_of_the_future_is_had_and_hides_none_that_come_after_it() {
+    let mut timeline = minutely(300);
+    let rules = few(&timeline, 20);
+    let (mut position, now) = (None, after(100));
+    let asked = ask(None, &rules, now);
+    let (mut page, more) = timeline.page(&asked, now);
+    let future = rules.layout.first_at(now + 50 * 365 * 86_400_000);
+    page.insert(0, future);
+    let taken = take(&mut position, &rules, &asked, &page, more, &reading(now, 0, true)).unwrap();
+    assert!(taken.hand_over.contains(&future));
+    // Five pages came meanwhile.
+    let (got, gaps) = round(&mut timeline, &mut position, &rules, after(200));
+    assert_eq!((got, gaps.len()), (ids(&timeline, 100, 200), 0));
+}
+
+#[test]
 fn a_page_that_is_not_full_is_not_the_last_one() {
     let mut timeline = minutely(300);
     let rules = few(&timeline, 20);
@@ -423,7 +439,8 @@ fn an_api_that_does_not_heed_what_it_is_asked_is_no_endless_round() {
 fn ids_stay_text_in_what_is_saved() {
     let mut position = None;
     let timeline = minutely(10);
-    let id = u64::MAX >> 1;
+    let id = rules(&timeline).layout.first_at(T);
+    assert!(id > 1 << 53, "no double holds it");
     let asked = ask(None, &rules(&timeline), T);
     take(&mut position, &rules(&timeline), &asked, &[id], More::Unsaid, &reading(T, 0, true)).unwrap();
     let saved = serde_json::to_string(&position).unwrap();

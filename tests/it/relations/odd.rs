@@ -1,0 +1,49 @@
+//! Lists of which the network says odd things: each is left for a while, so that none is read instead of all others.
+
+use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::{Due, Verdict};
+use twitter_updater::store::{CrawlRecord, Edges};
+
+use super::gone::{LISTS, Says, World};
+
+/// Reads the list of 9 until it is not due again at once. Answers its crawls, newest first, and the pages that were read.
+async fn read_out(says: Says) -> (Vec<CrawlRecord>, u32) {
+    let world = World::new().await;
+    *world.network.says.lock().unwrap() = says;
+    for reads in 1..200 {
+        let Verdict::Reschedule { due: Due::At(due), .. } = world.read("9").await else { panic!() };
+        if due > wall_ms() {
+            return (world.store.crawls(LISTS, "9", 9).await.unwrap(), reads);
+        }
+    }
+    panic!("it is read without an end");
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_stale_each_time_ends_the_visit() {
+    let (crawls, reads) = read_out(Says::Stale).await;
+    let ends: Vec<_> = crawls.iter().map(|crawl| crawl.ended.as_deref()).collect();
+    assert_eq!((ends, reads), (vec![Some("stale"); 3], 6));
+}
+
+#[tokio::test]
+async fn empty_pages_without_an_end_end_the_visit() {
+    let (crawls, reads) = read_out(Says::Nothing).await;
+    assert_eq!((crawls[0].ended.as_deref(), crawls[0].pages, reads), (Some("looped"), 100, 100));
+}
+
+#[tokio::test]
+async fn one_without_an_answer_is_tried_again_behind_the_others() {
+    for says in [Says::Out, Says::TooMany] {
+        let world = World::new().await;
+        *world.network.says.lock().unwrap() = says;
+        let verdict = world.read("9").await;
+        assert!(matches!(verdict, Verdict::Retry { after: 60_000, counted: false }), "{says:?}: {verdict:?}");
+        *world.network.says.lock().unwrap() = Says::Pages;
+        for _ in 0..2 {
+            world.read("9").await;
+        }
+        let crawls = world.store.crawls(LISTS, "9", 9).await.unwrap();
+        assert_eq!((crawls.len(), crawls[0].ended.as_deref(), crawls[0].found), (1, Some("complete"), 5), "{says:?}");
+    }
+}
