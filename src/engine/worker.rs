@@ -34,9 +34,6 @@ pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration:
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Batches in a row that have to say that the process can never work before that is believed: an API says so by mistake, too.
-const BELIEVED_STOPS: u32 = 3;
-
 /// The interval at which the queue is asked for the number of due ids.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 
@@ -100,7 +97,7 @@ pub enum Outlook {
     Unchanged,
     /// A service is out: back off.
     Outage(String),
-    /// The pipeline can never work: stop the process with this message, if further batches say so, too.
+    /// The pipeline can never work: stop the process with this message.
     Stop(String),
 }
 
@@ -159,8 +156,6 @@ struct ClaimState {
     retry: Retry,
     /// Failures so far.
     failures: u64,
-    /// Batches in a row that said that the process can never work.
-    stops: u32,
     /// The wait before the next claim.
     pause: Option<Duration>,
     /// Other claim settings end the wait: it was reckoned from the old ones.
@@ -261,7 +256,6 @@ impl Worker {
             backlog: None,
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
-            stops: 0,
             pause: None,
             changes: worker.claims.changes(),
         }));
@@ -515,7 +509,8 @@ impl Worker {
         // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
         let mut turn = match (kept, &handled.outlook) {
             (Some(turn), _) => turn,
-            (None, Outlook::Outage(_) | Outlook::Stop(_)) => turn.lock_owned().await,
+            (None, Outlook::Outage(_)) => turn.lock_owned().await,
+            (None, Outlook::Stop(message)) => return Some(message.clone()),
             (None, Outlook::Fine | Outlook::Unchanged) => return None,
         };
         match handled.outlook {
@@ -523,14 +518,7 @@ impl Worker {
             Outlook::Unchanged => {}
             Outlook::Outage(why) if failures == turn.failures => turn.pause = Some(turn.failed(&why)),
             Outlook::Outage(why) => tracing::debug!(error = why, "the known failure continues"),
-            Outlook::Stop(message) if failures == turn.failures => {
-                turn.stops += 1;
-                if turn.stops >= BELIEVED_STOPS {
-                    return Some(message);
-                }
-                turn.pause = Some(turn.failed(&message));
-            }
-            Outlook::Stop(why) => tracing::debug!(error = why, "the known failure continues"),
+            Outlook::Stop(message) => return Some(message),
         }
         None
     }
@@ -649,7 +637,6 @@ impl ClaimState {
             tracing::info!(attempts = self.retry.attempts(), "works again");
         }
         self.retry.succeeded();
-        self.stops = 0;
         self.pause = None;
     }
 }

@@ -24,7 +24,7 @@ use twitter_updater::simulator::{self, Running, SimulatorOptions};
 use crate::support::process::{Process, Variables, run, text, variables};
 use crate::support::redis::TestRedis;
 use crate::support::role::{Role, value};
-use crate::support::wait::until_true;
+use crate::support::wait::{until, until_true};
 
 const ROLES: [&str; 3] = ["updater", "starter", "ops"];
 const QUEUE_UP: &str = "twitter_updater_queue_up{namespace=\"tweet:update\"}";

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
-use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Batch, Due, EmbeddedQueue, Job, Lane, NewJob, Place, Queue, Verdict};
 use twitter_updater::engine::worker::{ClaimSettings, FreeHandler, Handled, Handling, Outlook, Worker};
@@ -316,43 +315,6 @@ async fn a_pipeline_whose_service_is_out_keeps_no_other_from_its_work() {
     rig.drain().await;
     out.await.unwrap().unwrap();
     assert_eq!(other.stats().await.unwrap().due, 60);
-}
-
-/// Says so often that it can never work, then that all is well.
-struct Stops(AtomicU32, Lane);
-
-#[async_trait]
-impl FreeHandler for Stops {
-    async fn handle(&self, batch: &Batch) -> Handled {
-        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        match left {
-            Ok(_) => Handled::released(batch, Outlook::Stop("it is no more".to_owned())),
-            Err(_) => Settles(self.1.clone()).handle(batch).await,
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_it_can_never_work_is_believed_when_it_is_said_three_times() {
-    // One loop: batches that are in flight together say it once.
-    let rig = Rig::start(setup(1, 10, 0)).await;
-    for (times, is_believed) in [(2, false), (3, true)] {
-        let (_folder, queue) = another_queue().await;
-        let lane = Lane::new("7d", HOUR);
-        let jobs: Vec<_> = (0..10).map(|n| NewJob { id: n.to_string(), lane: lane.clone(), due: 0.into() }).collect();
-        queue.schedule(&jobs).await.unwrap();
-        let handling = Handling::Free(Arc::new(Stops(times.into(), lane)));
-        let worker = Worker { queue: queue.clone(), handling, stop: Stop::new(), ..rig.worker("worker") };
-        let stop = worker.stop.clone();
-        let running = tokio::spawn(worker.run());
-        if !is_believed {
-            eventually("all is settled", async || queue.due().await.unwrap() == 0).await;
-            stop.drain();
-        }
-        let ended = running.await.unwrap();
-        assert_eq!(ended.err().as_deref(), is_believed.then_some("it is no more"));
-        assert_eq!(queue.due().await.unwrap() > 0, is_believed);
-    }
 }
 
 /// Has so many pages, one at a time.

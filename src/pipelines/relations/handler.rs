@@ -9,7 +9,8 @@
 //! the next claim goes on with the next page. A page that comes late, or twice, changes nothing: the store knows the cursor
 //! that it waits for.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,6 +41,9 @@ use crate::store::{
 
 /// A list that the API refuses is asked for again after so long, ms.
 const REFUSED_PAUSE_MS: Millis = 60_000;
+/// A list without an answer is asked for again after so long; the pause doubles with each further time in a row, up to the second
+/// figure, ms. Nobody knows whether it is the API's fault or the list's own.
+const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
 /// A crawl that missed far too many members is repeated after so long, ms: what makes a network leave them out may last.
 const WITHHELD_PAUSE_MS: Millis = 3_600_000;
 /// Crawls by which it is decided what the next one is, and when.
@@ -98,6 +102,33 @@ pub struct ListReader {
     pub counters: Arc<Reads>,
     /// Takes the members whose profiles are collected.
     pub recruits: Recruits,
+    /// The lists that it got no answer for.
+    pub unanswered: Unanswered,
+}
+
+/// Lists without an answer, as far as this process has asked.
+#[derive(Debug, Default)]
+pub struct Unanswered(Mutex<HashMap<String, u32>>);
+
+impl Unanswered {
+    /// Lists of which it is remembered: an outage leaves one behind for each step of the back-off.
+    const MOST: usize = 10_000;
+
+    /// One more time without an answer: how long the list waits now, ms.
+    fn pause(&self, owner: &str) -> Millis {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        let times = known.entry(owner.to_owned()).or_default();
+        *times += 1;
+        let (first, most) = UNANSWERED_PAUSE_MS;
+        first.saturating_mul(1 << (*times - 1).min(20)).min(most)
+    }
+
+    fn has_answered(&self, owner: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(owner);
+    }
 }
 
 /// What becomes of a list after a call.
@@ -196,6 +227,7 @@ impl ListReader {
             Ok(answer) => answer,
             Err(error) => return self.failed(error),
         };
+        self.unanswered.has_answered(&job.id);
         failpoint::point("after_answer");
         let of_crawl = (crawl.number, crawl.cursor.as_deref());
         let end = async |end| {
@@ -379,7 +411,7 @@ impl ListReader {
             After::Refused(why) => return self.blame(job, at, why).await,
             // Whether others are answered shows with the next one: this one must not be in front of it.
             After::Unanswered(why) => {
-                let later = Verdict::Retry { after: REFUSED_PAUSE_MS, counted: false };
+                let later = Verdict::Retry { after: self.unanswered.pause(&job.id), counted: false };
                 return Ok((later, Outlook::Outage(why)));
             }
             After::Visited(end) => {

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 
 use self::arrivals::Owners;
 use self::counters::Reads;
-use self::handler::{Bounds, ListReader};
+use self::handler::{Bounds, ListReader, Unanswered};
 use self::members::Recruits;
 use self::removal::Removal;
 use self::schedule::Visits;
@@ -155,6 +155,7 @@ impl PipelineKind for Lists {
             metrics,
             counters,
             recruits,
+            unanswered: Unanswered::default(),
         };
         Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside })
     }

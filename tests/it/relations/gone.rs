@@ -15,7 +15,7 @@ use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::TweetState;
 use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
 use twitter_updater::pipelines::relations::members::Recruits;
 use twitter_updater::pipelines::relations::removal::Removal;
 use twitter_updater::pipelines::relations::schedule::Visits;
@@ -132,6 +132,7 @@ impl World {
             save_timeout: PATIENCE,
             max_deliveries: 3,
             counters: Arc::default(),
+            unanswered: Unanswered::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

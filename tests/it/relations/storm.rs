@@ -21,7 +21,7 @@ use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::refresh::{Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
 use twitter_updater::pipelines::relations::members::Recruits;
 use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::providers::lookup::{Charge, LookupError};
@@ -144,6 +144,7 @@ fn world() -> World {
             save_timeout: updater.save_timeout,
             max_deliveries: updater.max_deliveries,
             counters: Arc::default(),
+            unanswered: Unanswered::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

@@ -21,7 +21,7 @@ use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::wave::Wave;
 use twitter_updater::pipelines::refresh::{Judge, Refresher, Suspicions};
-use twitter_updater::pipelines::relations::handler::{Bounds, ListReader};
+use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
 use twitter_updater::pipelines::relations::members::Recruits;
 use twitter_updater::pipelines::timelines::reader::{InCommon, Reader};
 use twitter_updater::pipelines::visits::handler::Visitor;
@@ -167,6 +167,7 @@ impl Parts<'_> {
             call_timeout: self.setup.lookup_timeout,
             save_timeout: self.setup.save_timeout,
             counters: Arc::default(),
+            unanswered: Unanswered::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

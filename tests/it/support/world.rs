@@ -69,7 +69,7 @@ impl World {
         type Parts = (Arc<dyn Store>, Arc<dyn Edges>, Arc<dyn FollowList>, Arc<dyn Communities>);
         let (store, edges, followed, communities): Parts = if let Some(url) = postgres {
             settings.extend(variables(&[("store.backend", "postgres"), ("store.postgres.url", &url)]));
-            let store = Arc::new(PostgresStore::connect(&SecretString::from(url), 2, patience).await.unwrap());
+            let store = Arc::new(PostgresStore::connect(&SecretString::from(url), 2, 3 * patience).await.unwrap());
             (store.clone(), store.clone(), store.clone(), store)
         } else {
             let store = Arc::new(SqliteStore::open(&tweets, patience).await.unwrap());
