@@ -223,11 +223,11 @@ fn gather(
     ids: &[u64],
     least: Option<u64>,
 ) -> Taken {
-    let mut taken = Taken::default();
     // Whatever came: a post from below `since` is later than its network promised, and here all the same.
-    taken.hand_over = ids.iter().copied().filter(|id| Some(*id) != position.anchor).collect();
-    taken.hand_over.sort_unstable_by(|a, b| b.cmp(a));
-    taken.hand_over.dedup();
+    let mut hand_over: Vec<u64> = ids.iter().copied().filter(|id| Some(*id) != position.anchor).collect();
+    hand_over.sort_unstable_by(|a, b| b.cmp(a));
+    hand_over.dedup();
+    let mut taken = Taken { hand_over, ..Taken::default() };
     let is_fresh = |id: &&u64| span.known.is_none_or(|known| **id > known);
     span.fresh += taken.hand_over.iter().filter(is_fresh).count() as u64;
     if span.next_anchor.is_none() {
