@@ -75,6 +75,12 @@ impl RetryPolicy {
     pub fn start(&self) -> Retry {
         Retry::new(self.first, self.most)
     }
+
+    /// The delay before another try, after one that failed; `None` if its error lasts, or it was the last one.
+    pub fn another(&self, delays: &mut Retry, is_passing: bool) -> Option<Duration> {
+        let delay = delays.next_delay();
+        (is_passing && delays.attempts() < self.tries).then_some(delay)
+    }
 }
 
 impl Default for RetryPolicy {

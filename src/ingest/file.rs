@@ -346,10 +346,9 @@ async fn hand_over(starter: Starter, retry: RetryPolicy, batch: Batch) -> Handed
             Ok(answers) => return (batch.last_line, Ok(answers)),
             Err(error) => error,
         };
-        let delay = delays.next_delay();
-        if !error.is_passing() || delays.attempts() >= retry.tries {
+        let Some(delay) = retry.another(&mut delays, error.is_passing()) else {
             return (batch.last_line, Err(error));
-        }
+        };
         tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a batch could not be handed over yet");
         tokio::time::sleep(delay).await;
     }

@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
-/// What a file is whose line has a CR within.
+/// Why a line is refused that has a CR inside, and what to do.
 pub const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
 
-/// What a file is that begins like this, where it is no text at all, and what to do.
+/// Why a file that begins with these bytes is no text, and what to do; `None` if it may be text.
 #[must_use]
 pub fn no_text(head: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 4] = [

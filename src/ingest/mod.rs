@@ -101,10 +101,10 @@ impl StarterError {
     /// Returns true if the same call may succeed later by itself.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(
-            self,
-            Self::Store(StoreError::Unavailable(_)) | Self::Queue(QueueError::Unavailable(_) | QueueError::Full(_))
-        )
+        match self {
+            Self::Store(error) => error.is_passing(),
+            Self::Queue(error) => error.is_passing(),
+        }
     }
 }
 

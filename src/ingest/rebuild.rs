@@ -230,10 +230,7 @@ impl Rebuild {
                 Ok(done) => return Ok(Some(done)),
                 Err(error) => error,
             };
-            let delay = delays.next_delay();
-            if !error.is_passing() || delays.attempts() >= self.retry.tries {
-                return Err(error);
-            }
+            let Some(delay) = self.retry.another(&mut delays, error.is_passing()) else { return Err(error) };
             tracing::warn!(%error, failures = delays.attempts(), delay_ms = clock::millis(delay), "a page could not be restored yet");
             stop.sleep(delay).await;
             if stop.is_draining() {

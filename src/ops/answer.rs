@@ -199,8 +199,7 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
         let [unmeasured, ids, many] = [&*grouped(unmeasured), &*grouped(all.ids), snapshot.words.many];
         return Some(format!("the answers of {unmeasured} of {ids} {many} were not read yet"));
     }
-    let drawn = |of: fn(&Measured) -> u64| snapshot.measured.of.iter().flatten().map(of).sum::<u64>();
-    (drawn(|of| of.ahead) * 10 > drawn(|of| of.sampled)).then(|| {
+    (measured(snapshot, |of| of.ahead) * 10 > measured(snapshot, |of| of.sampled)).then(|| {
         "stored answers are dated ahead of the queue's clock, which stepped back: newer ones are refused until it has \
          caught up; set the clock right"
             .to_owned()
@@ -247,10 +246,14 @@ fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
 
-/// Says, where not all rows were read, how many were: the figures before it are estimated from these.
+/// A figure of what was measured, over all lanes and what is leased.
+fn measured(snapshot: &Snapshot, of: fn(&Measured) -> u64) -> u64 {
+    snapshot.measured.of.iter().flatten().map(of).sum()
+}
+
+/// Where only some rows were read, tells how many: the figures before it are estimated from them.
 fn by_a_sample(snapshot: &Snapshot) -> String {
-    let sum = |of: fn(&Measured) -> u64| snapshot.measured.of.iter().flatten().map(of).sum::<u64>();
-    let (read, ids) = (sum(|of| of.sampled), sum(|of| of.ids));
+    let (read, ids) = (measured(snapshot, |of| of.sampled), measured(snapshot, |of| of.ids));
     if read < ids { format!(" (by a sample of {})", grouped(read)) } else { String::new() }
 }
 

@@ -427,6 +427,14 @@ pub enum StoreError {
     Refused(String),
 }
 
+impl StoreError {
+    /// Returns true if the same call may succeed later by itself.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
 /// The life of items of every kind: recorded, looked up again, missing, ended or dead.
 ///
 /// `namespace` is a pipeline (`tweet:update`); ids are unique inside one.

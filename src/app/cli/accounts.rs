@@ -161,11 +161,9 @@ async fn patiently<T>(retry: RetryPolicy, stop: &Stop, mut work: impl AsyncFnMut
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let (delay, failures) = (delays.next_delay(), delays.attempts());
-        if !is_passing(&error) || failures >= retry.tries || stop.is_draining() {
-            return Err(error);
-        }
-        let (error, delay_ms) = (format!("{error:#}"), millis(delay));
+        let delay = retry.another(&mut delays, is_passing(&error) && !stop.is_draining());
+        let Some(delay) = delay else { return Err(error) };
+        let (error, failures, delay_ms) = (format!("{error:#}"), delays.attempts(), millis(delay));
         tracing::warn!(error, failures, delay_ms, "accounts could not be handed over yet");
         stop.sleep(delay).await;
     }
@@ -175,8 +173,8 @@ async fn patiently<T>(retry: RetryPolicy, stop: &Stop, mut work: impl AsyncFnMut
 fn is_passing(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(StarterError::is_passing)
-            || matches!(cause.downcast_ref(), Some(StoreError::Unavailable(_)))
-            || matches!(cause.downcast_ref(), Some(QueueError::Unavailable(_) | QueueError::Full(_)))
+            || cause.downcast_ref().is_some_and(StoreError::is_passing)
+            || cause.downcast_ref().is_some_and(QueueError::is_passing)
     })
 }
 
@@ -198,7 +196,7 @@ mod tests {
     async fn a_service_that_comes_back_is_waited_for() {
         let (retry, stop) = (RetryPolicy::default(), Stop::new());
         let mut tries = 0;
-        let work = async |fails: u32, error: fn() -> anyhow::Error| {
+        let mut work = async |fails: u32, error: fn() -> anyhow::Error| {
             tries = 0;
             let work = async || {
                 tries += 1;
@@ -206,7 +204,6 @@ mod tests {
             };
             patiently(retry, &stop, work).await
         };
-        let mut work = work;
         let store: fn() -> _ = || StarterError::from(StoreError::Unavailable("away".to_owned())).into();
         let queue: fn() -> _ = || anyhow::Error::new(QueueError::Full("full".to_owned())).context("to be handed over");
         let bad: fn() -> _ = || StarterError::from(QueueError::Refused("no such lane".to_owned())).into();

@@ -97,6 +97,11 @@ impl Arguments {
         Some(&*self.to).filter(|to| *to != Path::new("-"))
     }
 
+    /// Returns true if rows are chosen by the state, language or date of their items.
+    fn chooses_rows(&self) -> bool {
+        !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some()
+    }
+
     /// Says what was done. On standard output is what was asked for.
     fn tell(&self, done: Option<impl Serialize + Display>) -> Result<()> {
         match done {
@@ -119,8 +124,7 @@ impl Arguments {
         if format == Format::Lines && table.columns.len() > 1 {
             return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
-        let chooses = !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some();
-        if chooses && !table.is_chosen_by_item() {
+        if self.chooses_rows() && !table.is_chosen_by_item() {
             return BadUsage::because(format!(
                 "--state, --lang, --since and --until are for tables of posts and for ids: {} has times and states of its own, \
                  export it whole and choose from its columns",

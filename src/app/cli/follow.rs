@@ -121,7 +121,7 @@ impl Command {
                     for community in &communities {
                         belonging.mark(community, &ids, Mark::None).await?;
                     }
-                    follower.follow(at, &ids).await?.new
+                    follower.follow(at, &ids).await?
                 }
                 false => follower.unfollow(at, &ids).await?,
             };

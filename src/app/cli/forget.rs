@@ -91,7 +91,7 @@ struct Undone {
     back: bool,
 }
 
-/// Refuses those of a file's accounts that are kept away, a line each; returns the others, and those.
+/// Refuses those of a file's accounts that are kept away, a line each; returns those that are kept, and those that are refused.
 ///
 /// # Errors
 /// The store's.

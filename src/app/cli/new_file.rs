@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-/// A file that has its name when it is whole, and not before.
+/// A file that gets its name when it is whole, and not before.
 pub(super) struct NewFile {
     name: PathBuf,
     to: To,
 }
 
 enum To {
-    /// Is renamed.
+    /// Is written beside the file, and takes its name at last.
     Beside(NamedTempFile, PathBuf),
-    /// What is there and is no plain file, such as a pipe, is written as it is.
+    /// A pipe or a device: it is written directly, since no file may take its place.
     There(File),
 }
 
@@ -26,7 +26,7 @@ impl NewFile {
     /// # Errors
     /// Nothing can be written there.
     pub fn begin(name: &Path) -> Result<Self> {
-        // What a link leads to is written, and the link stays.
+        // A link stays: the file behind it is replaced.
         let end = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
         let to = if fs::metadata(&end).is_ok_and(|there| !there.is_file()) {
             File::options().write(true).open(&end).map(To::There)

@@ -19,3 +19,11 @@ pub enum BackendError {
     #[error("{0}")]
     Refused(String),
 }
+
+impl BackendError {
+    /// Returns true if the same call may succeed later by itself.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Full(_))
+    }
+}

@@ -86,7 +86,7 @@ pub enum ExportError {
     /// There is something of that name.
     #[error("{0} is there already: name another file, or delete it")]
     IsThere(PathBuf),
-    /// What is there is a device, a pipe or a folder.
+    /// That name is a device, a pipe or a folder.
     #[error("{0} is no plain file: name one, or write to standard output (--to -)")]
     NoPlainFile(PathBuf),
     /// The part that is there is one of another export.

@@ -31,15 +31,6 @@ pub struct Follower {
     pub followed: Arc<dyn FollowList>,
 }
 
-/// What became of accounts that were to be followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// New in a queue.
-    pub new: u64,
-    /// In a queue already, or dead.
-    pub known: u64,
-}
-
 impl Follower {
     /// The pipeline without its part.
     #[must_use]
@@ -71,25 +62,23 @@ impl Follower {
     }
 
     /// Follows accounts; each is visited as soon as the quota allows. `at`: ms since the epoch. The list has them before their
-    /// lives begin, and the queue last: whatever is interrupted, the same call again does the rest.
+    /// lives begin, and the queue last: whatever is interrupted, the same call again does the rest. Answers how many are new in a
+    /// queue.
     ///
     /// # Errors
     /// A service is out.
-    pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<Followed, StarterError> {
+    pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
         let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
         let parts = self.followed.follow(&self.namespace(), at, &given).await?;
         let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
         for (account, part) in accounts.iter().zip(parts) {
             by_part.entry(part).or_default().insert(account);
         }
-        let mut done = Followed::default();
+        let mut new = 0;
         for (part, ids) in by_part {
-            let all = ids.len() as u64;
-            let new = self.put_into(part, ids, &[]).await?;
-            done.new += new;
-            done.known += all - new;
+            new += self.put_into(part, ids, &[]).await?;
         }
-        Ok(done)
+        Ok(new)
     }
 
     /// Puts accounts into a part: those that `come` from another part are in the list as its own from then on. Answers how many

@@ -40,7 +40,7 @@ impl Arguments {
         if self.table != EDGES || pipeline.table(EDGES).is_none() {
             return BadUsage::because("gexf and graphml are for edges, where relations.collect names a list");
         }
-        if !self.state.is_empty() || !self.lang.is_empty() || self.since.is_some() || self.until.is_some() {
+        if self.chooses_rows() {
             return BadUsage::because(
                 "--state, --lang, --since and --until are for rows; of a graph write --at, --among or --ego",
             );
