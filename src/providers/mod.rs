@@ -10,6 +10,7 @@ pub mod lookup;
 pub mod mastodon;
 pub mod metered;
 pub mod named;
+mod pieces;
 pub mod registry;
 pub mod relations;
 pub mod scalar;

@@ -2,14 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::de::{IgnoredAny, MapAccess};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-
-use super::object::{Fields, MapOrElse, Object};
+use super::object::{Object, error_text};
 use crate::model::post::Tweet;
 use crate::providers::asked::{Asked, not_mentioned};
-use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
+use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
+use crate::providers::pieces::{Piece, walk};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested objects.
 ///
@@ -23,50 +20,58 @@ use crate::providers::lookup::{LookupError, Outcome, Strangers, not_json, text};
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     let mut asked = Asked::new(ids);
-    let mut names_the_missing = false;
-    match body.trim_start().as_bytes().first() {
+    let names_the_missing = match body.trim_start().as_bytes().first() {
         Some(b'[') => {
-            let items: Vec<&RawValue> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
-            for raw in items {
-                returned(&mut asked, None, raw);
+            let mut pieces = Vec::new();
+            walk(&body, |walk| walk.list(|walk| Ok(pieces.push(walk.piece()?))))?;
+            for piece in pieces {
+                returned(&mut asked, None, piece);
             }
+            false
         }
         Some(b'{') => {
-            let fields: Body<'_> = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
-            names_the_missing = true;
-            for (id, raw) in mapped(fields)?.0 {
-                if raw.get() != "null" {
-                    returned(&mut asked, Some(&id), raw);
+            for (id, piece) in mapped(&body)? {
+                if piece.text != "null" {
+                    returned(&mut asked, Some(&id), piece);
                 } else if let Some(place) = asked.place(&id) {
                     asked.put(place, || Outcome::Unavailable);
                 }
             }
+            true
         }
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
-    }
+    };
     let unsolicited = std::mem::take(&mut asked.unsolicited);
     let other = if names_the_missing || unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
     Ok((asked.outcomes(&other), unsolicited))
 }
 
-/// The map inside a map form's `id`.
-fn mapped(fields: Body<'_>) -> Result<Pairs<'_>, LookupError> {
-    if fields.says_error {
+/// The map in a map form's first `id`.
+fn mapped<'a>(body: &'a str) -> Result<Vec<(Cow<'a, str>, Piece<'a, Object<'a>>)>, LookupError> {
+    let (mut pieces, mut says_error, mut has_id, mut is_map) = (Vec::new(), false, false, false);
+    walk(body, |walk| {
+        walk.object(|walk, name| {
+            says_error |= name == "errors" || name == "error";
+            if name != "id" || std::mem::replace(&mut has_id, true) || walk.next() != Some(b'{') {
+                return walk.skip();
+            }
+            is_map = true;
+            walk.object(|walk, id| Ok(pieces.push((id, walk.piece()?))))
+        })
+    })?;
+    if says_error {
         return Err(LookupError::BadAnswer("a success that says error".to_owned()));
     }
-    let map = match fields.id {
-        Some(MapOrElse::Map(pairs)) => Some(pairs),
-        Some(MapOrElse::Else) | None => None,
-    };
-    map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
+    if !is_map {
+        return Err(LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()));
+    }
+    Ok(pieces)
 }
 
 /// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
-fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
-    let raw = raw.get();
-    let object = Object::parse(raw);
-    let own = match (key, &object) {
+fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, Piece { text, value }: Piece<'_, Object<'_>>) {
+    let own = match (key, &value) {
         (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),
         _ => None,
     };
@@ -74,60 +79,8 @@ fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, raw: &RawValue) {
         asked.unsolicited.add(key.map(str::to_owned).or(own));
         return;
     };
-    asked.put(place, || match object.and_then(|object| object.returned(raw, key)) {
-        Ok(tweet) => Outcome::Found(tweet),
-        Err(reason) => Outcome::Broken(reason),
+    asked.put(place, || {
+        let object = value.map_err(|error| error_text(&error));
+        object.and_then(|object| object.returned(text, key)).map_or_else(Outcome::Broken, Outcome::Found)
     });
-}
-
-/// The map form's own fields, read in one go with the map in it: a second walk over the body would cost as much
-/// as reading the tweets.
-#[derive(Default)]
-struct Body<'a> {
-    /// The first `id`.
-    id: Option<MapOrElse<Pairs<'a>>>,
-    /// True if there is an `error` or an `errors`.
-    says_error: bool,
-}
-
-impl<'de> Fields<'de> for Body<'de> {
-    type Name = Name<'de>;
-
-    fn take<A: MapAccess<'de>>(&mut self, Name(name): Name<'de>, map: &mut A) -> Result<(), A::Error> {
-        self.says_error |= name == "errors" || name == "error";
-        if name == "id" && self.id.is_none() {
-            self.id = Some(map.next_value()?);
-            return Ok(());
-        }
-        map.next_value::<IgnoredAny>().map(drop)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Body::walk(deserializer)
-    }
-}
-
-/// A JSON object as it came: in order, repeated names included, values still as text.
-#[derive(Default)]
-struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-/// A field's name.
-#[derive(Deserialize)]
-pub struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> Fields<'de> for Pairs<'de> {
-    type Name = Name<'de>;
-
-    fn take<A: MapAccess<'de>>(&mut self, Name(name): Name<'de>, map: &mut A) -> Result<(), A::Error> {
-        self.0.push((name, map.next_value()?));
-        Ok(())
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Pairs::walk(deserializer)
-    }
 }

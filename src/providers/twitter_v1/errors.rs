@@ -34,6 +34,9 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
         (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::told(reply), QUARTER_HOUR),
+        // Said by the API (of version 1 with code 64, which is a suspended account elsewhere). A page of whatever stands in front
+        // of it may not mean it.
+        (410, _) if fault.text.is_some() => Stop(format!("the API no longer has this endpoint ({said})")),
         // The request's timestamp is out of range; Date says by how much.
         (_, Some(135)) => match reply.date() {
             Some(theirs) => LookupError::Clock(theirs - clock::wall_ms()),
@@ -49,7 +52,6 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (_, Some(326)) => credential("its account is locked until its owner logs in on the web"),
         // Met by every self-serve tier after v1.1's retirement (dogsheep/twitter-to-sqlite#73).
         (_, Some(453)) => Stop(format!("the API plan of this credential does not include {endpoint} ({said})")),
-        (410, _) => Stop(format!("the API no longer has this endpoint ({said})")),
         // "Too many terms specified in query" (twitter-to-sqlite met it and asks for fewer).
         (_, Some(18)) | (413 | 414 | 431, _) => BatchTooLarge(said),
         // About one of the tweets asked for, its author or their standing towards us: 63 suspended, 136

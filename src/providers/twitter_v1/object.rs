@@ -4,7 +4,7 @@ mod fields;
 
 use serde_json::value::RawValue;
 
-pub use self::fields::{Fields, MapOrElse};
+pub use self::fields::MapOrElse;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, not_a_date, present};
@@ -71,15 +71,20 @@ pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     object.tweet(raw, object.id()?, created_at)
 }
 
+/// Why a text is no object.
+pub fn error_text(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Data => "not a JSON object".to_owned(),
+        // serde_json's text would quote the input.
+        _ if error.line() == 1 => format!("not JSON, at column {}", error.column()),
+        _ => format!("not JSON, at column {} of its line {}", error.column(), error.line()),
+    }
+}
+
 impl<'a> Object<'a> {
     /// Splits an object into its fields.
     pub fn parse(raw: &'a str) -> Result<Self, String> {
-        serde_json::from_str(raw).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => "not a JSON object".to_owned(),
-            // serde_json's text would quote the input.
-            _ if error.line() == 1 => format!("not JSON, at column {}", error.column()),
-            _ => format!("not JSON, at column {} of its line {}", error.column(), error.line()),
-        })
+        serde_json::from_str(raw).map_err(|error| error_text(&error))
     }
 
     /// Its id.

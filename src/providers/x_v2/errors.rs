@@ -84,7 +84,8 @@ pub fn decide(reply: &Reply) -> LookupError {
         (_, "not-authorized-for-resource" | "resource-unavailable" | "disallowed-resource") => BadRequest(said),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
         (404, _) => Outage(said),
-        (410, _) => Stop(format!("the API no longer has this endpoint ({said})")),
+        // As of v1.1: a page of what stands in front of the API is no word of its own.
+        (410, _) if body["title"].is_string() => Stop(format!("the API no longer has this endpoint ({said})")),
         (413 | 414 | 431, _) => BatchTooLarge(said),
         // One invalid id fails the whole call; so does what we ask to see of the posts, whoever they are.
         (400 | 422, _) => match complaint(&body) {

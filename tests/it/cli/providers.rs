@@ -43,7 +43,7 @@ async fn one_process_serves_them_all_and_stops_with_none_of_them() {
     let options = SimulatorOptions { missing_share: 0.1, ..SimulatorOptions::default() };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     // An API that is no longer there, for ever, and an instance that is out.
-    let gone = CannedServer::start(Canned::new(410, "{}")).await;
+    let gone = CannedServer::start(Canned::new(410, r#"{"title":"Gone","type":"about:blank","status":410}"#)).await;
     let home = Home::new();
     let at = api.base_url();
     let settings = home.settings(&[

@@ -245,6 +245,7 @@ async fn a_refusal_is_decided_by_its_status_and_its_problem() {
         (403, code(453), "stop"),
         (404, plain.clone(), "outage"),
         (410, plain.clone(), "stop"),
+        (410, json!({}), "outage"),
         (413, plain.clone(), "too large"),
         (420, json!({}), "throttled"),
         (429, plain.clone(), "throttled"),

@@ -85,6 +85,7 @@ pub fn answers() -> Vec<Answer> {
         lookup(r#"401, "error": "Not authorized.""#, json(401, not_authorized), "HTTP 401"),
         lookup(r#"401, "errors": "Not authorized.""#, json(401, r#"{"errors":"Not authorized."}"#), "HTTP 401"),
         lookup(r#"403, "errors": "text""#, json(403, &format!(r#"{{"errors":"{ECHO}"}}"#)), "HTTP 403"),
+        lookup(r#"410, "error": "text""#, json(410, &format!(r#"{{"error":"{ECHO}"}}"#)), "HTTP 410"),
         lookup(r#"500, "error": "text""#, json(500, &format!(r#"{{"error":"{ECHO}"}}"#)), "HTTP 500"),
         lookup("timeout", Fault::Timeout, "no whole answer within"),
         lookup("connection closed", Fault::Close, "not available"),

@@ -1,0 +1,185 @@
+//! The pieces of a body: each as what it should be and as its text, in one walk over it.
+//!
+//! A broken object may cost no other. With serde alone each would be cut out first and read afterwards, which walks over all of
+//! them twice, and reading answers is a large part of what an update takes (docs/performance.md).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Deserializer;
+use serde_json::value::RawValue;
+
+use crate::providers::lookup::{LookupError, not_json};
+
+/// The space that JSON knows.
+const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
+/// A value of a list or of an object.
+pub struct Piece<'a, T> {
+    /// As it came.
+    pub text: &'a str,
+    /// As what it should be, or why it is none. The place in the error is that in `text`.
+    pub value: serde_json::Result<T>,
+}
+
+/// The body is not JSON from here on.
+#[derive(Debug)]
+pub struct Broken;
+
+type Walked<T = ()> = Result<T, Broken>;
+
+/// What is left of a body.
+#[derive(Debug)]
+pub struct Walk<'a>(&'a str);
+
+/// Walks over a whole body, which is one value.
+///
+/// # Errors
+/// [`LookupError::BadAnswer`] where it is not JSON, and says where.
+pub fn walk<'a, T>(body: &'a str, read: impl FnOnce(&mut Walk<'a>) -> Walked<T>) -> Result<T, LookupError> {
+    let mut walk = Walk(body);
+    match read(&mut walk) {
+        Ok(read) if walk.next().is_none() => Ok(read),
+        _ => Err(serde_json::from_str::<IgnoredAny>(body)
+            .map_or_else(|error| not_json(&error), |_| LookupError::BadAnswer("a name in it is no text".to_owned()))),
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// What comes next, which stays where it is.
+    pub fn next(&mut self) -> Option<u8> {
+        self.0 = self.0.trim_start_matches(SPACE);
+        self.0.bytes().next()
+    }
+
+    /// Goes past that character.
+    fn past(&mut self, character: u8) -> Walked {
+        self.next().filter(|next| *next == character).ok_or(Broken)?;
+        self.0 = &self.0[1..];
+        Ok(())
+    }
+
+    /// Walks over a list, `item` over each of its items.
+    pub fn list(&mut self, item: impl FnMut(&mut Self) -> Walked) -> Walked {
+        self.between(b'[', b']', item)
+    }
+
+    /// Walks over an object, `field` over the value of each name.
+    pub fn object(&mut self, mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Walked) -> Walked {
+        self.between(b'{', b'}', |walk| {
+            let Name(name) = walk.piece()?.value.map_err(|_| Broken)?;
+            walk.past(b':')?;
+            field(walk, name)
+        })
+    }
+
+    fn between(&mut self, open: u8, close: u8, mut item: impl FnMut(&mut Self) -> Walked) -> Walked {
+        self.past(open)?;
+        if self.past(close).is_ok() {
+            return Ok(());
+        }
+        loop {
+            item(self)?;
+            if self.past(close).is_ok() {
+                return Ok(());
+            }
+            self.past(b',')?;
+        }
+    }
+
+    /// Goes past one value, and reads it.
+    pub fn piece<T: Deserialize<'a>>(&mut self) -> Walked<Piece<'a, T>> {
+        self.next();
+        let (value, mut end) = self.read::<T>()?;
+        if value.is_err() {
+            // It may be JSON all the same, of another kind: then it ends elsewhere than where it was given up.
+            let (raw, its_end) = self.read::<&RawValue>()?;
+            raw.map_err(|_| Broken)?;
+            end = its_end;
+        }
+        let (text, rest) = self.0.split_at(end);
+        self.0 = rest;
+        Ok(Piece { text, value })
+    }
+
+    /// Reads the next value, and answers where it ends.
+    fn read<T: Deserialize<'a>>(&self) -> Walked<(serde_json::Result<T>, usize)> {
+        let mut values = Deserializer::from_str(self.0).into_iter();
+        let value = values.next().ok_or(Broken)?;
+        Ok((value, values.byte_offset()))
+    }
+
+    /// Goes past one value.
+    pub fn skip(&mut self) -> Walked {
+        self.piece::<IgnoredAny>()?.value.map(drop).map_err(|_| Broken)
+    }
+}
+
+/// A name in an object.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces of a list, or what is wrong with it.
+    fn numbers(body: &str) -> Result<Vec<(&str, Option<i64>)>, String> {
+        let mut pieces = Vec::new();
+        let walked = walk(body, |walk| {
+            walk.list(|walk| {
+                let piece = walk.piece::<i64>()?;
+                pieces.push((piece.text, piece.value.ok()));
+                Ok(())
+            })
+        });
+        walked.map(|()| pieces).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_piece_that_is_another_kind_of_value_costs_no_other() {
+        let body = " [ 1 ,{\"a\":[\"]\\\"\"]}, \"2\",null,-3\n,4.5,[],5] \n";
+        let pieces = [
+            ("1", Some(1)),
+            ("{\"a\":[\"]\\\"\"]}", None),
+            ("\"2\"", None),
+            ("null", None),
+            ("-3", Some(-3)),
+            ("4.5", None),
+            ("[]", None),
+            ("5", Some(5)),
+        ];
+        assert_eq!(numbers(body).unwrap(), pieces);
+        assert_eq!(numbers("[]").unwrap(), []);
+    }
+
+    #[test]
+    fn an_object_is_read_by_its_names() {
+        let mut read = Vec::new();
+        let walked = walk(r#"{"a": 1, "b\u0062": {"a": 2}, "a": [3] }"#, |walk| {
+            walk.object(|walk, name| {
+                let text = walk.piece::<IgnoredAny>()?.text;
+                read.push((name.into_owned(), text));
+                Ok(())
+            })
+        });
+        walked.unwrap();
+        assert_eq!(read, [("a".into(), "1"), ("bb".into(), "{\"a\": 2}"), ("a".into(), "[3]")]);
+    }
+
+    proptest::proptest! {
+        /// What serde takes for a list is one here, of the same pieces; what it refuses is refused, at the same place.
+        #[test]
+        fn a_list_is_what_serde_takes_for_one(body in r#"\[?([0-9]|1\.|-|,|"|\\|\[|\]|\{|\}|:|a|null| |\u{a0}){0,12}\]?"#) {
+            let known = serde_json::from_str::<Vec<&RawValue>>(&body);
+            match known {
+                Ok(known) => {
+                    let read = numbers(&body).unwrap();
+                    proptest::prop_assert_eq!(read.iter().map(|(text, _)| *text).collect::<Vec<_>>(), known.iter().map(|raw| raw.get()).collect::<Vec<_>>());
+                }
+                Err(_) => proptest::prop_assert!(numbers(&body).is_err()),
+            }
+        }
+    }
+}
