@@ -28,21 +28,20 @@ pub const FIVE_MINUTES: Duration = Duration::from_secs(6 * 60);
 /// end is further away is garbage, in its own header or in `Date`: with no call left in it, nobody would call for years.
 const LONGEST_WINDOW_MS: Millis = 61 * 60_000;
 
-/// A window as it is told, if it can be one.
+/// A window as it is told, if it can be one: by their clock, or by ours, where their `Date` is the garbage.
 #[must_use]
 pub fn believed(told: Option<Quota>) -> Option<Quota> {
-    told.filter(|Quota { limit, remaining, reset_in, .. }| {
-        let can_be = *reset_in <= LONGEST_WINDOW_MS;
-        if !can_be {
-            tracing::debug!(
-                limit,
-                remaining,
-                reset_in,
-                "an answer's window ends too late, or its Date is wrong: it is not believed"
-            );
-        }
-        can_be
-    })
+    let mut quota = told?;
+    let by_ours = quota.reset_at - clock::wall_ms();
+    if quota.reset_in > LONGEST_WINDOW_MS && (0..=LONGEST_WINDOW_MS).contains(&by_ours) {
+        quota.reset_in = by_ours;
+    }
+    let Quota { limit, remaining, reset_in, .. } = quota;
+    if reset_in > LONGEST_WINDOW_MS {
+        tracing::debug!(limit, remaining, reset_in, "an answer's window ends too late: it is not believed");
+        return None;
+    }
+    Some(quota)
 }
 
 /// The window, from the headers that tell its limit, what remains of it and its reset, in this order; `None`

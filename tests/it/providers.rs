@@ -319,6 +319,11 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
     ] {
         assert_eq!(ask(answer.clone().header(name, bad), &[A]).await.unwrap().quota, None, "{name}: {bad}");
     }
+    // Where the date alone is wrong, the window ends by our clock.
+    let soon = (wall_ms() / 1000 + 600).to_string();
+    let dated = |date| answer.clone().header("x-rate-limit-reset", &soon).header("date", date);
+    let quota = ask(dated("Thu, 01 Jan 2004 00:00:00 GMT"), &[A]).await.unwrap().quota.unwrap();
+    assert!((590_000..=600_000).contains(&quota.reset_in), "{quota:?}");
 }
 
 /// The decision's name: what the caller does.
