@@ -1,6 +1,6 @@
 //! Signs of life.
 
-use crate::base::clock::Millis;
+use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
 
 /// Signs of life of an item, where its kind knows any.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -22,4 +22,11 @@ pub struct Pace {
     pub at: Millis,
     /// When the one before was given, ms since the epoch; `None`: there is none, or it says nothing.
     pub since: Option<Millis>,
+}
+
+/// Returns true if an answer that was given at `at` may tell of that moment; both in ms since the epoch. What is ahead of it would
+/// be the newest sign of life for ever.
+#[must_use]
+pub fn can_be(moment: Millis, at: Millis) -> bool {
+    moment <= at.saturating_add(FUTURE_TOLERANCE_MS)
 }

@@ -139,7 +139,7 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
 /// No worker runs.
 fn no_worker(stats: &Stats) -> Option<String> {
     match stats.workers.iter().map(|worker| worker.beat_age_ms).min() {
-        None => Some("no worker heartbeat for 1 minute; start `twitter-updater updater`".to_owned()),
+        None => Some("no worker is running; start `twitter-updater updater`".to_owned()),
         Some(age) if age > HEARTBEAT_PATIENCE_MS => {
             let age = span(age / 1_000 * 1_000);
             Some(format!("no worker heartbeat for {age}; start `twitter-updater updater`"))
@@ -262,17 +262,20 @@ fn fresh(snapshot: &Snapshot) -> String {
     let (late, waiting) = (all.late.unwrap_or(0) + all.missing.unwrap_or(0), all.waiting.unwrap_or(0));
     let Words { one, many, .. } = snapshot.words;
     let by_a_sample = by_a_sample(snapshot);
-    let mut said = match (all.ids, late) {
-        (0, _) => format!("No {many} are scheduled"),
-        (1, 0) => format!("The only {one} is up to date"),
-        (ids, 0) => format!("All {} {many} are up to date{by_a_sample}", grouped(ids)),
-        (ids, late) => {
-            let up = grouped(ids.saturating_sub(late));
-            format!("{up} of {} {many} are up to date{by_a_sample}", grouped(ids))
+    let ids = grouped(all.ids);
+    let mut said = match (all.ids, late, waiting) {
+        (0, ..) => format!("No {many} are scheduled"),
+        (1, 0, 0) => format!("The only {one} is up to date"),
+        (1, _, 1) => format!("The only {one} waits for its first lookup"),
+        (of, 0, waits) if waits >= of => format!("All {ids} {many} wait for their first lookup{by_a_sample}"),
+        (_, 0, 0) => format!("All {ids} {many} are up to date{by_a_sample}"),
+        (of, late, waits) => {
+            let up = grouped(of.saturating_sub(late).saturating_sub(waits));
+            format!("{up} of {ids} {many} are up to date{by_a_sample}")
         }
     };
-    if waiting > 0 {
-        said += &format!(", {} of them wait for their first lookup", grouped(waiting));
+    if (1..all.ids).contains(&waiting) {
+        said += &format!(", {} wait for their first lookup", grouped(waiting));
     }
     // While the quota of some credential is not known yet, it may suffice.
     if let Some(over) = quota_falls_short(snapshot) {
@@ -483,8 +486,10 @@ mod tests {
         let waiting = answers(|reading| hourly(reading).waiting = 500);
         assert_eq!(
             waiting.1,
-            "All 100,000 posts are up to date (by a sample of 2,000), 48,000 of them wait for their first lookup"
+            "52,000 of 100,000 posts are up to date (by a sample of 2,000), 48,000 wait for their first lookup"
         );
+        let none_yet = answers(|reading| hourly(reading).waiting = hourly(reading).sampled);
+        assert!(none_yet.1.contains(" wait for their first lookup"), "{none_yet:?}");
         let nothing = answers(|reading| {
             (reading.stats.lanes, reading.due) = (vec![], vec![]);
             reading.measured.of = Some(vec![measured(None, 0)]);
@@ -630,7 +635,7 @@ mod tests {
         assert!(paused.starts_with("Stopped: it is paused: ") && !paused.contains('\n'), "{paused}");
         assert_eq!(
             stopped(|reading| reading.stats.workers.clear()),
-            "Stopped: no worker heartbeat for 1 minute; start `twitter-updater updater`"
+            "Stopped: no worker is running; start `twitter-updater updater`"
         );
         assert_eq!(
             stopped(|reading| reading.stats.workers[0].beat_age_ms = 12_999),

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, redirect};
+use reqwest::{Client, Url, redirect};
 
 /// From the connection to the last byte; health checks are given 30 s, and some of them 1 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum length of a shown refusal, in characters.
 const SHOWN: usize = 300;
+
+/// The host and port of an address.
+fn place(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    let port = url.as_ref().and_then(Url::port_or_known_default);
+    url.as_ref().and_then(Url::host_str).zip(port).map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
+}
 
 /// Checks that the address answers with a success status.
 ///
@@ -22,7 +29,7 @@ pub async fn probe(url: &str) -> Result<(), String> {
     let silent = |error: reqwest::Error| match error {
         error if error.is_builder() => "that is no http:// address".to_owned(),
         error if error.is_timeout() => format!("no answer within {} s", TIMEOUT.as_secs()),
-        _ => "no response from this address; pass --url".to_owned(),
+        _ => format!("no response from {}; pass --url", place(url)),
     };
     let response = client.get(url).send().await.map_err(silent)?;
     let status = response.status();

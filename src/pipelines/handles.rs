@@ -149,6 +149,8 @@ struct Tries {
     retry: Retry,
     /// Credentials that were refused.
     useless: HashSet<String>,
+    /// First lines of what an answer had none of.
+    has_none: HashSet<u64>,
 }
 
 /// What calls have said of handles.
@@ -225,7 +227,8 @@ impl Resolver<'_> {
 
     /// Asks for these handles, in as many calls as that takes. Answers those of which nothing was said, and why.
     async fn ask(&self, asked: Vec<Asked>, said: &mut Said) -> (Vec<Asked>, Option<Ended>) {
-        let mut tries = Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new() };
+        let mut tries =
+            Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new(), has_none: HashSet::new() };
         while let Some(part) = tries.parts.pop() {
             if let Err((part, ended)) = self.ask_once(part, &mut tries, said).await {
                 return (part.into_iter().chain(tries.parts.into_iter().flatten()).collect(), Some(ended));
@@ -245,6 +248,14 @@ impl Resolver<'_> {
         }
         let credential = permit.credential.clone();
         match self.call(&part, permit).await {
+            // An answer that has none of many may be a slip: it is believed when it comes twice.
+            Ok(answer) if part.len() > 1 && answer.has_none() && tries.has_none.insert(part[0].line) => {
+                if let Err(ended) = self.sleep(tries.retry.next_delay()).await {
+                    return Err((part, ended));
+                }
+                tries.parts.push(part);
+                Ok(())
+            }
             Ok(answer) => {
                 tries.retry.succeeded();
                 tries.useless.clear();

@@ -64,15 +64,24 @@ impl<'a, T: Clone> Asked<'a, T> {
         }
     }
 
-    /// One outcome per asked id, in the order asked; `other` where nothing came.
-    pub fn outcomes(mut self, other: &Outcome<T>) -> Vec<Outcome<T>> {
-        if self.places.len() < self.ids.len() {
+    /// One outcome per asked id, in the order asked, and the unrequested objects. `other` is that of an id of which nothing came.
+    ///
+    /// # Errors
+    /// [`LookupError::BadAnswer`] where `other` blames the answer, and nothing came of any of several ids: it answers something
+    /// else, and nobody waits a whole interval for that. One that was asked for alone may be the reason itself.
+    pub fn outcomes(mut self, other: &Outcome<T>) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
+        let asked = self.places.len();
+        if asked > 1 && matches!(other, Outcome::Broken(_)) && self.outcomes.iter().all(Option::is_none) {
+            return Err(LookupError::BadAnswer(format!("it mentions none of the {asked} that were asked for")));
+        }
+        if asked < self.ids.len() {
             for (place, id) in self.ids.iter().enumerate() {
                 let last = self.places[id.as_str()];
                 self.outcomes[place] = self.outcomes[last].clone();
             }
         }
-        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect()
+        let outcomes = self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect();
+        Ok((outcomes, self.unsolicited))
     }
 }
 
@@ -122,14 +131,16 @@ pub fn not_mentioned<T>() -> Outcome<T> {
 
 /// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
 /// unavailable, unless an object fits no id: it may be theirs.
+///
+/// # Errors
+/// As of [`Asked::outcomes`].
 pub fn share<T: Clone>(
     ids: &[String],
     objects: Vec<&RawValue>,
     read: impl Fn(&str) -> (Option<String>, Result<T, String>),
-) -> (Vec<Outcome<T>>, Strangers) {
+) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
     let mut asked = Asked::new(ids);
     asked.give(objects, read);
-    let unsolicited = std::mem::take(&mut asked.unsolicited);
-    let other = if unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
-    (asked.outcomes(&other), unsolicited)
+    let other = if asked.unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
+    asked.outcomes(&other)
 }

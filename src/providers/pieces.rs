@@ -16,12 +16,16 @@ use crate::providers::lookup::{LookupError, not_json};
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// A value of a list or of an object.
+#[derive(Debug)]
 pub struct Piece<'a, T> {
     /// As it came.
     pub text: &'a str,
     /// As what it should be, or why it is none. The place in the error is that in `text`.
     pub value: serde_json::Result<T>,
 }
+
+/// The pieces of an object in their order, repeated names included.
+pub type Named<'a, T> = Vec<(Cow<'a, str>, Piece<'a, T>)>;
 
 /// The body is not JSON from here on.
 #[derive(Debug)]
@@ -60,9 +64,24 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Walks over a list, `item` over each of its items.
-    pub fn list(&mut self, item: impl FnMut(&mut Self) -> Walked) -> Walked {
-        self.between(b'[', b']', item)
+    /// Reads a list.
+    pub fn list<T: Deserialize<'a>>(&mut self) -> Walked<Vec<Piece<'a, T>>> {
+        let mut pieces = Vec::new();
+        self.between(b'[', b']', |walk| {
+            pieces.push(walk.piece()?);
+            Ok(())
+        })?;
+        Ok(pieces)
+    }
+
+    /// Reads an object whose names are data.
+    pub fn map<T: Deserialize<'a>>(&mut self) -> Walked<Named<'a, T>> {
+        let mut pieces = Vec::new();
+        self.object(|walk, name| {
+            pieces.push((name, walk.piece()?));
+            Ok(())
+        })?;
+        Ok(pieces)
     }
 
     /// Walks over an object, `field` over the value of each name.
@@ -126,15 +145,8 @@ mod tests {
 
     /// The pieces of a list, or what is wrong with it.
     fn numbers(body: &str) -> Result<Vec<(&str, Option<i64>)>, String> {
-        let mut pieces = Vec::new();
-        let walked = walk(body, |walk| {
-            walk.list(|walk| {
-                let piece = walk.piece::<i64>()?;
-                pieces.push((piece.text, piece.value.ok()));
-                Ok(())
-            })
-        });
-        walked.map(|()| pieces).map_err(|error| error.to_string())
+        let pieces = walk(body, Walk::list).map_err(|error| error.to_string())?;
+        Ok(pieces.into_iter().map(|Piece { text, value }| (text, value.ok())).collect())
     }
 
     #[test]
@@ -155,17 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_by_its_names() {
-        let mut read = Vec::new();
-        let walked = walk(r#"{"a": 1, "b\u0062": {"a": 2}, "a": [3] }"#, |walk| {
-            walk.object(|walk, name| {
-                let text = walk.piece::<IgnoredAny>()?.text;
-                read.push((name.into_owned(), text));
-                Ok(())
-            })
-        });
-        walked.unwrap();
-        assert_eq!(read, [("a".into(), "1"), ("bb".into(), "{\"a\": 2}"), ("a".into(), "[3]")]);
+    fn a_map_has_its_names_in_their_order() {
+        let read = walk(r#"{"a": 1, "b\u0062": {"a": 2}, "a": [3] }"#, Walk::map::<IgnoredAny>).unwrap();
+        let read: Vec<_> = read.iter().map(|(name, piece)| (&**name, piece.text)).collect();
+        assert_eq!(read, [("a", "1"), ("bb", "{\"a\": 2}"), ("a", "[3]")]);
+        let bad_name = walk(r#"{"\ud800": 1}"#, Walk::map::<IgnoredAny>).unwrap_err();
+        assert!(bad_name.to_string().contains("a name in it is no text"), "{bad_name}");
     }
 
     proptest::proptest! {

@@ -1,6 +1,7 @@
 //! Files of accounts to ids: within the quota, with every line told of, and what is done when something fails.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ struct Fake {
     calls: Mutex<Vec<Vec<String>>>,
     /// The errors of the next calls; none: the call is answered.
     errors: Mutex<VecDeque<Option<LookupError>>>,
+    /// Answers that have none of what was asked for, first.
+    slips: AtomicUsize,
 }
 
 impl Fake {
@@ -70,7 +73,9 @@ impl Handles for Fake {
         if handles.iter().any(|handle| handle.starts_with("bad")) {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
         }
+        let slips = self.slips.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         let outcome = |handle: &String| match handle {
+            _ if slips => Outcome::Unavailable,
             gone if gone.starts_with("gone") => Outcome::Absent(Absence::Suspended),
             none if none.starts_with("none") => Outcome::Unavailable,
             handle => Outcome::Found(account(handle)),
@@ -202,6 +207,19 @@ async fn a_call_takes_as_many_handles_as_it_may() {
     assert_eq!(done.handed.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
     assert_eq!(fake.calls().len(), 3);
     assert_eq!(resolve(&fake, &credentials(&["app"]), "# none\n").await.result.unwrap(), Resolution::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_has_none_of_many_is_believed_when_it_comes_twice() {
+    let _clock = clock::simulated(T);
+    let fake = Fake { slips: 1.into(), ..Fake::taking(3) };
+    let done = resolve(&fake, &credentials(&["app"]), "a\nb\nc\nd\n").await;
+    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 0 });
+    assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["a", "b", "c"], vec!["d"]]);
+
+    let fake = Fake::taking(3);
+    let done = resolve(&fake, &credentials(&["app"]), "none1\nnone2\nnone3\nnone4\n").await;
+    assert_eq!((done.refused(), fake.calls().len()), (vec![1, 2, 3, 4], 3));
 }
 
 #[tokio::test(start_paused = true)]

@@ -238,7 +238,7 @@ async fn an_address_is_asked_for_and_a_bad_one_is_one_line() {
     }
     let nobody = run(&["health", "--url", "http://127.0.0.1:9/ready"], &Variables::new());
     assert_eq!(nobody.status.code(), Some(69));
-    assert_eq!(text(&nobody.stderr), "twitter-updater: no response from this address; pass --url\n");
+    assert_eq!(text(&nobody.stderr), "twitter-updater: no response from 127.0.0.1:9; pass --url\n");
     let no_url = run(&["health", "--url", "me:canary@localhost"], &Variables::new());
     assert!(no_url.status.code() == Some(69) && !text(&no_url.stderr).contains("canary"), "{}", text(&no_url.stderr));
 

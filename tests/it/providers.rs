@@ -60,7 +60,7 @@ fn found(outcome: &Outcome) -> &twitter_updater::model::post::Tweet {
 #[tokio::test]
 async fn a_call_is_what_the_documentation_says() {
     for method in [LookupMethod::Get, LookupMethod::Post] {
-        let server = CannedServer::start(Canned::new(200, "{\"id\":{}}")).await;
+        let server = CannedServer::start(Canned::new(200, json!({"id": {A: null}}).to_string())).await;
         let base_url = format!("{}/proxy/", server.base_url());
         let twitter = TwitterV1::new(TwitterV1Options { method, ..options(&base_url) }).unwrap();
         twitter.look_up(&ids(&[A, B]), &bearer("t0ken")).await.unwrap();
@@ -133,9 +133,12 @@ async fn nothing_found_is_an_answer() {
     }
     // The map names what it does not return; a list with something that is no tweet may hold any of them.
     let nested = "[".repeat(1_000) + &"]".repeat(1_000);
-    for body in ["{\"id\":{}}", &json!({"id": {C: null}}).to_string(), &nested, "[null]", "[{}]"] {
-        let answer = ask(Canned::new(200, body), &[A, B]).await.unwrap();
-        assert!(answer.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Broken(_))), "{body}: {answer:?}");
+    let stranger = json!([tweet(C, "x")]).to_string();
+    for body in ["{\"id\":{}}", &json!({"id": {C: null}}).to_string(), &nested, "[null]", "[{}]", &stranger] {
+        let several = ask(Canned::new(200, body), &[A, B]).await;
+        assert!(matches!(&several, Err(LookupError::BadAnswer(why)) if why.contains("none of the 2")), "{several:?}");
+        let alone = ask(Canned::new(200, body), &[A]).await.unwrap();
+        assert!(matches!(alone.outcomes[..], [Outcome::Broken(_)]), "it may be the reason itself: {body}");
     }
     let none = json!({"errors": [{"code": 17, "message": "No user matches for specified terms."}]}).to_string();
     assert_eq!(ask(Canned::new(404, none), &[A]).await.unwrap().outcomes, [Outcome::Unavailable]);

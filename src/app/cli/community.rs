@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::accounts::each_account;
 use super::forget::id_of;
-use super::{BadUsage, Options, exit, say, write_answer, write_line};
+use super::{BadUsage, Options, exit, of_one_line, say, write_answer, write_line};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
@@ -65,10 +65,10 @@ pub(super) enum Command {
         /// member, outside or candidate.
         state: Belonging,
         /// The reason, which is kept.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", value_parser = of_one_line)]
         why: String,
         /// Who decides, which is kept. The default is the user's name.
-        #[arg(long)]
+        #[arg(long, value_parser = of_one_line)]
         who: Option<String>,
         /// Print what was done as one JSON object.
         #[arg(long)]

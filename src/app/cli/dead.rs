@@ -1,7 +1,7 @@
 //! `dead`: lists, shows, retries and drops the posts that are dead.
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 
 use super::{Answer, Options, distinct, exit, note_refused, say, write_answer};
 use crate::app::{self, Service};
@@ -48,15 +48,16 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("whom").required(true).args(["ids", "all", "reason"]))]
 pub(super) struct Whom {
     /// Their ids.
-    #[arg(value_name = "ID", required_unless_present_any = ["all", "reason"])]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// All that are dead now.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     all: bool,
     /// All whose reason contains this text.
-    #[arg(long, value_name = "WORDS", conflicts_with_all = ["ids", "all"])]
+    #[arg(long, value_name = "WORDS")]
     reason: Option<String>,
     /// Print what was done as one JSON object.
     #[arg(long)]

@@ -19,13 +19,13 @@ use crate::ops::export::{Export, Format, GraphFormat, NoSuchFormat};
 use crate::pipelines::kind::Registered;
 use crate::store::export::Wanted;
 
-/// Write collected data to a file: posts, metrics, changes, accounts, edges, ways, unavailable, ids, raw.
+/// Write collected data to a file.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n  twitter-updater export edges --to follows.gexf\n  twitter-updater export edges --to members.graphml --among members.txt --at 2026-01-31T00:00:00Z\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls.
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls; languages; where communities are set, community, community_changes or community_reasons; where media are collected, media or media_uses.
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
@@ -115,7 +115,11 @@ impl Arguments {
     async fn export(&self, settings: &Settings, pipeline: &Registered) -> Result<Export> {
         let Some(table) = pipeline.table(&self.table) else {
             let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
-            return BadUsage::because(format!("there is no table {:?}; there are {}", self.table, names.join(", ")));
+            return BadUsage::because(format!(
+                "there is no table {:?}; there are {}, and those of what else is collected: see `export --help`",
+                self.table,
+                names.join(", ")
+            ));
         };
         let format = match self.format {
             Some(Kind::Rows(format)) => format,

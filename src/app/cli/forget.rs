@@ -9,11 +9,10 @@ use async_trait::async_trait;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Options, exit, say, write_answer};
+use super::{BadUsage, Options, exit, say, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::grouped;
-use crate::config::BadConfig;
 use crate::engine::queue::{Queue, QueueError};
 use crate::ingest::FORGOTTEN;
 use crate::model::pipeline_id::PipelineId;
@@ -68,16 +67,16 @@ impl Command {
             write_answer(json, &Undone { back }, text)?;
             return Ok(0);
         }
-        let forget = Forget { database, provider, account };
+        let forget = Forget { database, provider, account: account.clone() };
         if !yes {
             let mut known = RemovedRows::default();
             forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
-            write_answer(
-                json,
-                &known,
-                &format!("items that would be removed, with all that belongs to them\n{}", table(&known)),
-            )?;
-            say("nothing is removed; add --yes to remove this for good");
+            let text = match table(&known) {
+                nothing if nothing.is_empty() => format!("nothing of {account} is stored"),
+                items => format!("items that would be removed, with all that belongs to them\n{items}"),
+            };
+            write_answer(json, &known, &text)?;
+            say("nothing is removed; add --yes to remove what there is for good, and to keep it away");
             return Ok(exit::USAGE);
         }
         let done = forget.run(&Queues(Service::new(&start.settings)?), clock::wall_ms()).await?;
@@ -116,7 +115,7 @@ pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str)
     let handle = match account_of(provider)(given) {
         Ok(Named::Id(id)) => return Ok(id),
         Ok(Named::Handle(handle)) => handle,
-        Err(why) => return Err(BadConfig(format!("{given}: {why}")).into()),
+        Err(why) => return BadUsage::because(format!("the account {given:?}: {why}")),
     };
     let mut ids = BTreeSet::new();
     for provider in providers(provider) {

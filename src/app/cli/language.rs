@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::TOLD;
-use super::{exit, say, write_answer, write_line};
+use super::{NOT_ONE_LINE, exit, of_one_line, say, write_answer, write_line};
 use crate::base::humanize::grouped;
 use crate::ingest::no_text;
 use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
@@ -100,11 +100,7 @@ pub(super) struct Detect {
 
 /// A text that stands on a line of a model.
 fn one_line(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text.is_empty() || text.contains(char::is_control) {
-        return Err("must be a text of one line".to_owned());
-    }
-    Ok(text.to_owned())
+    of_one_line(text).and_then(|text| if text.is_empty() { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text) })
 }
 
 fn code(text: &str) -> Result<String, String> {

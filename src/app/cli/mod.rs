@@ -74,6 +74,14 @@ impl BadUsage {
     }
 }
 
+const NOT_ONE_LINE: &str = "must be a text of one line";
+
+/// A text that is kept and shown again, so it has no control characters.
+fn of_one_line(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.contains(char::is_control) { Err(NOT_ONE_LINE.to_owned()) } else { Ok(text.to_owned()) }
+}
+
 /// Re-fetches the counts and text of the posts you store, each as often as its age deserves, within your API quota.
 #[derive(Debug, Parser)]
 #[command(

@@ -1,6 +1,7 @@
 //! `plan`: the credentials and the storage that a number of posts per day, of accounts, or of lists of followers needs.
 
 use anyhow::Result;
+use clap::ArgGroup;
 
 use super::{Options, write_answer};
 use crate::app;
@@ -20,11 +21,12 @@ use crate::providers::registry::{accounts, capabilities};
 /// Calculate the credentials and storage that a number of tweets a day, of accounts, or of lists of followers needs.
 #[derive(Debug, clap::Args)]
 #[command(
+    group = ArgGroup::new("of").required(true).args(["tweets_per_day", "accounts", "followers"]),
     after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n  twitter-updater plan --followers 10000 --list-sizes 150,700,20000\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, the intervals of [accounts] and of [relations], and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
     /// New tweets per day.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, required_unless_present_any = ["accounts", "followers"])]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     tweets_per_day: Option<f64>,
     /// Instead: accounts whose profiles are collected, for each network of the settings.
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "tweets_per_day")]

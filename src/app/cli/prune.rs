@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use clap::ArgGroup;
 
 use super::{Options, write_answer};
 use crate::app;
@@ -13,11 +14,12 @@ use crate::ops::prune::{Pruned, expired, prune};
 /// Remove old or deleted posts whose lookups have ended from the store, with their history.
 #[derive(Debug, clap::Args)]
 #[command(
+    group = ArgGroup::new("which").required(true).multiple(true).args(["older_than", "deleted"]),
     after_help = "Examples:\n  twitter-updater prune --older-than 180d\n  twitter-updater prune --deleted\n\nPosts that are still looked up stay, and so do dead ones. May run while all else runs. To do the same once a day, set store.retention and store.on_deleted."
 )]
 pub(super) struct Arguments {
     /// Those whose last answer is older than this: 180d.
-    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration, required_unless_present = "deleted")]
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
     /// Those that their authors have deleted and whose content is erased already (store.on_deleted).
     #[arg(long)]

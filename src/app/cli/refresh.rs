@@ -1,6 +1,7 @@
 //! `refresh`: makes posts due now.
 
 use anyhow::Result;
+use clap::ArgGroup;
 
 use super::{Answer, Options, distinct, exit, note_refused, write_answer};
 use crate::app::{self, Shared};
@@ -12,11 +13,12 @@ use crate::store::Database;
 /// Make posts due now: these ids, or all posts that the options select, for example after a series of bad answers.
 #[derive(Debug, clap::Args)]
 #[command(
+    group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "state", "since"]),
     after_help = "Examples:\n  twitter-updater refresh 1460323737035677698\n  twitter-updater refresh --state unavailable\n  twitter-updater refresh --since 2h\n  twitter-updater refresh --state unavailable --since 2026-01-31T08:00:00Z --json\n\nChanges store and queue. Updaters may run meanwhile, and you may repeat it. Exits with 65 if an id was refused."
 )]
 pub(super) struct Arguments {
     /// The ids.
-    #[arg(value_name = "ID", required_unless_present_any = ["state", "since"], conflicts_with_all = ["state", "since"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["state", "since"])]
     ids: Vec<String>,
     /// All posts in this state.
     #[arg(long, value_name = "live|unavailable")]

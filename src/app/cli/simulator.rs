@@ -55,7 +55,7 @@ struct Accounts {
     #[arg(long, value_name = "TIME")]
     accounts_since: Option<Moment>,
     /// Posts a second of each account, 0.001 to 500. [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = posts_a_second)]
     posts_per_second: Option<f64>,
     /// Accounts post by rates and hours of their own, in days that last this long. [default: each posts evenly]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -180,4 +180,9 @@ fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<Simulato
         );
     }
     Ok(SimulatorOptions { bearer_tokens: Some(bearer_tokens), credentials: Some(credentials), public: true, ..options })
+}
+
+fn posts_a_second(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.001..=500.0).contains(number));
+    number.ok_or_else(|| "write a number from 0.001 to 500".to_owned())
 }

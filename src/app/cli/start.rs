@@ -45,8 +45,8 @@ pub(super) struct Options {
     /// rebuild and migrate.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
-    /// Only this pipeline, by its name in `status`: pause, rebuild and resume, which apply to all without it; credentials, dead,
-    /// enqueue, export, prune, refresh and schedule, which take that of the posts.
+    /// Only this pipeline, named as in `status`. Default: all, for pause, rebuild and resume; that of the posts, for
+    /// credentials, dead, enqueue, export, prune, refresh and schedule. Other commands refuse it.
     #[arg(long, global = true, value_name = "NAME")]
     pipeline: Option<String>,
     /// All kinds of pipelines.

@@ -42,7 +42,7 @@ impl fmt::Display for Whereabouts {
         }
         for place in &self.places {
             let place = match place {
-                Place::Delayed { lane, due } => format!("delayed in {lane}, due {}", when(*due)),
+                Place::Delayed { lane, due } => format!("delayed in the lane {lane}, due {}", when(*due)),
                 Place::Leased { fence, by } => {
                     let by = by.as_deref().map_or_else(String::new, |by| format!(" by {}", one_line(by)));
                     format!("leased until {}{by}", when(*fence))

@@ -195,7 +195,7 @@ impl fmt::Display for Overload {
         let Some(ratio) = self.demand_by_quota else {
             return write!(
                 f,
-                "the quota is not known yet: no answer has told it; the demand is {demand} calls per 15 min"
+                "the quota is unknown until the first API response; the demand is {demand} calls per 15 min"
             );
         };
         let supply = calls(self.supply_calls_per_15_min);
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said_so() {
         let unmetered = CredentialStatus { unmetered: true, ..CredentialStatus::default() };
-        assert!(says(30_000, &[CredentialStatus::default()]).starts_with("the quota is not known yet"));
+        assert!(says(30_000, &[CredentialStatus::default()]).starts_with("the quota is unknown"));
         assert!(says(30_000, &[told(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
         // What the second one has may be enough: no remedy is named.
         let some = says(30_000, &[told(900, WINDOW), CredentialStatus::default()]);

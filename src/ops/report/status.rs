@@ -251,7 +251,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
     }
-    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "patience", "delayed", "due", "oldest lateness")?;
+    writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "interval", "delayed", "due", "oldest lateness")?;
     for lane in &stats.lanes {
         writeln!(
             out,
@@ -306,9 +306,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
         let is_sentence = |name: &str| SENTENCES.contains(&name);
-        let fields = worker.fields.iter().filter(|(name, _)| !is_sentence(name));
+        let fields = worker.fields.iter().filter(|(name, value)| !is_sentence(name) && !value.is_empty());
         let fields: Vec<String> = fields.map(|(name, value)| format!("{name}={value}")).collect();
-        writeln!(out, "{:<32} beat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
+        writeln!(out, "{:<32} heartbeat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
         for (name, value) in worker.fields.iter().filter(|(name, value)| is_sentence(name) && !value.is_empty()) {
             writeln!(out, "  {name}: {value}")?;
         }

@@ -16,7 +16,7 @@ use crate::engine::schedule::adaptive::grid::is_of_grid;
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
-use crate::model::activity::{Activity, Pace};
+use crate::model::activity::{Activity, Pace, can_be};
 use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::providers::registry::ParseAccount;
@@ -95,14 +95,15 @@ impl Arrivals {
     ) -> Option<Observation<Account>> {
         let is_news = |at| is_wanted(signs, at) || arrival.wakes(schedule, signs, at);
         let mention = arrival.newest.filter(|mention| is_news(mention.answered_at))?;
-        let account = (self.parse)(mention.object.as_deref()?).ok()?;
+        let mut account = (self.parse)(mention.object.as_deref()?).ok()?;
         // An author that is shown by names and picture alone is no answer.
         if account.id != mention.id || account.counts.followers.is_none() {
             return None;
         }
         let at = mention.answered_at;
-        let last =
-            [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at].into_iter().flatten().max();
+        account.last_post_at = account.last_post_at.filter(|last| can_be(*last, at));
+        let known = [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at];
+        let last = known.into_iter().flatten().filter(|last| can_be(*last, at)).max();
         let pace = pace(&signs.into(), &account.counts, account.created_at, at);
         let activity = Activity { last: last.or(Some(at)), pace, ..Activity::default() };
         let known = Known { activity, ..Known::new(&mention.id, account.created_at) };

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::counters::Polls;
+use super::dates::dated;
 use super::hand_over::{HandOver, Lines};
 use super::paging::{self, NotHeeded, Position, Taken};
 use super::trouble::{Judged, Refusals, counts_from, judge};
@@ -165,7 +166,7 @@ impl Reader {
             let promised = position.as_ref().map_or(0, |position| position.since);
             let known = position.as_ref().and_then(newest_known);
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
-            let made_at: Vec<Millis> = page.posts.iter().map(|post| made_at(post, &rules)).collect();
+            let made_at: Vec<Millis> = page.posts.iter().map(|post| made_at(post, &rules, now)).collect();
             let fresh = fresh(&page.posts, &made_at, known);
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             learning.posts(&page.posts, &made_at).await?;
@@ -338,9 +339,10 @@ fn fresh(posts: &[Post], made_at: &[Millis], known: Option<u64>) -> Vec<Millis> 
     posts.iter().zip(made_at).filter(|(post, _)| is_new(post)).map(|(_, at)| *at).collect()
 }
 
-/// When a post was made, ms since the epoch.
-fn made_at(post: &Post, rules: &Rules) -> Millis {
-    post.tweet.created_at.unwrap_or_else(|| rules.layout.made_at(post.id))
+/// When a post was made that was read at `now`, ms since the epoch.
+fn made_at(post: &Post, rules: &Rules, now: Millis) -> Millis {
+    let by_place = rules.layout.made_at(post.id);
+    dated(post.tweet.created_at, Some(by_place), now).at.unwrap_or(by_place)
 }
 
 /// As the store keeps it.

@@ -102,7 +102,7 @@ fn read_as(
     read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
 ) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     let body = object(body)?;
-    Ok(share(asked, views(&body, "profiles", |body| body.profiles)?, read))
+    share(asked, views(&body, "profiles", |body| body.profiles)?, read)
 }
 
 /// Reads one profile view, also the author in a post view, which has neither counts nor a description.

@@ -171,7 +171,7 @@ struct Body<'a> {
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = object(body)?;
-    Ok(share(ids, views(&body, "posts", |body| body.posts)?, post::read))
+    share(ids, views(&body, "posts", |body| body.posts)?, post::read)
 }
 
 /// The views in a body; `of` says of what, and `pick` takes them out.

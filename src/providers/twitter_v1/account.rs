@@ -53,7 +53,7 @@ impl Handles for Accounts {
 
     async fn resolve(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let handles = all_folded(handles);
-        let read = |body: &[u8]| Ok(share(&handles, list(&text(body), "accounts")?, by_handle(read_account)));
+        let read = |body: &[u8]| share(&handles, list(&text(body), "accounts")?, by_handle(read_account));
         self.ask("screen_name", &handles, credential, read).await
     }
 }
@@ -90,7 +90,7 @@ impl Accounts {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
-    Ok(share(ids, list(&text(body), "accounts")?, read_account))
+    share(ids, list(&text(body), "accounts")?, read_account)
 }
 
 /// Reads one account, also an author in a post.

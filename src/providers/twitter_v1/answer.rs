@@ -1,12 +1,10 @@
 //! The body of a successful answer, in both of its forms, to one outcome per asked id.
 
-use std::borrow::Cow;
-
 use super::object::{Object, error_text};
 use crate::model::post::Tweet;
 use crate::providers::asked::{Asked, not_mentioned};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
-use crate::providers::pieces::{Piece, walk};
+use crate::providers::pieces::{Named, Piece, Walk, walk};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested objects.
 ///
@@ -22,9 +20,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     let mut asked = Asked::new(ids);
     let names_the_missing = match body.trim_start().as_bytes().first() {
         Some(b'[') => {
-            let mut pieces = Vec::new();
-            walk(&body, |walk| walk.list(|walk| Ok(pieces.push(walk.piece()?))))?;
-            for piece in pieces {
+            for piece in walk(&body, Walk::list)? {
                 returned(&mut asked, None, piece);
             }
             false
@@ -42,31 +38,27 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     };
-    let unsolicited = std::mem::take(&mut asked.unsolicited);
-    let other = if names_the_missing || unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
-    Ok((asked.outcomes(&other), unsolicited))
+    let blames_the_answer = names_the_missing || asked.unsolicited.count > 0;
+    asked.outcomes(&if blames_the_answer { not_mentioned() } else { Outcome::Unavailable })
 }
 
 /// The map in a map form's first `id`.
-fn mapped<'a>(body: &'a str) -> Result<Vec<(Cow<'a, str>, Piece<'a, Object<'a>>)>, LookupError> {
-    let (mut pieces, mut says_error, mut has_id, mut is_map) = (Vec::new(), false, false, false);
+fn mapped(body: &str) -> Result<Named<'_, Object<'_>>, LookupError> {
+    let (mut map, mut says_error, mut has_id) = (None, false, false);
     walk(body, |walk| {
         walk.object(|walk, name| {
             says_error |= name == "errors" || name == "error";
             if name != "id" || std::mem::replace(&mut has_id, true) || walk.next() != Some(b'{') {
                 return walk.skip();
             }
-            is_map = true;
-            walk.object(|walk, id| Ok(pieces.push((id, walk.piece()?))))
+            map = Some(walk.map()?);
+            Ok(())
         })
     })?;
     if says_error {
         return Err(LookupError::BadAnswer("a success that says error".to_owned()));
     }
-    if !is_map {
-        return Err(LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()));
-    }
-    Ok(pieces)
+    map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
 }
 
 /// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.

@@ -114,8 +114,7 @@ pub fn answered<T: Clone>(
         }
     }
     // X names all that it does not return.
-    let unsolicited = std::mem::take(&mut asked.unsolicited);
-    Ok((asked.outcomes(&not_mentioned()), unsolicited))
+    asked.outcomes(&not_mentioned())
 }
 
 /// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.

@@ -34,7 +34,8 @@ statements!(
 /// The newest posts of one account: SQLite joins nothing laterally. CROSS JOIN keeps it from walking all posts.
 const TEXTS: &str = "SELECT $2 AS account, tweet.id, tweet.text FROM (SELECT post FROM account_post WHERE namespace = $3 \
      AND id = $2 ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN tweet \
-     WHERE tweet.namespace = $1 AND tweet.id = newest.post AND tweet.text IS NOT NULL AND tweet.retweet_of IS NULL";
+     WHERE tweet.namespace = $1 AND tweet.id = newest.post AND tweet.text IS NOT NULL AND tweet.retweet_of IS NULL \
+     AND (tweet.author_id IS NULL OR tweet.author_id = $2)";
 
 #[async_trait]
 impl Communities for SqliteStore {

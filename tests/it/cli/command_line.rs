@@ -78,7 +78,9 @@ fn a_command_line_that_cannot_be_is_told_on_standard_error() {
         (&["rebuild", "--every", "0s"], "at least 1s"),
         (&["rebuild", "--rate", "0"], "--rate"),
         (&["dead"], "Usage"),
-        (&["dead", "retry"], "<ID>"),
+        (&["dead", "retry"], "<ID|--all|--reason <WORDS>>"),
+        (&["prune"], "<--older-than <SPAN>|--deleted>"),
+        (&["simulator", "--posts-per-second", "0"], "from 0.001 to 500"),
         (&["dead", "drop", "--all", "1"], "--all"),
         (&["--config"], "--config"),
     ] {

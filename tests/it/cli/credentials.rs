@@ -65,7 +65,7 @@ async fn workers_park_and_a_check_frees(home: &Home, more: &[(&str, &str)]) {
         assert_eq!(cells, [name, "user", "-", "-", "-", "0", "0", "-"]);
     }
     let status = text(&run(&["--config", &file, "status"], &operator).stdout);
-    assert!(status.contains("the quota is not known yet") && !status.contains("parked credentials"), "{status}");
+    assert!(status.contains("the quota is unknown") && !status.contains("parked credentials"), "{status}");
 
     let log = home.path("updater.log");
     let mut updater = Process::start(&["--config", &file, "updater"], &worker, &log);

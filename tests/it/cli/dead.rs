@@ -114,7 +114,7 @@ async fn one_is_shown_wherever_it_is() {
     assert!(graves.dead(&["show", id]).1.contains("queue          nowhere"));
     assert_eq!(graves.dead(&["retry", id]).0, 0);
     let (_, out, _) = graves.dead(&["show", id]);
-    assert!(out.contains("delayed in 18m, due ") && out.contains("store          live"), "{out}");
+    assert!(out.contains("delayed in the lane 18m, due ") && out.contains("store          live"), "{out}");
     let (_, out, _) = graves.dead(&["show", id, "--json"]);
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&shown["stored"]["state"], &shown["places"][0]["delayed"]["lane"]), (&"live".into(), &"18m".into()));

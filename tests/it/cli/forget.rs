@@ -54,7 +54,7 @@ fn a_person_is_forgotten_and_stays_so() {
     let output = run(&["community", "decide", "c", "12", "member", "--why", "a friend"], &community);
     says_one_line(&output, 65, "12: its person asked to be forgotten");
     let output = run(&["community", "decide", "c", "!", "member", "--why", "a friend"], &community);
-    says_one_line(&output, 64, "!: ");
+    says_one_line(&output, 64, "the account \"!\": ");
     assert_eq!(text(&run(&["community", "members", "c"], &community).stdout), "13\n");
 
     let output = home.run(&["forget", "account", "12", "--undo"]);

@@ -34,7 +34,7 @@ fn figures_after_an_enqueue(settings: &Variables) {
         let row = table.lines().find(|line| line.split_whitespace().next() == Some(first));
         row.unwrap_or_else(|| panic!("no {first}: {table}")).split_whitespace().collect()
     };
-    assert_eq!(row("lane"), ["lane", "patience", "delayed", "due", "oldest", "lateness"]);
+    assert_eq!(row("lane"), ["lane", "interval", "delayed", "due", "oldest", "lateness"]);
     assert_eq!(row("18m")[..4], ["18m", "3m", "2", "0"]);
     assert_eq!(row("7d")[..4], ["7d", "6h", "1", "0"]);
     assert_eq!(row("all")[1..3], ["6", "0"]);
@@ -45,7 +45,7 @@ fn figures_after_an_enqueue(settings: &Variables) {
         assert!(stats.get(word).is_some() && table.contains(word), "{word}: {table}");
     }
     for key in ["lane", "patience_ms", "delayed", "due", "oldest_lateness_ms"] {
-        let word = key.trim_end_matches("_ms").replace('_', " ");
+        let word = key.trim_end_matches("_ms").replace('_', " ").replace("patience", "interval");
         assert!(stats["lanes"][0].get(key).is_some() && table.contains(&word), "{word}: {table}");
     }
 }
@@ -77,7 +77,7 @@ async fn demand_by_quota(more: &[(&str, &str)]) {
     let before = status(&settings);
     assert_eq!((&before["quota"]["demand_by_quota"], &before["quota"]["unknown"]), (&json!(null), &json!(1)));
     let table = text(&run(&["status"], &settings).stdout);
-    assert!(table.contains("\nquota\nthe quota is not known yet: no answer has told it"), "{table}");
+    assert!(table.contains("\nquota\nthe quota is unknown until the first API response"), "{table}");
     assert!(table.contains("the demand is 18,000 calls per 15 min"), "{table}");
 
     assert!(run(&["credentials", "--check"], &settings).status.success());

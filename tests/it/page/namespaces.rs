@@ -225,7 +225,7 @@ async fn the_overview_shows_each_and_follows_them() {
     let answer = browser.text("#answer").await.unwrap();
     assert!(answer.ends_with("Stopped: mastodon:update:a.social; fresh: tweet:update"), "{answer}");
     let card = browser.text("#namespace-1").await.unwrap();
-    for says in ["no worker heartbeat", "1,000", OTHER] {
+    for says in ["no worker is running", "1,000", OTHER] {
         assert!(card.contains(says), "{says}: {card}");
     }
     assert!(browser.text("#namespace-0").await.unwrap().contains("234"), "each has its own ids");

@@ -17,6 +17,9 @@ fn user(id: &str, handle: &str) -> String {
     )
 }
 
+/// A newest post that cannot be.
+const AHEAD: &str = r#""status":{"created_at":"Fri Dec 31 23:59:59 +0000 9999"}"#;
+
 fn mention(id: &str, post: &str, at: Millis, object: Option<String>) -> Mention {
     Mention {
         kind: "profiles",
@@ -53,6 +56,7 @@ fn a_whole_profile_in_a_post_is_an_answer_and_a_partial_one_is_none() {
         let mentions = [
             mention("12", "1", now, Some(user("12", "ann"))),
             mention("13", "2", now, Some(partial)),
+            mention("17", "5", now, Some(user("17", "dora").replace("\"name\"", &format!("{AHEAD},\"name\"")))),
             // Somebody else's object, and none at all.
             mention("14", "3", now, Some(user("15", "cleo"))),
             mention("16", "4", now, Some("odd".to_owned())),
@@ -61,6 +65,9 @@ fn a_whole_profile_in_a_post_is_an_answer_and_a_partial_one_is_none() {
         assert_eq!(due_in(&world, "12").await, ("active".to_owned(), DAY));
         let stored = world.store.account(NS, "12").await.unwrap().unwrap();
         assert_eq!((stored.handle.as_deref(), stored.lookups, stored.collected), (Some("ann"), 1, 1));
+        let ahead = world.store.account(NS, "17").await.unwrap().unwrap();
+        assert_eq!((ahead.lookups, ahead.last_post_at), (1, None), "nobody has posted in the year 9999");
+        assert!(ahead.active_at <= Some(now), "{:?}", ahead.active_at);
         for id in ["13", "14", "16"] {
             assert_eq!(due_in(&world, id).await.0, "first", "{id}");
             let stored = world.store.account(NS, id).await.unwrap().unwrap();

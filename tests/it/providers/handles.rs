@@ -43,7 +43,12 @@ async fn a_call_is_what_the_documentation_says() {
             &["Ann", "bea", "ANN"][..],
             "/1.1/users/lookup.json?screen_name=ann%2Cbea&tweet_mode=extended",
         ),
-        (Provider::XV2, r#"{"data":[]}"#, &["Ann", "bea", "ANN"], "/2/users/by?usernames=ann%2Cbea&user.fields="),
+        (
+            Provider::XV2,
+            r#"{"data":[{"id":"7","username":"Ann"}]}"#,
+            &["Ann", "bea", "ANN"],
+            "/2/users/by?usernames=ann%2Cbea&user.fields=",
+        ),
         (Provider::Mastodon, r#"{"id":"7","acct":"ann"}"#, &["Ann"], "/api/v1/accounts/lookup?acct=ann"),
         (
             Provider::MastodonStatus,

@@ -49,7 +49,7 @@ async fn a_call_is_what_the_documentation_says() {
              public_metrics,referenced_posts,reply_settings,source,withheld&expansions=author_id,geo.place_id",
         ),
     ] {
-        let server = CannedServer::start(Canned::new(200, "{\"data\":[]}")).await;
+        let server = CannedServer::start(Canned::new(200, json!({"data": [{"id": A, "text": "x"}]}).to_string())).await;
         let base_url = format!("{}/proxy/", server.base_url());
         let x = XV2::new(XV2Options { base_url, fields, ..XV2Options::default() }).unwrap();
         x.look_up(&ids(&[A, B]), &bearer("t0ken")).await.unwrap();

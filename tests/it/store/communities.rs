@@ -178,23 +178,25 @@ async fn facts(of: &Both) {
     if let Seen::Found(repeated) = &mut posts[4].seen {
         repeated.details.retweet_of = Some("77".into());
     }
+    // Bluesky shows a repost as the post that it repeats.
+    posts.push(observation("6", T + 6, Tweet { author_id: Some("other".into()), ..post(6) }));
     of.store.save(POSTS, &posts).await.unwrap();
     let sightings: Vec<_> =
-        (1..=5).map(|at| Sighting { account: "a".into(), post: at.to_string(), at: T + at }).collect();
+        (1..=6).map(|at| Sighting { account: "a".into(), post: at.to_string(), at: T + at }).collect();
     of.store.record_sightings(PROFILES, &sightings).await.unwrap();
     let before = of.communities.facts(COMMUNITY, OF, &["a".to_owned()], 0).await.unwrap()[0].posts;
     let found: Vec<_> = (1..=3).map(|number: i64| found(&number.to_string(), "a")).collect();
     let known = of.communities.arrive(COMMUNITY, T + 40, &found, &[], (POSTS, &[])).await.unwrap();
     assert_eq!((known.len(), &*known[0].account, known[0].is_judged), (1, "a", true));
     let asked = ["nobody".to_owned(), "a".to_owned()];
-    let facts = of.communities.facts(COMMUNITY, OF, &asked, 3).await.unwrap();
+    let facts = of.communities.facts(COMMUNITY, OF, &asked, 4).await.unwrap();
     assert_eq!((facts[0].state, facts[0].profile.is_none(), facts[0].texts.len()), (None, true, 0));
     let a = &facts[1];
     assert_eq!(a.posts, before + 3);
     assert_eq!(a.profile.as_ref().unwrap().location.as_deref(), Some("Lisboa"));
     let mut texts: Vec<&str> = a.texts.iter().map(|text| text.text.as_str()).collect();
     texts.sort_unstable();
-    assert_eq!(texts, ["texto 3", "texto 4"], "the newest three, without the repeated one");
+    assert_eq!(texts, ["texto 3", "texto 4"], "the newest four, without the repeated ones");
     let language = |id: &str| PostLanguage { id: id.into(), language: "pt", confidence: 0.9 };
     for _ in 0..2 {
         of.communities.save_languages(POSTS, &[language("3"), language("4")]).await.unwrap();
