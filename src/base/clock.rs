@@ -19,7 +19,13 @@ use tokio::time::Instant;
 pub type Millis = i64;
 
 /// The allowance for dates in the future, since clocks differ.
-pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
+const FUTURE_TOLERANCE_MS: Millis = 60_000;
+
+/// Returns true if a date lies further ahead of `now` than clocks differ; both in ms since the epoch.
+#[must_use]
+pub const fn is_ahead(date: Millis, now: Millis) -> bool {
+    date > now.saturating_add(FUTURE_TOLERANCE_MS)
+}
 
 thread_local! {
     /// A simulation's wall clock: the time it was set to, and the time since.

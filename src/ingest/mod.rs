@@ -46,7 +46,7 @@ pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
 pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
-use crate::base::clock::{self, FUTURE_TOLERANCE_MS, Millis, Stopwatch};
+use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::engine::schedule::{Known, Schedules};
@@ -352,7 +352,7 @@ impl Starter {
         if created_at < SECONDS_BELOW {
             return Err("created_at is before 1973 in milliseconds: it seems to be in seconds".to_owned());
         }
-        if created_at.saturating_sub(now) > FUTURE_TOLERANCE_MS {
+        if clock::is_ahead(created_at, now) {
             return Err("the tweet is dated more than 60 s into the future".to_owned());
         }
         Ok(Some(created_at))

@@ -1,6 +1,6 @@
 //! Signs of life.
 
-use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
+use crate::base::clock::{self, Millis};
 
 /// Signs of life of an item, where its kind knows any.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -24,9 +24,9 @@ pub struct Pace {
     pub since: Option<Millis>,
 }
 
-/// Returns true if an answer that was given at `at` may tell of that moment; both in ms since the epoch. What is ahead of it would
-/// be the newest sign of life for ever.
+/// The newest sign of life that an answer given at `at` may tell of; all in ms since the epoch. What is ahead of it would be the
+/// newest for ever.
 #[must_use]
-pub fn can_be(moment: Millis, at: Millis) -> bool {
-    moment <= at.saturating_add(FUTURE_TOLERANCE_MS)
+pub fn newest(signs: impl IntoIterator<Item = Option<Millis>>, at: Millis) -> Option<Millis> {
+    signs.into_iter().flatten().filter(|sign| !clock::is_ahead(*sign, at)).max()
 }

@@ -64,14 +64,16 @@ impl<'a, T: Clone> Asked<'a, T> {
         }
     }
 
-    /// One outcome per asked id, in the order asked, and the unrequested objects. `other` is that of an id of which nothing came.
+    /// One outcome per asked id, in the order asked, and the unrequested objects. An id of which nothing came is unavailable. Where
+    /// the answer `names_the_missing`, or an object fits no id and may be of this one, the answer is at fault and says nothing of it.
     ///
     /// # Errors
-    /// [`LookupError::BadAnswer`] where `other` blames the answer, and nothing came of any of several ids: it answers something
-    /// else, and nobody waits a whole interval for that. One that was asked for alone may be the reason itself.
-    pub fn outcomes(mut self, other: &Outcome<T>) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
+    /// [`LookupError::BadAnswer`] where an answer at fault has nothing of any of several ids: it answers something else, and nobody
+    /// waits a whole interval for that. One that was asked for alone may be the reason itself.
+    pub fn outcomes(mut self, names_the_missing: bool) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
         let asked = self.places.len();
-        if asked > 1 && matches!(other, Outcome::Broken(_)) && self.outcomes.iter().all(Option::is_none) {
+        let is_at_fault = names_the_missing || self.unsolicited.count > 0;
+        if is_at_fault && asked > 1 && self.outcomes.iter().all(Option::is_none) {
             return Err(LookupError::BadAnswer(format!("it mentions none of the {asked} that were asked for")));
         }
         if asked < self.ids.len() {
@@ -80,7 +82,11 @@ impl<'a, T: Clone> Asked<'a, T> {
                 self.outcomes[place] = self.outcomes[last].clone();
             }
         }
-        let outcomes = self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| other.clone())).collect();
+        let other = || match is_at_fault {
+            true => Outcome::Broken("the answer does not mention it".to_owned()),
+            false => Outcome::Unavailable,
+        };
+        let outcomes = self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(other)).collect();
         Ok((outcomes, self.unsolicited))
     }
 }
@@ -123,14 +129,7 @@ pub fn by_handle(
     }
 }
 
-/// What becomes of ids that an answer does not mention, where the provider has a way to name those that it does not
-/// return: the answer is at fault, and says nothing of them.
-pub fn not_mentioned<T>() -> Outcome<T> {
-    Outcome::Broken("the answer does not mention it".to_owned())
-}
-
-/// Gives each object of a list to the id that it has; what nobody asked for is counted. Ids without an object are
-/// unavailable, unless an object fits no id: it may be theirs.
+/// Gives each object of a list, which leaves out the missing, to the id that it has; what nobody asked for is counted.
 ///
 /// # Errors
 /// As of [`Asked::outcomes`].
@@ -141,6 +140,5 @@ pub fn share<T: Clone>(
 ) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
     let mut asked = Asked::new(ids);
     asked.give(objects, read);
-    let other = if asked.unsolicited.count > 0 { not_mentioned() } else { Outcome::Unavailable };
-    asked.outcomes(&other)
+    asked.outcomes(false)
 }

@@ -67,13 +67,13 @@ impl Command {
             write_answer(json, &Undone { back }, text)?;
             return Ok(0);
         }
-        let forget = Forget { database, provider, account: account.clone() };
+        let forget = Forget { database, provider, account };
         if !yes {
             let mut known = RemovedRows::default();
             forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
-            let text = match table(&known) {
-                nothing if nothing.is_empty() => format!("nothing of {account} is stored"),
-                items => format!("items that would be removed, with all that belongs to them\n{items}"),
+            let text = match known.0.is_empty() {
+                true => format!("nothing of {} is stored", forget.account),
+                false => format!("items that would be removed, with all that belongs to them\n{}", table(&known)),
             };
             write_answer(json, &known, &text)?;
             say("nothing is removed; add --yes to remove what there is for good, and to keep it away");

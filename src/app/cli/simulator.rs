@@ -1,6 +1,7 @@
 //! `simulator`: serves the simulated APIs.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,19 +44,19 @@ struct Accounts {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     account_changes: Option<Duration>,
     /// The share of accounts, 0 to 0.5, that are suspended or deactivated at a time.
-    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 0.5))]
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=0.5))]
     accounts_gone: Option<f64>,
     /// The mean time for which an account is away. [default: 1day]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     account_away: Option<Duration>,
     /// The share of absences, 0 to 1, that are for good: the account is deleted.
-    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     accounts_deleted: Option<f64>,
     /// The time from which on accounts change and are away: 2h (ago), or 2026-01-31T08:00:00Z. [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME")]
     accounts_since: Option<Moment>,
     /// Posts a second of each account, 0.001 to 500. [default: 1]
-    #[arg(long, value_name = "N", value_parser = posts_a_second)]
+    #[arg(long, value_name = "N", value_parser = |text: &str| number(text, 0.001..=500.0))]
     posts_per_second: Option<f64>,
     /// Accounts post by rates and hours of their own, in days that last this long. [default: each posts evenly]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -98,13 +99,13 @@ struct Follows {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     cursors_last: Option<Duration>,
     /// The share of accounts, 0 to 1, whose lists give the cursor of their second page again and again.
-    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     cursors_repeat: Option<f64>,
     /// The share of accounts, 0 to 1, that hide their lists (Mastodon).
-    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     lists_hidden: Option<f64>,
     /// The share of accounts, 0 to 1, that are of another server, which shows half of their follows (Mastodon).
-    #[arg(long, value_name = "SHARE", value_parser = |text: &str| share(text, 1.0))]
+    #[arg(long, value_name = "SHARE", value_parser = |text: &str| number(text, 0.0..=1.0))]
     accounts_remote: Option<f64>,
 }
 
@@ -123,9 +124,9 @@ impl Follows {
     }
 }
 
-fn share(text: &str, most: f64) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=most).contains(share));
-    share.ok_or_else(|| format!("write a number from 0 to {most}"))
+fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("write a number from {} to {}", range.start(), range.end()))
 }
 
 impl Arguments {
@@ -180,9 +181,4 @@ fn only_known(settings: &Settings, options: SimulatorOptions) -> Result<Simulato
         );
     }
     Ok(SimulatorOptions { bearer_tokens: Some(bearer_tokens), credentials: Some(credentials), public: true, ..options })
-}
-
-fn posts_a_second(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (0.001..=500.0).contains(number));
-    number.ok_or_else(|| "write a number from 0.001 to 500".to_owned())
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::base::clock::{self, FUTURE_TOLERANCE_MS, Millis};
+use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
 
 /// Brackets by age, youngest first.
@@ -69,10 +69,10 @@ impl AgeTable {
     /// and counts as age 0).
     #[must_use]
     pub fn bracket(&self, created_at: Millis, now: Millis) -> Option<&Bracket> {
-        let age = now.saturating_sub(created_at);
-        if age < -FUTURE_TOLERANCE_MS {
+        if clock::is_ahead(created_at, now) {
             return None;
         }
+        let age = now.saturating_sub(created_at);
         self.brackets.iter().find(|bracket| age < bracket.under)
     }
 

@@ -305,11 +305,11 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     }
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
-        let is_sentence = |name: &str| SENTENCES.contains(&name);
-        let fields = worker.fields.iter().filter(|(name, value)| !is_sentence(name) && !value.is_empty());
-        let fields: Vec<String> = fields.map(|(name, value)| format!("{name}={value}")).collect();
+        let told = worker.fields.iter().filter(|(_, value)| !value.is_empty());
+        let (sentences, fields): (Vec<_>, Vec<_>) = told.partition(|(name, _)| SENTENCES.contains(&name.as_str()));
+        let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "{:<32} heartbeat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
-        for (name, value) in worker.fields.iter().filter(|(name, value)| is_sentence(name) && !value.is_empty()) {
+        for (name, value) in sentences {
             writeln!(out, "  {name}: {value}")?;
         }
     }

@@ -16,7 +16,7 @@ use crate::engine::schedule::adaptive::grid::is_of_grid;
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
-use crate::model::activity::{Activity, Pace, can_be};
+use crate::model::activity::{Activity, Pace, newest};
 use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::providers::registry::ParseAccount;
@@ -101,11 +101,10 @@ impl Arrivals {
             return None;
         }
         let at = mention.answered_at;
-        account.last_post_at = account.last_post_at.filter(|last| can_be(*last, at));
+        account.last_post_at = newest([account.last_post_at], at);
         let known = [arrival.posted_at, signs.active_at, signs.changed_at, account.last_post_at];
-        let last = known.into_iter().flatten().filter(|last| can_be(*last, at)).max();
         let pace = pace(&signs.into(), &account.counts, account.created_at, at);
-        let activity = Activity { last: last.or(Some(at)), pace, ..Activity::default() };
+        let activity = Activity { last: newest(known, at).or(Some(at)), pace, ..Activity::default() };
         let known = Known { activity, ..Known::new(&mention.id, account.created_at) };
         let (lane, delay) = schedule.next(&known, at)?;
         let due = at.saturating_add(delay);

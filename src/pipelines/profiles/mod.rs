@@ -35,7 +35,7 @@ use crate::engine::lane::Lane;
 use crate::engine::queue::Job;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::account::Account;
-use crate::model::activity::{Activity, can_be};
+use crate::model::activity::{Activity, newest};
 pub use crate::model::pipeline_id::PROFILES;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
@@ -193,13 +193,13 @@ impl Judge for ProfileJudge {
         let signs = store.signs(namespace, &ids).await?;
         for (account, signs) in found.into_iter().zip(signs) {
             let signs = signs.unwrap_or_default();
-            account.last_post_at = account.last_post_at.filter(|last| can_be(*last, at));
+            account.last_post_at = newest([account.last_post_at], at);
             // A network that does not tell the last post tells the number of posts.
             let posted =
                 account.counts.posts.is_some_and(|posts| signs.counts.posts.is_some_and(|before| posts > before));
             let seen = (signs.first_seen > 0).then_some(signs.first_seen);
             let known = [account.last_post_at, signs.active_at, signs.changed_at, posted.then_some(at)];
-            let last = known.into_iter().flatten().filter(|last| can_be(*last, at)).max().or(seen).unwrap_or(at);
+            let last = newest(known, at).or(seen).unwrap_or(at);
             let hours = match self.schedule.is_frozen(last, at) {
                 true => store.post_times(namespace, &account.id, POSTS_FOR_HOURS).await?,
                 false => Vec::new(),

@@ -1,6 +1,6 @@
 //! Dates of posts that cannot be: anybody may send an instance of Mastodon a post of next year, or of 1970.
 
-use crate::base::clock::{FUTURE_TOLERANCE_MS, Millis};
+use crate::base::clock::{self, Millis};
 use crate::model::post::SECONDS_BELOW;
 
 /// The date of a post.
@@ -16,7 +16,7 @@ pub struct Dated {
 /// ahead by both has just been made, by a clock that is ahead of ours. All in ms since the epoch.
 #[must_use]
 pub fn dated(given: Option<Millis>, by_id: Option<Millis>, now: Millis) -> Dated {
-    let can_be = |at: &Millis| *at >= SECONDS_BELOW && *at <= now.saturating_add(FUTURE_TOLERANCE_MS);
+    let can_be = |at: &Millis| *at >= SECONDS_BELOW && !clock::is_ahead(*at, now);
     let is_ahead = given.or(by_id).is_some_and(|at| at > now);
     let at = given.filter(can_be).or(by_id.filter(can_be)).or(is_ahead.then_some(now));
     Dated { at, is_corrected: given.is_some() && at != given || is_ahead && at == Some(now) }

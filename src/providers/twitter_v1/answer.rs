@@ -2,7 +2,7 @@
 
 use super::object::{Object, error_text};
 use crate::model::post::Tweet;
-use crate::providers::asked::{Asked, not_mentioned};
+use crate::providers::asked::Asked;
 use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
 use crate::providers::pieces::{Named, Piece, Walk, walk};
 
@@ -38,8 +38,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
         None => return Err(LookupError::BadAnswer("it is empty".to_owned())),
     };
-    let blames_the_answer = names_the_missing || asked.unsolicited.count > 0;
-    asked.outcomes(&if blames_the_answer { not_mentioned() } else { Outcome::Unavailable })
+    asked.outcomes(names_the_missing)
 }
 
 /// The map in a map form's first `id`.
@@ -48,7 +47,7 @@ fn mapped(body: &str) -> Result<Named<'_, Object<'_>>, LookupError> {
     walk(body, |walk| {
         walk.object(|walk, name| {
             says_error |= name == "errors" || name == "error";
-            if name != "id" || std::mem::replace(&mut has_id, true) || walk.next() != Some(b'{') {
+            if name != "id" || std::mem::replace(&mut has_id, true) || walk.peek() != Some(b'{') {
                 return walk.skip();
             }
             map = Some(walk.map()?);

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::post::Post;
 use crate::model::post::{Tweet, TweetId};
-use crate::providers::asked::{Asked, folded, not_mentioned};
+use crate::providers::asked::{Asked, folded};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
@@ -113,8 +113,8 @@ pub fn answered<T: Clone>(
             asked.put(place, || problem.outcome(&missing));
         }
     }
-    // X names all that it does not return.
-    asked.outcomes(&not_mentioned())
+    let names_the_missing = true; // all that it does not return
+    asked.outcomes(names_the_missing)
 }
 
 /// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
