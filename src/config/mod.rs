@@ -249,6 +249,7 @@ pub struct UpdaterSettings {
     #[serde(with = "humantime_serde")]
     pub unavailable_for: Duration,
     pub max_deliveries: u32,
+    pub one_core: bool,
     pub name: String,
 }
 

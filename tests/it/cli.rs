@@ -10,6 +10,7 @@ mod export;
 mod files;
 mod forget;
 mod incoming;
+mod one_core;
 mod pause;
 mod providers;
 mod prune;

@@ -221,8 +221,15 @@ pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
     }
 }
 
-fn run_to_the_end(cli: Cli) -> Result<u8> {
+fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     app::enough_files_may_be_open(None)?;
+    // Before there is a second thread: each is where the one was that started it. What is wrong with the settings is said later.
+    if matches!(cli.command, Command::Updater(_))
+        && let Ok((examined, _)) = cli.options.examine(&[])
+        && examined.sound().is_ok_and(|settings| app::stays_on_one_core(&settings))
+    {
+        app::stay_on_this_core();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run(cli));
     // Not dropped: that would wait for a read of standard input which may never return (`tail -f | … enqueue`).
