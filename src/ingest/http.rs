@@ -295,10 +295,14 @@ impl Hook {
     /// Hands the items of a body over, a batch after the other.
     async fn hand_over(&self, starter: &Starter, mut body: Body<'_>) -> Result<Receipt, Refusal> {
         let mut receipt = Receipt::default();
-        loop {
+        let mut is_over = false;
+        while !is_over {
             let (mut admitted, mut places, mut handles, mut size) = (Admitted::default(), Vec::new(), Vec::new(), 0);
             while places.len() + handles.len() < BATCH && size < BATCH_BYTES {
-                let Some(item) = body.next().await else { break };
+                let Some(item) = body.next().await else {
+                    is_over = true;
+                    break;
+                };
                 let mut admit = |item: Ingested| starter.admit(item, clock::wall_ms(), &mut admitted);
                 let taken = match item.brings {
                     Ok(Brings::Id(item)) => admit(*item).map(|()| None),
@@ -312,8 +316,9 @@ impl Hook {
                     Err(queued) => receipt.count(item.index, queued),
                 }
             }
+            // Of a batch none may be admitted, and yet there may be more.
             if places.is_empty() && handles.is_empty() {
-                break;
+                continue;
             }
             if !handles.is_empty() {
                 match starter.keep_handles(&handles).await {

@@ -92,6 +92,8 @@ pub struct Refreshed {
     pub put_back: u64,
     /// Ids that were refused: unknown, ended, dead, or no ids at all.
     pub refused: u64,
+    /// Stopped before the end: some posts are as they were.
+    pub stopped: bool,
 }
 
 impl Refreshed {
@@ -112,7 +114,10 @@ impl Refreshed {
 impl std::fmt::Display for Refreshed {
     /// One line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { promoted, leased, put_back, refused } = self;
+        let Self { promoted, leased, put_back, refused, stopped } = self;
+        if *stopped {
+            write!(f, "stopped before the end, run it again: ")?;
+        }
         write!(f, "{promoted} due now, {leased} in flight and due again after it, {put_back} put back into the queue")?;
         if *refused > 0 { write!(f, ", {refused} refused") } else { Ok(()) }
     }
@@ -170,7 +175,11 @@ impl Refresh {
         let Rebuild { queue, store, retry, .. } = &self.rebuild;
         let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
         let mut delays = retry.start();
-        while !stop.is_draining() {
+        loop {
+            if stop.is_draining() {
+                sum.stopped = true;
+                break;
+            }
             task::step("brings lookups forward");
             let page = async {
                 let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE).await?;

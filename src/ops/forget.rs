@@ -84,7 +84,10 @@ impl Forget {
             let gone = edges.forget_edges(&provider.to_string(), &self.account).await?;
             done.removed.add("list_edge", gone);
         }
-        for items in self.known().await? {
+        let mut known = self.known().await?;
+        // Last: whoever names it by its handle finds it by its profile, also after a removal that was killed.
+        known.sort_by_key(|items| self.is_profile(&items.namespace));
+        for items in known {
             for ids in items.ids.chunks(PORTION) {
                 let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
                 let media = forgetting.media_of_posts(&portion).await?;
@@ -99,6 +102,10 @@ impl Forget {
         forgetting.wipe().await?;
         done.stays = forgetting.mentions_of(&network, &self.account).await?;
         Ok(done)
+    }
+
+    fn is_profile(&self, namespace: &str) -> bool {
+        providers(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
     }
 
     /// Its handles, as stored, in small letters: the present one and former ones.

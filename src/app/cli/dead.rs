@@ -57,11 +57,20 @@ pub(super) struct Whom {
     #[arg(long)]
     all: bool,
     /// All whose reason contains this text.
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", value_parser = words)]
     reason: Option<String>,
     /// Print what was done as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Words to look for: each reason holds the empty text, as of a variable that is not set.
+fn words(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        Err("is empty: name words of the reason, or use --all".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 impl Command {

@@ -122,6 +122,8 @@ impl Arguments {
             ));
         };
         let format = match self.format {
+            // Its rows are objects already.
+            Some(Kind::Rows(Format::Ndjson)) if table.name == "raw" => Format::Lines,
             Some(Kind::Rows(format)) => format,
             _ => Format::of(table, self.file())?,
         };

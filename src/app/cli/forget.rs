@@ -72,7 +72,11 @@ impl Command {
             let mut known = RemovedRows::default();
             forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
             let text = match known.0.is_empty() {
-                true => format!("nothing of {} is stored", forget.account),
+                true => format!(
+                    "nothing of {} is stored under its id; its places on lists of others and in communities are found only when they \
+                     are removed",
+                    forget.account
+                ),
                 false => format!("items that would be removed, with all that belongs to them\n{}", table(&known)),
             };
             write_answer(json, &known, &text)?;

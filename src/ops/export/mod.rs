@@ -157,7 +157,7 @@ impl Export {
         let (watch, rows_before) = (Stopwatch::start(), note.rows);
         let Note { since, until, .. } = note;
         let wanted = Wanted { after: note.after.clone(), since, until, ..self.wanted.clone() };
-        let mut encoder = Encoder::new(self.format, self.table.columns, note.rows == 0);
+        let mut encoder = Encoder::new(self.format, self.table.columns, note.bytes == 0);
         let mut rows = self.tables.rows(self.table, &wanted);
         let mut noted = note.bytes;
         let stopped = loop {
@@ -344,4 +344,37 @@ fn with(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::export::{POSTS, Rows};
+
+    /// A store whose tables are empty.
+    #[derive(Debug)]
+    struct Empty;
+
+    impl Tables for Empty {
+        fn rows<'a>(&'a self, _: &'a Table, _: &Wanted) -> Rows<'a> {
+            futures::stream::empty().boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_stopped_before_its_first_row_has_one_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("posts.csv");
+        let table = &POSTS[0];
+        let (tables, wanted, format) = (Arc::new(Empty), Wanted::default(), Format::Csv);
+        let export = Export { tables, table, wanted, request: "posts".to_owned(), format };
+        let stopped = Stop::new();
+        stopped.drain();
+        let end = export.to_file(&file, &stopped, |_| {}).await;
+        assert!(matches!(end, Err(ExportError::Stopped(0, _))), "{end:?}");
+        export.to_file(&file, &Stop::new(), |_| {}).await.unwrap();
+        let written = std::fs::read_to_string(&file).unwrap();
+        let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+        assert_eq!(written, columns.join(",") + "\n");
+    }
 }

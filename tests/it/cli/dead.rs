@@ -228,4 +228,10 @@ async fn the_words_of_a_reason_choose() {
     assert_eq!(graveyard.claimable().await, [graveyard.ids[1].clone()]);
     assert_eq!(graveyard.list(&[])["dead"].as_array().unwrap().len(), 2);
     assert_eq!(graveyard.dead(&["retry", "--reason", "x", "--all"]).0, 64);
+    // As of a variable that is not set: each reason holds it.
+    for act in ["retry", "drop"] {
+        let (code, _, error) = graveyard.dead(&[act, "--reason", " "]);
+        assert!(code == 64 && error.contains("--all"), "{error}");
+    }
+    assert_eq!(graveyard.list(&[])["dead"].as_array().unwrap().len(), 2);
 }

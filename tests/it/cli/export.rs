@@ -122,6 +122,7 @@ async fn all_of_it_comes_out((home, settings): (Home, Variables)) {
     // An object is a line, whatever breaks it had.
     let raw: Vec<Value> = export(&settings, &["raw"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(raw.len() == 2_250 && raw.iter().all(|post| post["id"].is_u64()));
+    assert_eq!(export(&settings, &["raw", "--format", "ndjson"]), export(&settings, &["raw"]));
     // Into a file, once.
     let file = home.path("posts.csv");
     let file = file.to_str().unwrap();

@@ -1,6 +1,16 @@
 //! `forget account`.
 
 use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use twitter_updater::engine::queue::{EmbeddedQueue, Queue, QueueError};
+use twitter_updater::model::account::Account;
+use twitter_updater::model::post::TweetState;
+use twitter_updater::model::provider::Provider;
+use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
+use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::store::{Accounts, Database, Observation, Seen, SqliteStore};
 
 use super::*;
 
@@ -61,4 +71,55 @@ fn a_person_is_forgotten_and_stays_so() {
     assert!(text(&output.stdout).contains("may be stored again"), "{}", text(&output.stdout));
     assert!(home.run(&["enqueue", &file]).status.success());
     assert_eq!(exported().matches("of 12").count(), 2, "{}", exported());
+}
+
+/// The queues of a file, but for that of the posts, which is out.
+struct WithoutPosts(PathBuf);
+
+#[async_trait]
+impl QueuesOf for WithoutPosts {
+    async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError> {
+        match namespace {
+            NAMESPACE => Err(QueueError::Unavailable("a test".to_owned())),
+            other => Ok(Arc::new(EmbeddedQueue::open(&self.0, other, Duration::from_secs(20)).await?)),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_named_by_a_handle_is_found_by_it_again_when_it_broke_off() {
+    let home = Home::new();
+    let post = format!(r#"{{"id_str":"{}","text":"of 12","user":{{"id_str":"12","screen_name":"ann"}}}}"#, young(1)[0]);
+    assert!(home.run(&["enqueue", &home.file("posts.jsonl", post)]).status.success());
+    let file = home.path("home.db");
+    let store = Arc::new(SqliteStore::open(&file, Duration::from_secs(20)).await.unwrap());
+    let ann = Account { id: "12".to_owned(), handle: Some("ann".to_owned()), ..Account::default() };
+    let seen = Observation {
+        id: "12".to_owned(),
+        answered_at: wall_ms(),
+        seen: Seen::Found(ann),
+        state: TweetState::Live,
+        next_due: None,
+        follow: None,
+        forget: false,
+        recent: None,
+    };
+    store.save_accounts("profiles:twitter", &[seen]).await.unwrap();
+    let database = Database {
+        store: store.clone(),
+        positions: store.clone(),
+        edges: store.clone(),
+        followed: store.clone(),
+        communities: store.clone(),
+        forgetting: store,
+    };
+    let forget = Forget { database, provider: Provider::Twitter, account: "12".to_owned() };
+    let broke_off = forget.run(&WithoutPosts(file), wall_ms()).await;
+    assert!(matches!(broke_off, Err(ForgetError::Queue(_))), "{broke_off:?}");
+    let output = home.run(&["forget", "account", "@ann", "--yes"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&home.run(&["export", "posts"]).stdout).matches("of 12").count(), 0);
+    says_one_line(&home.run(&["forget", "account", "@ann", "--yes"]), 1, "give its id");
+    let again = home.run(&["forget", "account", "12", "--yes"]);
+    assert!(text(&again.stdout).contains("removed rows\n  nothing"), "{}", text(&again.stdout));
 }

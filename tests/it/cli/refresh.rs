@@ -6,6 +6,8 @@ use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place};
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::*;
+use crate::support::process::Process;
+use crate::support::wait::until_true;
 
 struct Scene {
     home: Home,
@@ -70,4 +72,32 @@ async fn kinds_and_times_choose_and_nonsense_is_refused() {
     }
     let (_, _, error) = scene.refresh(&["--since", "yesterday"]);
     assert!(error.contains("write it like 2h or 2026-01-31T08:00:00Z"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_is_said() {
+    let scene = Scene::new(3).await;
+    // Another process writes for as long as this transaction is open.
+    let file = sqlx::sqlite::SqliteConnectOptions::new().filename(scene.home.path("home.db"));
+    let pool = sqlx::SqlitePool::connect_with(file).await.unwrap();
+    let other = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let out = scene.home.path("out");
+    let settings = scene.home.settings(&[("queue.embedded.busy_timeout", "30s"), ("store.sqlite.busy_timeout", "30s")]);
+    let mut command = crate::support::process::command(&["refresh", "--state", "live", "--json"], &settings);
+    command.stdout(std::fs::File::create(&out).unwrap());
+    let mut running = Process::of(command.spawn().unwrap());
+    let status = format!("/proc/{}/status", running.id());
+    until_true("it hears signals", Duration::from_secs(20), async || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (15 - 1)) != 0 // SIGTERM
+    })
+    .await;
+    running.signal("TERM");
+    other.rollback().await.unwrap();
+    assert_eq!(running.ended(Duration::from_secs(20)).await.code(), Some(0));
+    let said: Value = serde_json::from_str(&std::fs::read_to_string(out).unwrap()).unwrap();
+    assert_eq!(said["stopped"], true, "{said}");
+    let (_, whole, _) = scene.refresh(&["--state", "live"]);
+    assert!(whole.starts_with("3 due now"), "{whole}");
 }

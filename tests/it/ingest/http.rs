@@ -227,6 +227,16 @@ async fn any_number_of_tweets_is_taken_and_a_thousand_refusals_are_named() {
 }
 
 #[tokio::test]
+async fn what_follows_a_megabyte_of_old_tweets_is_taken() {
+    let served = Served::with(World::new().await, None, 8 << 20).await;
+    let old = |n: u32| format!(r#"{{"id_str":"{}","text":"{}"}}"#, id_aged(31 * DAY, n), "x".repeat(8_000));
+    let lines: Vec<String> = (0..400).map(old).chain((0..5).map(id)).collect();
+    let receipt = served.take(lines.join("\n")).await;
+    assert_eq!((&receipt["too_old"], &receipt["scheduled"]), (&json!(400), &json!(5)), "{receipt}");
+    assert_eq!(served.world.queue.stats().await.unwrap().delayed, 5);
+}
+
+#[tokio::test]
 async fn a_service_that_is_out_promises_nothing_and_the_body_is_sent_again() {
     let served = Served::new().await;
     served.health.works();
