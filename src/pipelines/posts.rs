@@ -27,6 +27,7 @@ use crate::pipelines::community::shown::{COMMUNITY, Shown as ShownAccounts, are_
 use crate::pipelines::media::MEDIA;
 use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
+use crate::pipelines::timelines::dates::can_be;
 use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::registry::{self, Parse};
 use crate::store::export::{self, Table};
@@ -215,6 +216,14 @@ impl Item for Tweet {
 #[async_trait]
 impl Judge for PostJudge {
     type Item = Tweet;
+
+    /// A date that cannot be is none: what the store or the id says stays.
+    async fn prepare(&self, _: &dyn Store, _: &str, found: Vec<&mut Tweet>, at: Millis) -> Result<(), StoreError> {
+        for tweet in found {
+            tweet.created_at = tweet.created_at.filter(|made| can_be(*made, at));
+        }
+        Ok(())
+    }
 
     fn needs_standing(&self, job: &Job, tweet: &Tweet) -> bool {
         tweet.created_at.is_none() || is_version(job, tweet)

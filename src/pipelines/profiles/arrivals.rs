@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::pace::pace;
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Due, NewJob};
 use crate::engine::schedule::adaptive::grid::is_of_grid;
@@ -142,7 +142,9 @@ impl Arrival<'_> {
         let was = was.filter(|was| !is_of_grid(was));
         let longer =
             was.zip(awake(schedule, signs, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
-        longer && signs.active_at.is_none_or(|active| active < posted)
+        // One that is ahead, as an earlier version stored it, says nothing.
+        let active = signs.active_at.filter(|active| !clock::is_ahead(*active, at));
+        longer && active.is_none_or(|active| active < posted)
     }
 }
 

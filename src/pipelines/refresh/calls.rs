@@ -217,8 +217,10 @@ impl<T: Item> Calls<'_, T> {
     fn parts(&self, jobs: &[Job]) -> Vec<Part> {
         let is_alone = |job: &&Job| self.alone.is_some_and(|lane| *job.lane == *lane);
         let (alone, together): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_alone);
-        let mut parts: Vec<Part> =
-            alone.into_iter().map(|job| Part { jobs: vec![job.clone()], ..Part::default() }).collect();
+        let alone = alone.into_iter().map(|job| vec![job.clone()]);
+        let mut parts: Vec<Part> = alone
+            .map(|jobs| Part { failed_before: self.suspicions.times(&jobs)[0] > 1, jobs, ..Part::default() })
+            .collect();
         if !together.is_empty() {
             parts.extend(self.parts_together(&together.into_iter().cloned().collect::<Vec<Job>>()));
         }
@@ -272,7 +274,10 @@ impl<T: Item> Calls<'_, T> {
         // Given back as they were, they would be the most urgent again, and a few bad ids all that is ever
         // asked for: others first, whose answers tell.
         let out = matches!(requested.outlook, Outlook::Outage(_));
-        if apart && refused || suspects && batch.jobs.len() == 1 && out {
+        // Where a call takes one id, no answer beside it ever tells: once is a hiccup, then others go first.
+        let is_doubted = || self.suspicions.times(&batch.jobs).iter().all(|times| *times > 1);
+        let lone = self.lookup.capabilities().batch_limit == 1 && is_doubted();
+        if apart && refused || out && (suspects && batch.jobs.len() == 1 || lone) {
             requested.postponed.append(&mut requested.unanswered);
         }
     }
@@ -282,6 +287,7 @@ impl<T: Item> Calls<'_, T> {
         match error {
             // Nothing is smaller than one id: whoever finds that too large is out of order.
             LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
+                self.suspicions.fail(&part.jobs);
                 requested.outlook = Outlook::Outage(error.to_string());
                 requested.unanswered.extend(part.jobs);
             }

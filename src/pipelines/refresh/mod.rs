@@ -345,7 +345,16 @@ impl<J: Judge> Refresher<J> {
                         let next = regular.map(|(lane, _)| self.slow(terms, lane.patience, known.missing_since, at));
                         (Seen::Broken(why), TweetState::Unavailable, next)
                     }
-                    None => (Seen::Broken(why), TweetState::Live, regular),
+                    None => {
+                        // It was to be the only answer, and is none. A second one in a row ends it.
+                        let is_first = standing.is_none_or(|known| known.unreadable.is_none());
+                        let again = (once && is_first).then(Lane::once);
+                        (
+                            Seen::Broken(why),
+                            TweetState::Live,
+                            again.map(|lane| (lane.clone(), lane.patience)).or(regular),
+                        )
+                    }
                 }
             }
             Outcome::Unavailable | Outcome::Absent(_) => {

@@ -12,11 +12,17 @@ pub struct Dated {
     pub is_corrected: bool,
 }
 
+/// Returns true if a post that was read at `now` may have been made then, both in ms since the epoch.
+#[must_use]
+pub fn can_be(made: Millis, now: Millis) -> bool {
+    made >= SECONDS_BELOW && !clock::is_ahead(made, now)
+}
+
 /// When a post was made that was read at `now`: as its network says, or else its id, where that can be. One that is dated
 /// ahead by both has just been made, by a clock that is ahead of ours. All in ms since the epoch.
 #[must_use]
 pub fn dated(given: Option<Millis>, by_id: Option<Millis>, now: Millis) -> Dated {
-    let can_be = |at: &Millis| *at >= SECONDS_BELOW && !clock::is_ahead(*at, now);
+    let can_be = |at: &Millis| can_be(*at, now);
     let is_ahead = given.or(by_id).is_some_and(|at| at > now);
     let at = given.filter(can_be).or(by_id.filter(can_be)).or(is_ahead.then_some(now));
     Dated { at, is_corrected: given.is_some() && at != given || is_ahead && at == Some(now) }

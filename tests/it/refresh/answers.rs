@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{Place, Verdict};
-use twitter_updater::model::post::{TweetId, TweetState};
-use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
+use twitter_updater::model::post::{Tweet, TweetId, TweetState};
+use twitter_updater::pipelines::posts::{NAMESPACE, PostJudge};
+use twitter_updater::pipelines::refresh::{Judge, UNAVAILABLE_LANE};
 use twitter_updater::simulator::{Fault, SimulatorOptions};
 use twitter_updater::store::Seen;
 
@@ -230,6 +231,17 @@ async fn a_broken_tweet_stays_as_it_was() {
     rig.round().await;
     assert_eq!(rig.stored(&id).await.state, TweetState::Live, "what is in the queue has not ended");
     assert_eq!(rig.lane(&id).await.0, "7d");
+}
+
+/// Anybody may send an instance of Mastodon a post of next year, or of 1970: the poller has scheduled it by another date.
+#[tokio::test]
+async fn a_date_that_cannot_be_is_none() {
+    let rig = Rig::start(Setup::default()).await;
+    let now = wall_ms();
+    let made = |at| Tweet { created_at: Some(at), ..Tweet::default() };
+    let mut tweets = [made(0), made(now + 400 * DAY), made(now - HOUR), made(now + 30_000)];
+    PostJudge::default().prepare(&*rig.store, NAMESPACE, tweets.iter_mut().collect(), now).await.unwrap();
+    assert_eq!(tweets.map(|tweet| tweet.created_at), [None, None, Some(now - HOUR), Some(now + 30_000)]);
 }
 
 #[tokio::test]

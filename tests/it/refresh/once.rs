@@ -12,6 +12,7 @@ use twitter_updater::ingest::{First, Lanes, Pace, Queued, Rebuild, Starter};
 use twitter_updater::model::post::{Ingested, TweetId, TweetState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::posts_of;
+use twitter_updater::simulator::Fault;
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
@@ -37,6 +38,7 @@ on_both! {
     a_killed_worker_and_a_lost_queue_change_nothing
     who_comes_another_way_too_is_looked_up_by_age
     a_wave_ends_none
+    an_answer_that_cannot_be_read_is_none_but_two_are
 }
 
 fn starter(rig: &Rig) -> Starter {
@@ -120,6 +122,24 @@ async fn a_wave_ends_none(setup: Setup) {
         assert!(lane == "once" && due > wall_ms() + 50 * MINUTE, "{lane} {due}");
         assert_eq!(rig.stored(id).await.state, TweetState::Live);
     }
+}
+
+async fn an_answer_that_cannot_be_read_is_none_but_two_are(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(2, 400 * DAY);
+    put(&once(&rig), &ids).await;
+    rig.inject(Fault::BrokenTweet, 1);
+    assert_eq!(rig.round().await.batch.jobs.len(), 2);
+    let [one, other] = [rig.stored(&ids[0]).await, rig.stored(&ids[1]).await];
+    let (broken, read) = if one.unreadable.is_some() { (one, other) } else { (other, one) };
+    assert_over(&rig, &read.id, true).await;
+    assert_eq!((broken.state, rig.lane(&broken.id).await.0), (TweetState::Live, "once".into()));
+    let broken = [broken.id];
+    rig.queue.forget(&broken).await.unwrap();
+    rig.schedule(&broken).await;
+    rig.inject(Fault::BrokenTweet, 1);
+    rig.round().await;
+    assert_eq!((rig.stored(&broken[0]).await.state, rig.place(&broken[0]).await), (TweetState::Ended, None));
 }
 
 /// What the queue has lost comes back to the same lane.

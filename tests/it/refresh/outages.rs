@@ -166,6 +166,26 @@ async fn an_id_that_fails_its_calls_holds_nobody_up() {
     }
 }
 
+/// As of a Mastodon before 4.3: no answer beside it tells that the others are well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_call_takes_one_id_one_that_always_fails_holds_nobody_up() {
+    let too_large = Fault::Status { status: 413, code: None };
+    for fault in [Fault::Status { status: 500, code: Some(131) }, Fault::NotJson, too_large] {
+        let claims = ClaimSettings { limit: 1, ..setup().claims };
+        let mut rig = Rig::start(Setup { claims, ..setup() }).await;
+        let mut ids = rig.there(5, 3 * DAY);
+        ids.sort(); // the first of those that are due at once
+        let (bad, others) = ids.split_first().unwrap();
+        rig.schedule(&ids).await;
+        rig.simulator().faults().add(Rule { asked: vec![bad.clone()], ..fault.into() });
+        rig.work();
+        rig.all_updated(others).await;
+        rig.drain().await;
+        assert!(rig.find(bad).await.is_none(), "neither answered nor dead");
+        assert!(rig.lane(bad).await.1 > wall_ms(), "others go first");
+    }
+}
+
 /// The API never answers a call that asks for it, and a lease has room for four such calls. It is found by what a few
 /// batches leave open; everybody else is answered meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

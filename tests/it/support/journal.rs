@@ -458,6 +458,8 @@ impl Posts for JournalledStore {
 pub struct JournalledLookup {
     pub inner: Arc<dyn Lookup>,
     pub journal: Journal,
+    /// No call takes more ids.
+    pub batch_limit: usize,
 }
 
 /// A lookup under way until it is dropped, answered or not.
@@ -489,7 +491,8 @@ impl Drop for InFlight<'_> {
 #[async_trait]
 impl Lookup for JournalledLookup {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        let capabilities = self.inner.capabilities();
+        Capabilities { batch_limit: capabilities.batch_limit.min(self.batch_limit), ..capabilities }
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {

@@ -231,7 +231,11 @@ impl Rig {
         let people = People { people: registry::people(&Provider::Twitter), roles: vec![Role::Author] };
         let handler = TweetUpdate {
             namespace: queue.namespace().to_owned(),
-            lookup: Arc::new(JournalledLookup { inner: Arc::new(lookup.unwrap()), journal: journal.clone() }),
+            lookup: Arc::new(JournalledLookup {
+                inner: Arc::new(lookup.unwrap()),
+                journal: journal.clone(),
+                batch_limit: setup.claims.limit,
+            }),
             store: Arc::new(JournalledStore { inner: store.clone(), journal: journal.clone() }),
             judge: PostJudge { people: setup.authors.is_some().then_some(people), ..PostJudge::default() },
             credentials: credentials.clone(),
