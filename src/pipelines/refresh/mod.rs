@@ -349,11 +349,8 @@ impl<J: Judge> Refresher<J> {
                         // It was to be the only answer, and is none. A second one in a row ends it.
                         let is_first = standing.is_none_or(|known| known.unreadable.is_none());
                         let again = (once && is_first).then(Lane::once);
-                        (
-                            Seen::Broken(why),
-                            TweetState::Live,
-                            again.map(|lane| (lane.clone(), lane.patience)).or(regular),
-                        )
+                        let again = again.map(|lane| (lane.clone(), lane.patience));
+                        (Seen::Broken(why), TweetState::Live, again.or(regular))
                     }
                 }
             }
