@@ -32,7 +32,7 @@ pub use self::heartbeat::Heartbeat;
 pub use self::logging::{LogLevel, filter as log_filter, start_logging};
 pub use self::maintenance::Maintenance;
 pub use self::monitored::Monitored;
-pub use self::one_core::{stay_on_this_core, stays_on_one_core};
+pub use self::one_core::keep_to_one_core;
 pub use self::ops::{open_site, source_book, terms, whole_queue};
 pub use self::poll::{Asked, open_poller, pollers};
 pub use self::role::{ManagedWorker, Role};

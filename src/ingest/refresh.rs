@@ -175,11 +175,7 @@ impl Refresh {
         let Rebuild { queue, store, retry, .. } = &self.rebuild;
         let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
         let mut delays = retry.start();
-        loop {
-            if stop.is_draining() {
-                sum.stopped = true;
-                break;
-            }
+        while !stop.is_draining() {
             task::step("brings lookups forward");
             let page = async {
                 let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE).await?;
@@ -201,11 +197,11 @@ impl Refresh {
             read += page.len() as u64;
             progress(read, &sum);
             if page.len() < PAGE as usize {
-                break;
+                return Ok(sum);
             }
             last = page.into_iter().last().map(|row| row.id);
         }
-        Ok(sum)
+        Ok(Refreshed { stopped: true, ..sum })
     }
 
     /// Brings these forward, each in the lane of its age: whether an unavailable post is back is best asked where a

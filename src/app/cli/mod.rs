@@ -223,12 +223,12 @@ pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
 
 fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     app::enough_files_may_be_open(None)?;
-    // Before there is a second thread: each is where the one was that started it. What is wrong with the settings is said later.
+    // Before there is a second thread: each runs where the thread may that started it. The role says what is wrong with the settings.
     if matches!(cli.command, Command::Updater(_))
         && let Ok((examined, _)) = cli.options.examine(&[])
-        && examined.sound().is_ok_and(|settings| app::stays_on_one_core(&settings))
+        && let Ok(settings) = examined.sound()
     {
-        app::stay_on_this_core();
+        app::keep_to_one_core(&settings);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run(cli));

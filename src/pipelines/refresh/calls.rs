@@ -130,6 +130,11 @@ impl Suspicions {
         jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
     }
 
+    /// Returns true if calls for each of them failed, twice at least: once is a hiccup.
+    fn doubts(&self, jobs: &[Job]) -> bool {
+        self.times(jobs).iter().all(|times| *times > 1)
+    }
+
     fn answered(&self, jobs: &[Job]) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if !failed.is_empty() {
@@ -218,9 +223,8 @@ impl<T: Item> Calls<'_, T> {
         let is_alone = |job: &&Job| self.alone.is_some_and(|lane| *job.lane == *lane);
         let (alone, together): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_alone);
         let alone = alone.into_iter().map(|job| vec![job.clone()]);
-        let mut parts: Vec<Part> = alone
-            .map(|jobs| Part { failed_before: self.suspicions.times(&jobs)[0] > 1, jobs, ..Part::default() })
-            .collect();
+        let mut parts: Vec<Part> =
+            alone.map(|jobs| Part { failed_before: self.suspicions.doubts(&jobs), jobs, ..Part::default() }).collect();
         if !together.is_empty() {
             parts.extend(self.parts_together(&together.into_iter().cloned().collect::<Vec<Job>>()));
         }
@@ -274,9 +278,8 @@ impl<T: Item> Calls<'_, T> {
         // Given back as they were, they would be the most urgent again, and a few bad ids all that is ever
         // asked for: others first, whose answers tell.
         let out = matches!(requested.outlook, Outlook::Outage(_));
-        // Where a call takes one id, no answer beside it ever tells: once is a hiccup, then others go first.
-        let is_doubted = || self.suspicions.times(&batch.jobs).iter().all(|times| *times > 1);
-        let lone = self.lookup.capabilities().batch_limit == 1 && is_doubted();
+        // Where a call takes one id, no answer beside it ever tells.
+        let lone = self.lookup.capabilities().batch_limit == 1 && self.suspicions.doubts(&batch.jobs);
         if apart && refused || out && (suspects && batch.jobs.len() == 1 || lone) {
             requested.postponed.append(&mut requested.unanswered);
         }

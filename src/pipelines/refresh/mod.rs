@@ -306,6 +306,8 @@ impl<J: Judge> Refresher<J> {
         let next = |item: &Known<'_>| if once { None } else { terms.schedule.next(item, at) };
         // An answer without the item says nothing of its counts: then it is taken for an average one.
         let regular = |created_at| next(&Known::new(&job.id, created_at));
+        // Whose only answer is not to be trusted is looked up once more.
+        let once_more = |is_due: bool| (once && is_due).then(Lane::once).map(|lane| (lane.clone(), lane.patience));
         let (mut follow, mut forget, mut recent) = (None, false, None);
         let (seen, state, next) = match outcome {
             Outcome::Found(mut item) => {
@@ -346,11 +348,9 @@ impl<J: Judge> Refresher<J> {
                         (Seen::Broken(why), TweetState::Unavailable, next)
                     }
                     None => {
-                        // It was to be the only answer, and is none. A second one in a row ends it.
+                        // After two answers in a row that cannot be read, it is not looked up a third time.
                         let is_first = standing.is_none_or(|known| known.unreadable.is_none());
-                        let again = (once && is_first).then(Lane::once);
-                        let again = again.map(|lane| (lane.clone(), lane.patience));
-                        (Seen::Broken(why), TweetState::Live, again.or(regular))
+                        (Seen::Broken(why), TweetState::Live, once_more(is_first).or(regular))
                     }
                 }
             }
@@ -359,12 +359,11 @@ impl<J: Judge> Refresher<J> {
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
-                // Of a wave nothing is believed, and this answer was to be the only one.
-                let again = (once && terms.wave).then(Lane::once);
                 let regular = regular(created_at());
                 let is_too_old = regular.is_none();
-                let (state, next) = match again {
-                    Some(lane) => (TweetState::Live, Some((lane.clone(), lane.patience))),
+                // Of a wave nothing is believed.
+                let (state, next) = match once_more(terms.wave) {
+                    Some(next) => (TweetState::Live, Some(next)),
                     None => self.missed(terms, regular, (misses, since, standing.is_some_and(Standing::was_found)), at),
                 };
                 let is_believed = match state {
