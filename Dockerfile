@@ -42,7 +42,7 @@ FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="twitter-updater" \
-      org.opencontainers.image.description="Keeps every tweet of a system fresh, by its age, within an API quota" \
+      org.opencontainers.image.description="Re-fetches the counts and text of the posts you store, each as often as its age deserves, within your API quota" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=root /image /

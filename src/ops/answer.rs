@@ -213,7 +213,7 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     (missing > FEW_MISSING.max(all.ids / MISSING_SHARE)).then(|| {
         format!(
             "Late: {} of {} {} are missing from the latest answers{}: the API leaves them out, or they were deleted; \
-             it is believed when it lasts",
+             a miss counts only when it lasts",
             grouped(missing),
             grouped(all.ids),
             snapshot.words.many,
@@ -611,7 +611,7 @@ mod tests {
             is(
                 State::Late,
                 "Late: 48,000 of 100,000 posts are missing from the latest answers (by a sample of 2,000): the API leaves them \
-                 out, or they were deleted; it is believed when it lasts"
+                 out, or they were deleted; a miss counts only when it lasts"
             )
         );
     }

@@ -517,13 +517,21 @@ pub(super) trait Dialect: Database {
 
     /// A table beside, joined with the row of the item.
     fn beside(table: &str) -> String;
+
+    /// The rows of the namespace that is the first value, of those that begin with this key. Whatever the database expects of
+    /// them, it reads them in the order of the key: of millions of rows none is sorted before the first one is there.
+    fn of_namespace(key: &str) -> String;
 }
 
 impl Dialect for sqlx::Sqlite {
     const KEY: (&'static str, &'static str, Kind) = ("tweet.key", "beside.tweet", Kind::Number);
 
     fn beside(table: &str) -> String {
-        format!("{table}_row AS beside JOIN tweet ON tweet.key = beside.tweet")
+        format!("{table}_row AS beside CROSS JOIN tweet ON tweet.key = beside.tweet") // in this order
+    }
+
+    fn of_namespace(key: &str) -> String {
+        format!("{key} IN (SELECT key FROM tweet WHERE namespace = $1)")
     }
 }
 
@@ -532,6 +540,10 @@ impl Dialect for sqlx::Postgres {
 
     fn beside(table: &str) -> String {
         format!("{table} AS beside JOIN tweet ON tweet.namespace = beside.namespace AND tweet.id = beside.id")
+    }
+
+    fn of_namespace(_: &str) -> String {
+        "tweet.namespace = $1".to_owned()
     }
 }
 
@@ -547,7 +559,7 @@ where
     for<'q> bool: Decode<'q, D> + Type<D>,
 {
     let (key, kinds): (Vec<String>, Vec<Kind>) = table.key::<D>().into_iter().unzip();
-    let Statement { text, values } = Statement::new::<D>(table, &key.join(", "), wanted);
+    let Statement { text, values } = Statement::new::<D>(table, &key, wanted);
     let mut query = sqlx::query::<D>(AssertSqlSafe(text));
     for value in values {
         query = match value {
@@ -568,12 +580,12 @@ struct Statement {
 }
 
 impl Statement {
-    fn new<D: Dialect>(table: &Table, key: &str, wanted: &Wanted) -> Self {
+    fn new<D: Dialect>(table: &Table, key: &[String], wanted: &Wanted) -> Self {
         let tables = table.beside.map_or_else(|| "tweet".to_owned(), |beside| D::beside(beside.table));
         let columns: Vec<String> = table.columns.iter().map(|column| table.sql(column)).collect();
-        let text = format!("SELECT {key}, {} FROM {tables} WHERE tweet.namespace = ", columns.join(", "));
-        let mut sql = Self { text, values: Vec::new() };
-        sql.bind(Cell::Text(wanted.namespace.clone()));
+        let (of_namespace, key) = (D::of_namespace(&key[0]), &key.join(", "));
+        let text = format!("SELECT {key}, {} FROM {tables} WHERE {of_namespace}", columns.join(", "));
+        let mut sql = Self { text, values: vec![Cell::Text(wanted.namespace.clone())] };
         if let Some(only) = table.only {
             sql.push(" AND ").push(only);
         }
@@ -640,4 +652,35 @@ where
     let mut cells: Vec<Cell> = kinds.enumerate().map(cell).collect::<Result<_>>()?;
     let own = cells.split_off(key.len());
     Ok(Exported { key: cells, cells: own })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection, Row as _, Sqlite, SqliteConnection};
+
+    use super::*;
+    use crate::store::sqlite::MIGRATIONS;
+
+    /// A file knows nothing of how many rows it has, and SQLite guesses. It has to read them in order by itself: a sorted copy of all
+    /// that is wanted would come before the first row, in a temporary file as large as that.
+    #[tokio::test]
+    async fn sqlite_sorts_no_rows() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        MIGRATIONS.run_direct(None, &mut connection, false).await.unwrap();
+        let wanted = |after: usize| Wanted {
+            namespace: "tweet:update".to_owned(),
+            after: (after > 0).then(|| vec![Cell::Number(1); after]),
+            ..Wanted::default()
+        };
+        for table in [ITEMS, POSTS, ACCOUNTS, MEDIA, EDGES, COMMUNITIES].into_iter().flatten().chain([&HISTORIES]) {
+            let (key, _): (Vec<String>, Vec<Kind>) = table.key::<Sqlite>().into_iter().unzip();
+            for after in [0, key.len()] {
+                let sql = Statement::new::<Sqlite>(table, &key, &wanted(after)).text;
+                let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+                let plan = plan.fetch_all(&mut connection).await.unwrap();
+                let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
+                assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{}: {sql}\n{steps:#?}", table.name);
+            }
+        }
+    }
 }

@@ -38,7 +38,7 @@ use crate::base::failpoint;
 /// Rows in one INSERT: 900 × 34 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 900;
 
-static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/store/migrations/sqlite");
     migrator.dangerous_set_table_name("store_migrations");
     migrator

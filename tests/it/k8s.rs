@@ -1,7 +1,7 @@
 //! The manifests, the image and their document say what the code does: settings, arguments, ports, paths,
 //! metrics. What outside tools have to say of them is `make lint`'s.
 
-mod accounts;
+mod components;
 mod docs;
 mod image;
 mod media;
@@ -9,7 +9,6 @@ mod metrics;
 mod reach;
 mod redis;
 mod roles;
-mod visits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

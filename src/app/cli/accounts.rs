@@ -180,7 +180,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
 
 /// Why a file was not taken to its end, with its name and what to do.
 fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
-    let again = |line| format!("{name} is done up to line {line}; when this is mended give the whole file again");
+    let again = |line| format!("{name} is done up to line {line}; mend the cause, then give the whole file again");
     match error {
         ResolveError::HandOver { line, why } => why.context(again(line)),
         ResolveError::Api { line, why } => anyhow::Error::new(Unavailable(why)).context(again(line)),

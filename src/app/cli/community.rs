@@ -53,7 +53,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Decide about an account by hand. The rule changes nothing of it any more; candidate leaves it to the rule again.
+    /// Decide about an account by hand. The rule no longer changes it; candidate lets the rule decide again.
     #[command(
         after_help = "Examples:\n  twitter-updater community decide pt-pt 12 member --why friend\n  twitter-updater community decide pt-pt 12 candidate"
     )]

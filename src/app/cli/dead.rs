@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::ops::dead::{Act, Dead};
 use crate::pipelines::kind::Registered;
 
-/// List, retry and drop dead tweets, which failed repeatedly in requests of their own.
+/// List, retry or drop what is dead: posts that failed repeatedly in requests of their own.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// List dead tweets, with the reasons.

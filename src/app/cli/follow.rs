@@ -36,7 +36,7 @@ pub(super) enum Command {
         after_help = "Examples:\n  twitter-updater accounts follow accounts.txt\n  echo @TwitterDev | twitter-updater accounts follow -"
     )]
     Follow(File),
-    /// Follow the accounts of a file no more. What was collected of them stays. Exits with 65 if a line was refused.
+    /// Stop following the accounts of a file. What was collected of them stays. Exits with 65 if a line was refused.
     #[command(after_help = "Examples:\n  twitter-updater accounts unfollow accounts.txt")]
     Unfollow(File),
     /// Divide the followed accounts among the parts (visits.parts) by the work that each makes, and put each into its part where

@@ -109,10 +109,10 @@ enum Command {
     #[command(subcommand)]
     Forget(forget::Command),
     Export(export::Arguments),
-    /// Keep tweets fresh. Run as many updaters as you like, on any number of machines.
+    /// Keep posts fresh. Run as many updaters as you like, on any number of machines.
     #[command(after_help = updater::EXAMPLES)]
     Updater(Listen),
-    /// Accept tweets (POST /tweets) and accounts (POST /accounts) over HTTP from an existing ingest; the answer is 202
+    /// Accept posts (POST /tweets) and accounts (POST /accounts) over HTTP from an existing ingest; the answer is 202
     /// when store and queue have them.
     #[command(after_help = starter::EXAMPLES)]
     Starter(Listen),

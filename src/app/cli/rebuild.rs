@@ -17,7 +17,7 @@ use crate::ingest::{ProgressDisplay, Rebuild, Rebuilt};
 use crate::pipelines::kind::Registered;
 use crate::store::Database;
 
-/// Restore tweets that the queue has lost, from the store: after a wipe, or regularly.
+/// Restore from the store what the queue has lost: after a wipe, or regularly.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nUpdaters may run meanwhile, and you may repeat it. Tweets in the queue stay unchanged; dead and ended tweets stay so."

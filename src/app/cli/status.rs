@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{Options, exit, write_answer};
 use crate::app;
 
-/// Print the current state of the queue: scheduled, due and late tweets, whether the quota is enough, and the workers.
+/// Print the current state of the queue: what is scheduled, due and late, whether the quota is enough, and the workers.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  twitter-updater status\n  twitter-updater status --json | jq .due\n  twitter-updater status --json | jq .sources\n\nPrints all providers in turn; --provider selects one. Polled sources follow, if there are any.\nExits with 69 if no queue answers."

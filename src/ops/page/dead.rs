@@ -155,7 +155,7 @@ impl Page {
         let words = shown.words.as_deref();
         let all = async |dead: &Dead| dead.act_on_all(act, words, |_, _| ()).await;
         let Tally { done, already, refused } = self.archive.ask(all).await.map_err(|why| {
-            let why = format!("Not all may be done; do it again, what is done stays done: {}", error(&why));
+            let why = format!("Perhaps not all are done. Do it again; what is done stays done: {}", error(&why));
             (StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
         tracing::info!(?act, words, done, already, refused, "somebody looked after many dead on the page");

@@ -23,6 +23,7 @@ use crate::base::clock;
 use crate::base::humanize::one_line;
 use crate::engine::queue::{Buried, MINUTE_MS, QueueError};
 use crate::ops::{Answer, Seen, Snapshot};
+use crate::pipelines::kind::Words;
 
 /// The last dead that are read: their reasons are among the last errors,
 const LATEST: u32 = 50;
@@ -140,13 +141,17 @@ impl Page {
             if self.holds_lists() {
                 add("crawls", crawls::section(snapshot, &self.routes));
             }
-            match self.routes.holds_accounts() {
-                true => add("accounts", accounts::section(snapshot)),
-                false => add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await),
+            if self.routes.holds_accounts() {
+                add("accounts", accounts::section(snapshot));
+            }
+            if self.words() == Words::POSTS {
+                add("tweets", self.young.section(&self.archive, &self.routes, snapshot.at_ms()).await);
             }
         } else {
-            let items =
-                if self.routes.holds_accounts() { ("accounts", "Accounts") } else { ("tweets", "Youngest tweets") };
+            let items = match self.words() {
+                words if words == Words::POSTS => Some(("tweets", "Youngest posts")),
+                _ => self.routes.holds_accounts().then_some(("accounts", "Accounts")),
+            };
             for (id, name) in [
                 ("freshness", "Freshness"),
                 ("quota", "Quota"),
@@ -155,8 +160,7 @@ impl Page {
                 ("flow", "Flow"),
                 ("workers", "Workers"),
                 ("dead", "Dead"),
-                items,
-            ] {
+            ].into_iter().chain(items) {
                 let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
                 parts.push((id.into(), empty.into_string()));
             }

@@ -140,7 +140,7 @@ impl Page {
         }
         html! {
             details.panel #hands {
-                summary { "Pause, or go on" }
+                summary { "Pause or resume" }
                 p.note { "While it is paused, calls to the network stop; new ones are still accepted." }
                 form.act method="post" action=(self.routes.to("/pause")) {
                     input name="reason" required maxlength=(REASON) placeholder="The reason" aria-label="Reason";
@@ -149,7 +149,7 @@ impl Page {
                 }
                 form.act method="post" action=(self.routes.to("/resume")) {
                     (token_field())
-                    button type="submit" { "Go on" }
+                    button type="submit" { "Resume" }
                 }
             }
         }

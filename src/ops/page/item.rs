@@ -42,7 +42,7 @@ pub(super) fn place(whereabouts: &Whereabouts, now: Millis) -> Markup {
         }
         @if places.is_empty() {
             @match stored.map(|stored| (stored.state, &stored.reason)) {
-                Some((TweetState::Ended, _)) => "ended: its life is over, it is not updated any more",
+                Some((TweetState::Ended, _)) => "ended: it is not looked up any more",
                 Some((TweetState::Dead, why)) => {
                     "dead, as the store has it" @if let Some(why) = why { ": " (one_line(why)) }
                 }

@@ -116,7 +116,7 @@ fn pages(routes: &Routes, here: &str) -> Markup {
 }
 
 /// What can be searched for, as a label: posts,
-const POSTS: &str = "Tweet’s id or address";
+const POSTS: &str = "Id or address of a post";
 /// accounts,
 const ACCOUNTS: &str = "Account’s id or handle";
 /// or both.

@@ -75,7 +75,7 @@ pub(super) async fn find(
             // One that cannot be searched now says so on its own page.
             let addresses: Vec<String> = called.into_iter().filter_map(Result::ok).flatten().collect();
             return match &addresses[..] {
-                [] => answer(StatusCode::BAD_REQUEST, "Not a tweet", no_post(&why)),
+                [] => answer(StatusCode::BAD_REQUEST, "Not an id", no_post(&why)),
                 [only] => Redirect::to(only).into_response(),
                 _ => {
                     let links = html! { @for address in &addresses { p { a href=(address) { (address) } } } };
@@ -88,7 +88,7 @@ pub(super) async fn find(
     let having: Vec<&Page> =
         known.iter().filter(|(_, seen)| matches!(seen, Ok(Some(_)))).map(|(page, _)| &***page).collect();
     let out = known.iter().find_map(|(page, seen)| Some((page, seen.as_ref().err()?)));
-    let title = format!("Tweet {id}");
+    let title = format!("Id {id}");
     match (&having[..], out) {
         ([only], None) => Redirect::to(&only.routes.to_item(id.as_str())).into_response(),
         ([], None) => answer(StatusCode::NOT_FOUND, &title, nothing("No namespace knows it: it was never put in.")),

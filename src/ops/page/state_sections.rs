@@ -30,7 +30,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                 (ids, None) => p.lead { strong { (count(ids, one)) } "; how fresh they are is not measured yet" },
                 (ids, Some(share)) => p.lead {
                     strong { (percent(share)) } " of " strong { (count(ids, one)) }
-                    " have an answer no older than their interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
+                    " are up to date: the last answer is no older than the interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
                     @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
                     @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
                     @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters mend that" }
@@ -113,7 +113,7 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
             @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
-                    "If tweets keep arriving as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
+                    "If new posts keep arriving as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
                     (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."

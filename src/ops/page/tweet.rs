@@ -21,7 +21,7 @@ use super::layout::{Document, nothing, problem};
 use super::original;
 use super::pages::Page;
 use super::rhythm;
-use super::words::{self, date, error, plain, time};
+use super::words::{self, capital, date, error, plain, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{figure, grouped, one_line};
 use crate::engine::schedule::age::{AgeTable, Bracket};
@@ -65,6 +65,8 @@ pub(super) struct Asked {
 /// All that is known of a tweet at one moment.
 pub(super) struct Seen {
     id: PostId,
+    /// The word for what it is.
+    called: &'static str,
     now: Millis,
     whereabouts: Whereabouts,
     history: Vec<MetricsAt>,
@@ -76,7 +78,7 @@ pub(super) struct Seen {
 
 /// That what was typed is no post's id, for this reason, a clause.
 pub(super) fn no_post(why: &str) -> Markup {
-    nothing(&format!("{why}. Give a tweet’s id, or its address: https://twitter.com/user/status/ID"))
+    nothing(&format!("{why}. Give an id, or the address of a post: https://twitter.com/user/status/ID"))
 }
 
 /// `GET /tweet?id=`, and `/account?id=` where the items are accounts.
@@ -92,11 +94,11 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     let id = match PostId::typed(&asked) {
         Ok(id) => id,
         Err(why) => {
-            let content = html! { h1 { "Not a tweet" } (no_post(&why)) };
-            return answer(StatusCode::BAD_REQUEST, "Not a tweet", None, content);
+            let content = html! { h1 { "Not an id" } (no_post(&why)) };
+            return answer(StatusCode::BAD_REQUEST, "Not an id", None, content);
         }
     };
-    let title = format!("Tweet {id}");
+    let title = format!("{} {id}", capital(page.words().one));
     match page.tweet(&id).await {
         Ok(Some(seen)) => {
             let events = Some(page.routes.to_events_of(id.as_str()));
@@ -146,6 +148,7 @@ impl Page {
             let schedule = corrected(&*dead.store, dead.queue.namespace(), schedule).await?;
             Ok::<_, String>(Some(Seen {
                 id: id.clone(),
+                called: self.words().one,
                 now: clock::wall_ms(),
                 whereabouts,
                 history,
@@ -170,7 +173,7 @@ impl Seen {
         html! {
             section.panel #tweet aria-labelledby="tweet-name" {
                 div {
-                    h1 #tweet-name { "Tweet " (self.id.as_str()) }
+                    h1 #tweet-name { (capital(self.called)) " " (self.id.as_str()) }
                     p #place { (place(&self.whereabouts, self.now)) }
                     @if let Some(address) = &self.address {
                         p {
@@ -267,7 +270,7 @@ impl Seen {
         };
         let (busy, unseen) = (figure(explained.multiplier), figure(explained.unseen.round()));
         Some(format!(
-            "{bound}{busy} × as busy as the average tweet of its age; about {unseen} interactions since the last lookup"
+            "{bound}{busy} × as busy as the average post of its age; about {unseen} interactions since the last lookup"
         ))
     }
 
@@ -372,7 +375,7 @@ impl Seen {
         }
         Some(Chart {
             gist: format!(
-                "Counts by the tweet's age, on a logarithmic axis of time: {} at the age of {}",
+                "Counts by the post's age, on a logarithmic axis of time: {} at the age of {}",
                 last.join(", "),
                 time(points.last()?.checked_at - made)
             ),

@@ -1,4 +1,4 @@
-//! The youngest tweets, with their counts: a way from the front page to a tweet, and where one sees them grow.
+//! The youngest posts, with their counts: a way from the front page to a post, and where one sees them grow.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const TEXT: usize = 80;
 /// What was read last, for all who watch.
 type Read = Option<(Stopwatch, Result<Vec<StoredTweet>, String>)>;
 
-/// The youngest tweets that live: those of the greatest ids.
+/// The youngest posts that live: those of the greatest ids.
 #[derive(Debug, Default)]
 pub(super) struct Young(Mutex<Read>);
 
@@ -63,18 +63,18 @@ async fn youngest(dead: &Dead) -> Result<Vec<StoredTweet>, StoreError> {
 fn section(tweets: &Result<Vec<StoredTweet>, String>, routes: &Routes, now: Millis) -> Markup {
     html! {
         section.panel #tweets aria-labelledby="tweets-name" {
-            h2 #tweets-name { "Youngest tweets" }
+            h2 #tweets-name { "Youngest posts" }
             @match tweets {
                 Err(why) => p.lead.bad { "The store does not answer: " (error(why)) },
-                Ok(tweets) if tweets.is_empty() => p.lead.none { "No tweet is stored." },
+                Ok(tweets) if tweets.is_empty() => p.lead.none { "No post is stored." },
                 Ok(tweets) => {
-                    div.scroll #tweets-box tabindex="0" role="region" aria-label="The youngest tweets" {
-                        table.stacked aria-label="The youngest tweets" {
+                    div.scroll #tweets-box tabindex="0" role="region" aria-label="The youngest posts" {
+                        table.stacked aria-label="The youngest posts" {
                             thead {
                                 tr {
-                                    th scope="col" { "Tweet" }
+                                    th scope="col" { "Post" }
                                     th.n scope="col" { "Likes" }
-                                    th.n scope="col" { "Retweets" }
+                                    th.n scope="col" { "Reposts" }
                                     th.n.lesser scope="col" { "Lookups" }
                                     th scope="col" { "Looked up" }
                                     th scope="col" { "Text" }
@@ -94,7 +94,7 @@ fn row(tweet: &StoredTweet, routes: &Routes, now: Millis) -> Markup {
         tr {
             th.id scope="row" { (item_link(routes, &tweet.id)) }
             td.n data-name="Likes" { (stored(tweet.metrics.favorite_count)) }
-            td.n data-name="Retweets" { (stored(tweet.metrics.retweet_count)) }
+            td.n data-name="Reposts" { (stored(tweet.metrics.retweet_count)) }
             td.n.lesser { (stored(tweet.lookups)) }
             td data-name="Looked up" {
                 @match tweet.checked_at { Some(at) => (relative(at, now, "ago")), None => "not yet" }
@@ -112,6 +112,6 @@ mod tests {
     fn a_store_that_is_out_or_empty_says_so() {
         let out = section(&Err("no <answer>".to_owned()), &Routes::default(), 0).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");
-        assert!(section(&Ok(Vec::new()), &Routes::default(), 0).into_string().contains("No tweet is stored."));
+        assert!(section(&Ok(Vec::new()), &Routes::default(), 0).into_string().contains("No post is stored."));
     }
 }

@@ -80,11 +80,11 @@ async fn accounts_are_seen_as_accounts() {
     {
         assert!(front.contains(says), "{says}: {front}");
     }
-    for never in ["Youngest tweets", " posts are", "Tweet’s id", "tweets leased"] {
+    for never in ["Youngest posts", " posts are", "Id or address of a post", "tweets leased"] {
         assert!(!front.contains(never), "{never}: {front}");
     }
     assert!(front.contains(&format!("action=\"/n/{ACCOUNTS}/account\"")), "{front}");
-    assert!(ops.get("/n/tweet:update/").await.1.contains("Youngest tweets"));
+    assert!(ops.get("/n/tweet:update/").await.1.contains("Youngest posts"));
 
     // An account is at an address of its own, by id and by handle, and where it was before.
     let person = 7;

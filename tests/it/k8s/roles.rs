@@ -244,7 +244,8 @@ fn the_autoscaler_asks_what_status_answers() {
     for trigger in triggers {
         let place = text(trigger, "/metadata/valueLocation");
         assert!(status[place].is_number(), "{place} is not in {status}");
-        assert_eq!(text(trigger, "/metadata/url"), "http://ops.twitter-updater.svc:8080/status");
+        let (address, namespace) = text(trigger, "/metadata/url").split_once("?namespace=").unwrap();
+        assert_eq!((address, &status["namespace"]), ("http://ops.twitter-updater.svc:8080/status", &namespace.into()));
     }
     exists("/status", is_route("/status"));
     assert!(everything().of_kind("Service").any(|service| text(service, "/metadata/name") == "ops"));
