@@ -105,6 +105,8 @@ impl CallBudget {
         }
         let total = Spending::of_counters(&stats.counters);
         let (by, day) = match &known {
+            // A date ahead is a wrong clock's, and so is what was counted up to it: the next day is counted again.
+            Some(known) if known.at > stats.now_ms => (normaliser(known), Spending::default()),
             Some(known) if stats.now_ms - known.at < DAY_MS => return Ok(()),
             Some(known) => match total.since(counted(known)) {
                 Some(day) => {

@@ -31,8 +31,8 @@ use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::source::Source;
 use crate::quota::Credentials;
 
-/// Longest wait of a source once it is due.
-const LINGER: Duration = Duration::from_millis(10);
+/// How long a loop rests where nothing is due; a source that comes due sooner ends it. One source makes a batch.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
 pub struct Asked {

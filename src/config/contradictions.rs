@@ -262,10 +262,13 @@ impl Settings {
     }
 
     fn spend(&self, found: &mut Findings) {
-        if self.adaptive.spend == Spend::Quota && self.updater.pacing == Pacing::Greedy {
-            let why = "adaptive.spend = \"quota\" spreads the calls over the quota's window, updater.pacing = \"greedy\" never does: \
-                       choose one";
-            found.add_unless_it_follows("adaptive.spend", why.to_owned());
+        for (key, spend) in [("adaptive.spend", self.adaptive.spend), ("visits.spend", self.visits.spend)] {
+            if spend == Spend::Quota && self.updater.pacing == Pacing::Greedy {
+                let why = format!(
+                    "{key} = \"quota\" spreads the calls over the quota's window, updater.pacing = \"greedy\" never does: choose one"
+                );
+                found.add_unless_it_follows(key, why);
+            }
         }
     }
 

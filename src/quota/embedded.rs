@@ -258,13 +258,14 @@ impl Ledger for EmbeddedLedger {
         if let (true, mut entry) = self.remove(&mut tx, name, endpoint, permit, now).await? {
             const GIVE_BACK: &str = concat!(
                 window!(),
-                "; UPDATE quota_credential SET calls_today = calls_today - 1 WHERE api = ? AND name = ? AND day = ?"
+                "; UPDATE quota_credential SET calls_today = calls_today - 1 WHERE api = ? AND name = ? AND day = ? AND calls_today > 0"
             );
             entry.book.returned(now);
             let write = self.write(GIVE_BACK, name, endpoint, &entry.book).bind(&self.api).bind(name).bind(day(now));
             sqlite::run(&mut tx, write).await?;
         }
-        Ok(tx.commit().await?)
+        // Its permit is as good as one that expires.
+        Ok(tx.commit_unflushed().await?)
     }
 
     async fn free(&self, name: &str) -> Result<bool, LedgerError> {

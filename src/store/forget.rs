@@ -53,6 +53,11 @@ pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("community_appearance", "source"),
 ];
 
+/// What an id says of a post's author: on Bluesky it is an address, `at://did:plc:…/app.bsky.feed.post/…`.
+pub(super) fn author_in(id: &str) -> Option<&str> {
+    id.strip_prefix("at://")?.split('/').next().filter(|author| author.starts_with("did:"))
+}
+
 /// The person behind the rows of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonOf {

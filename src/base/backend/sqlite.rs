@@ -41,7 +41,7 @@ pub struct Opened {
     inode: u64,
 }
 
-/// Why a file cannot be written.
+/// Why a file is not written any more.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The file was deleted, or another one has its name.
@@ -51,6 +51,12 @@ pub enum Missing {
          cp or mv"
     )]
     Gone(PathBuf, &'static str),
+    /// A flush failed. Read anew by another process, the file says what of it there is.
+    #[error(
+        "the disk did not take what was written to the SQLite file {0}, and may have dropped some of it, so the process stops: \
+         the log has the reason; mend it and start again"
+    )]
+    Lost(PathBuf),
     /// Nobody knows.
     #[error("the SQLite file {0} cannot be looked at: {1}")]
     Unknown(PathBuf, String),
@@ -60,7 +66,7 @@ impl Missing {
     /// As another error, of the kind that fits.
     pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
         match self {
-            Self::Gone(..) => gone(self.to_string()),
+            Self::Gone(..) | Self::Lost(_) => gone(self.to_string()),
             Self::Unknown(..) => unavailable(self.to_string()),
         }
     }

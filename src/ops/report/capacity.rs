@@ -260,7 +260,7 @@ mod tests {
         let overload = says(30_000, &[told(900, WINDOW)]);
         assert_eq!(
             overload,
-            "demand 2.00 × quota:all intervals grow by that factor. To mend it: 3 more app-only \
+            "demand 2.00 × quota: all intervals grow by that factor. To mend it: 3 more app-only \
              credentials or 1 user credential, or intervals 2.00 times as long (tweet_age)\n1,800 calls per 15 min are \
              needed, 900 are there"
         );

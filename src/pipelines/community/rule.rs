@@ -13,6 +13,7 @@ use ring::digest::{SHA256, digest};
 use super::language::{Variants, Weight, detect};
 use super::place::{Gazetteer, Place};
 use crate::config::CommunitySettings;
+use crate::model::account::AccountState;
 use crate::model::community::{Belonging, Finding};
 use crate::store::{Decision, Facts, PostLanguage};
 
@@ -22,6 +23,8 @@ const SPEAKS: f64 = 0.25;
 const CLEAR: f64 = 0.5;
 /// Decided friends that say something.
 const FRIENDS: i64 = 5;
+/// How texts are read. Raised when that changes: what was judged before is then judged again.
+const READING: u8 = 2;
 /// Bytes of the digest in a version.
 const VERSION_BYTES: usize = 6;
 /// States of accounts that their networks no longer show.
@@ -66,6 +69,7 @@ impl Rule {
             digested.extend(variants.to_text().into_bytes());
         }
         digested.extend(env!("CARGO_PKG_VERSION").bytes());
+        digested.push(READING);
         let version =
             digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
         Ok(Self { settings: settings.clone(), variants, version })
@@ -131,12 +135,13 @@ impl Rule {
         Judgement { decision, languages, wants_posts: wants_posts && !state.is_decided() }
     }
 
-    /// Its posts cannot be had: it shows them to its followers alone, or it has none.
+    /// Its posts cannot be had: it shows them to its followers alone, or it has none. That it approves its followers (`protected`
+    /// on Mastodon) hides nothing.
     fn is_silent(&self, facts: &Facts) -> bool {
         facts.profile.as_ref().is_some_and(|of| {
             let is_gone = of.state.as_deref().is_some_and(|state| GONE.contains(&state));
             is_gone
-                || of.protected == Some(true)
+                || of.state.as_deref() == Some(AccountState::Protected.as_str())
                 || of.posts.is_some_and(|posts| posts < i64::from(self.settings.posts))
         })
     }

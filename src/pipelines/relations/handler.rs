@@ -354,8 +354,8 @@ impl ListReader {
                 Next::End(End::Capped)
             }
             Some(cursor) => Next::Page(cursor),
-            // An empty list of an account that is said to have members is hidden; if none is said, nobody knows.
-            None if partial == Some(Partial::Hidden) && crawl.told != Some(0) => Next::End(End::Hidden),
+            // Empty, or hidden: nobody knows. Who hides a list may hide its number as well, and a network tells 0 of those.
+            None if partial == Some(Partial::Hidden) => Next::End(End::Hidden),
             None if partial == Some(Partial::Remote) || page.unreadable.count > 0 => Next::End(End::Partial),
             None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
         };

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::account::NO_HANDLE;
 use super::uri;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet};
@@ -173,7 +174,7 @@ impl Post<'_> {
             created_at: self.created_at(&record, &id)?,
             text: Some(text),
             author_id: present(author.did).and_then(scalar::string),
-            author_name: present(author.handle).and_then(scalar::string),
+            author_name: present(author.handle).and_then(scalar::string).filter(|handle| handle != NO_HANDLE),
             metrics: Metrics {
                 retweet_count: count(self.repost_count),
                 favorite_count: count(self.like_count),

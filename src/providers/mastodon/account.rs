@@ -56,7 +56,18 @@ impl Lookup<Account> for Accounts {
             return Ok(Answer::all(&outcome, ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(quota, |body| read(body, ids, self.0.calls))
+        reply.answer(quota, |body| {
+            let (outcomes, strangers) = read(body, ids, self.0.calls)?;
+            Ok((outcomes.into_iter().map(suspended_is_absent).collect(), strangers))
+        })
+    }
+}
+
+/// What an instance still returns of a suspended account is its id. So it does of one that its owner deleted, for good.
+fn suspended_is_absent(outcome: Outcome<Account>) -> Outcome<Account> {
+    match outcome {
+        Outcome::Found(account) if account.state == AccountState::Suspended => Outcome::Absent(Absence::Suspended),
+        outcome => outcome,
     }
 }
 
@@ -207,11 +218,15 @@ impl User<'_> {
             protected: scalar::value(self.locked).filter(|_| !is_suspended),
             verified: None,
             created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
-            counts: AccountCounts {
-                followers: count(self.followers_count),
-                following: count(self.following_count),
-                posts: count(self.statuses_count),
-                ..AccountCounts::default()
+            counts: match is_suspended {
+                // Zeroes, which nobody has counted.
+                true => AccountCounts::default(),
+                false => AccountCounts {
+                    followers: count(self.followers_count),
+                    following: count(self.following_count),
+                    posts: count(self.statuses_count),
+                    ..AccountCounts::default()
+                },
             },
             last_post_at: scalar::date_or_none(self.last_status_at, scalar::day),
             // A locked account's public posts are public.

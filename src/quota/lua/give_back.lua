@@ -13,5 +13,7 @@ if tonumber(flat[1] or 0) > 0 and now < tonumber(flat[3] or 0) then
   redis.call('HSET', window,
     'remaining', digits(math.min(tonumber(flat[1]), tonumber(flat[2]) + 1)), 'next_at', digits(now))
 end
-redis.call('HINCRBY', key('credential:' .. name), 'calls_today', -1)
+local credential = key('credential:' .. name)
+-- Those of yesterday are not among today's.
+if tonumber(redis.call('HGET', credential, 'calls_today') or 0) > 0 then redis.call('HINCRBY', credential, 'calls_today', -1) end
 return false

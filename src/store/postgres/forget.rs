@@ -18,6 +18,9 @@ use crate::store::{Expired, PersonOf, Result, StoreError, UnwantedPost};
 /// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
 const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
 
+/// A dump holds the table to its end, and all who read it would wait behind one that waits for the dump.
+const NOT_FOR_LONG: &str = "SET LOCAL lock_timeout = '5s'";
+
 const KEEP_AWAY: &str =
     "INSERT INTO forgotten_person (hash, at) VALUES (person_hash($1, $2), $3) ON CONFLICT DO NOTHING";
 
@@ -73,8 +76,12 @@ fn remove(expired: Option<&str>) -> String {
 }
 
 /// Of posts, those whose authors are kept away.
-const REFUSED: &str = "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
-     WHERE EXISTS (SELECT FROM forgotten_person) AND is_forgotten($1, author)";
+const REFUSED: &str = concat!(
+    "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
+     WHERE EXISTS (SELECT FROM forgotten_person) AND is_forgotten($1, ",
+    super::author!(),
+    ")"
+);
 
 /// Whoever follows or unfollows one of these accounts, or an author of these posts, waits; so does a page of a visit to them.
 const HOLD_FOLLOWS: &str = "SELECT account, left_at IS NULL FROM visit WHERE namespace = $1 AND account IN (SELECT UNNEST($2::text[]) \
@@ -120,9 +127,10 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// What authors and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+    /// What authors, visits to them, and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
     pub(super) async fn forget_said(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
-        const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)) \
+        const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)), \
+             visits AS (DELETE FROM tweet_way WHERE namespace = $1 AND id = ANY($2) AND pipeline = 'visit') \
              DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
              AND of.namespace = $3 AND of.id = post.author_id AND of.post = post.id";
         let ids: Vec<String> = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
@@ -170,6 +178,7 @@ impl Forgetting for PostgresStore {
         let (patience, mut connection) = (self.patience, self.pool.acquire().await?);
         let done = async {
             let mut transaction = connection.begin().await?;
+            sqlx::query(NOT_FOR_LONG).execute(&mut *transaction).await?;
             sqlx::query(HOLD_WRITES).execute(&mut *transaction).await?;
             let keep = sqlx::query(KEEP_AWAY).bind(network).bind(clean(account)).bind(at);
             let added = keep.execute(&mut *transaction).await?.rows_affected();
@@ -200,7 +209,11 @@ impl Forgetting for PostgresStore {
 
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = $1 AND id = $2";
-        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = $1 AND author_id = $2 ORDER BY id";
+        // Also those of which only the id, or the visit that brought them, says whose they are.
+        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = $1 \
+             AND (author_id = $2 OR starts_with(id, 'at://' || $2 || '/')) \
+             UNION SELECT tweet.id FROM tweet_way AS way JOIN tweet ON tweet.namespace = way.namespace AND tweet.id = way.id \
+             WHERE way.namespace = $1 AND way.pipeline = 'visit' AND way.source = $2 AND tweet.author_id IS NULL";
         let mut items = Vec::new();
         for (namespace, by_id) in self.namespaces_of(network).await? {
             let sql = if by_id { OF_ID } else { OF_AUTHOR };
@@ -263,6 +276,15 @@ impl Forgetting for PostgresStore {
         let namespaces = self.namespaces_in("account_handle", network).await?;
         let sql = "DELETE FROM account_handle WHERE namespace = ANY($1) AND handle = ANY($2)";
         removed.add("account_handle", self.count(sql, &namespaces, handles).await?);
+        // What stands of others' posts: that it showed them, and that others showed its own. The visits to its own posts go with them.
+        const SHOWN: &str = "DELETE FROM tweet_way AS way USING tweet WHERE way.namespace = ANY($1) AND way.pipeline = 'visit' \
+             AND way.source = ANY($2) AND tweet.namespace = way.namespace AND tweet.id = way.id AND tweet.author_id IS NOT NULL";
+        const SHOWN_BY: &str =
+            "DELETE FROM account_post WHERE namespace = ANY($1) AND starts_with(post, 'at://' || ($2::text[])[1] || '/')";
+        let (own, posts): (Vec<_>, Vec<_>) = self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
+        let names = |of: Vec<(String, bool)>| of.into_iter().map(|(namespace, _)| namespace).collect::<Vec<String>>();
+        removed.add("tweet_way", self.count(SHOWN, &names(posts), &account).await?);
+        removed.add("account_post", self.count(SHOWN_BY, &names(own), &account).await?);
         Ok(removed)
     }
 

@@ -10,7 +10,7 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, dropped, media_namespace, of_network,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, dropped, media_namespace, of_network,
     profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
@@ -98,7 +98,8 @@ pub(super) async fn kept_with<'a>(
         return Ok(rows);
     }
     let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return Ok(rows) };
-    let of = |row: &Row<'_>| if by_id { Some(row.id.to_string()) } else { row.author_id.as_deref().map(str::to_owned) };
+    let author = |row: &Row<'_>| row.author_id.as_deref().or_else(|| author_in(&row.id)).map(str::to_owned);
+    let of = |row: &Row<'_>| if by_id { Some(row.id.to_string()) } else { author(row) };
     let people: Vec<String> = rows.iter().filter_map(of).collect();
     let away = salted(connection, salt, &network, people.iter().map(String::as_str)).await?;
     if away.is_empty() {
@@ -121,13 +122,17 @@ async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> R
     Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
 }
 
-/// What authors and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+/// What authors, visits to them, and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
 pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<()> {
-    const LANGUAGES: &str = "DELETE FROM post_language_row WHERE tweet IN (SELECT key FROM tweet \
-         WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)))";
     remove_authored(connection, posts).await?;
     let ids = json(posts.ids.iter().map(|id| clean(id)));
-    sqlx::query(LANGUAGES).bind(&posts.namespace).bind(ids).execute(connection).await?;
+    for of in ["post_language_row WHERE", "tweet_way_row WHERE pipeline = 'visit' AND"] {
+        let sql = format!(
+            "DELETE FROM {of} tweet IN (SELECT key FROM tweet \
+             WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)))"
+        );
+        sqlx::query(AssertSqlSafe(sql)).bind(&posts.namespace).bind(&ids).execute(&mut *connection).await?;
+    }
     Ok(())
 }
 
@@ -210,7 +215,11 @@ impl Forgetting for SqliteStore {
 
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND id = ?2";
-        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND author_id = ?2 ORDER BY id";
+        // Also those of which only the id, or the visit that brought them, says whose they are.
+        const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
+             AND (author_id = ?2 OR substr(id, 1, length(?2) + 6) = 'at://' || ?2 || '/') \
+             UNION SELECT tweet.id FROM tweet_way_row AS way JOIN tweet ON tweet.key = way.tweet \
+             WHERE tweet.namespace = ?1 AND way.pipeline = 'visit' AND way.source = ?2 AND tweet.author_id IS NULL";
         let mut items = Vec::new();
         for (namespace, by_id) in self.namespaces_of(network).await? {
             let asked = sqlx::query_scalar(if by_id { OF_ID } else { OF_AUTHOR }).bind(&namespace).bind(clean(account));
@@ -275,6 +284,17 @@ impl Forgetting for SqliteStore {
                  AND {column} IN (SELECT value FROM json_each(?2))"
             );
             let gone = sqlx::query(AssertSqlSafe(sql)).bind(namespaces).bind(values).execute(&mut *transaction).await?;
+            removed.add(table, gone.rows_affected());
+        }
+        // What stands of others' posts: that it showed them, and that others showed its own. The visits to its own posts go with them.
+        const SHOWN: &str = "DELETE FROM tweet_way_row WHERE pipeline = 'visit' AND source = ?2 \
+             AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)) AND author_id IS NOT NULL)";
+        const SHOWN_BY: &str = "DELETE FROM account_post_row WHERE substr(post, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
+             AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)))";
+        let (own, posts): (Vec<_>, Vec<_>) = self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
+        for (table, sql, of) in [("tweet_way", SHOWN, posts), ("account_post", SHOWN_BY, own)] {
+            let namespaces = json(of.iter().map(|(namespace, _)| namespace.as_str().into()));
+            let gone = sqlx::query(sql).bind(namespaces).bind(clean(account)).execute(&mut *transaction).await?;
             removed.add(table, gone.rows_affected());
         }
         transaction.commit().await?;

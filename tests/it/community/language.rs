@@ -38,6 +38,16 @@ fn cut_leaves_the_words() {
         ("＠ana ＃tag 日本", "日本"),
         ("#नमस्ते ok", "ok"),
         ("ARTE RT", "ARTE RT"),
+        // As Mastodon writes posts.
+        (
+            "<p>Obrigado, até amanhã!<br />Já d&#39;ouro</p><p>vê <a href=\"https://x.pt/a/b\" target=\"_blank\" rel=\"nofollow \
+             noopener\" translate=\"no\"><span class=\"invisible\">https://www.</span><span class=\"ellipsis\">x.pt/a</span>\
+             <span class=\"invisible\">/b</span></a> <a href=\"https://s.example/tags/lisboa\" class=\"mention hashtag\" \
+             rel=\"tag\">#<span>lisboa</span></a> <span class=\"h-card\"><a href=\"https://s.example/@ana\" class=\"u-url \
+             mention\">@<span>ana</span></a></span> mu<em>ito</em></p>",
+            "Obrigado, até amanhã! Já d'ouro vê muito",
+        ),
+        ("eu <3 isto, 1 < 2 > 0 </", "eu <3 isto, 1 < 2 > 0 </"),
         ("", ""),
     ] {
         assert_eq!(cut(text), cut_text, "{text:?}");
@@ -73,7 +83,7 @@ proptest! {
         parts in prop::collection::vec(
             prop_oneof![
                 any::<String>(),
-                "(@|#|＠|＃|http://|HTTPS://|www\\.|RT @|&amp;|t\\.co/)",
+                "(@|#|＠|＃|http://|HTTPS://|www\\.|RT @|&amp;|t\\.co/|<p>|</a>|<a href=|<|>|&#39;|&quot;|&lt;)",
                 "[ \u{0}\u{301}\u{200d}kà-ü.:/-]{0,6}",
             ],
             0..12,

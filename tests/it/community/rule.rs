@@ -101,9 +101,14 @@ fn decided_friends_count_where_there_are_enough() {
 fn who_cannot_be_read_is_open_and_who_is_gone_stays_what_it_was() {
     let mut silent = facts(Some(""), &[(PORTUGAL, 3)]);
     if let Some(profile) = &mut silent.profile {
-        profile.protected = Some(true);
+        profile.state = Some("protected".into());
     }
     assert_eq!(state(&silent), Belonging::Open);
+    if let Some(profile) = &mut silent.profile {
+        // On Mastodon: it approves its followers, and everybody reads its posts.
+        (profile.state, profile.protected) = (Some("live".into()), Some(true));
+    }
+    assert_eq!(state(&silent), Belonging::Candidate);
     let mut gone = facts(Some("São Paulo"), &[]);
     gone.state = Some(Belonging::Member);
     if let Some(profile) = &mut gone.profile {

@@ -141,7 +141,7 @@ async fn it_answers_whether_all_is_fresh_and_finds_a_tweet() {
             ["delayed in", "due in", "leased"].iter().any(|place| element(&page, "place").contains(place)),
             "{page}"
         );
-        assert!(page.contains("role=\"img\" aria-label=\"Counts by the tweet"), "{page}");
+        assert!(page.contains("role=\"img\" aria-label=\"Counts by the post"), "{page}");
     }
     let unknown = TweetId::at(wall_ms() - 120_000, 77);
     for (asked, status, says) in [

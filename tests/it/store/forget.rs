@@ -13,7 +13,7 @@ use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
     Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, HandDecision, ItemsOf,
     Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, PostgresStore,
-    Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard,
+    Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard, Way,
 };
 
 use super::on_sqlite::plain;
@@ -206,13 +206,17 @@ fn found_post(who: &Who, id: &str) -> Observation {
     observation(id, T + 1, Seen::Found(post_of(who, id, "the words")))
 }
 
-/// Removes all rows, as `ops::forget` does it.
 async fn remove(store: &dyn Whole) {
-    store.remove_account("twitter", ANN.id, &[ANN.handle.to_owned()]).await.unwrap();
-    for network in ["twitter", "x"] {
-        store.forget_edges(network, ANN.id).await.unwrap();
+    remove_of(store, "twitter", ANN.id).await;
+}
+
+/// Removes all rows, as `ops::forget` does it.
+async fn remove_of(store: &dyn Whole, network: &str, id: &str) {
+    store.remove_account(network, id, &[ANN.handle.to_owned()]).await.unwrap();
+    for provider in [network, "x"] {
+        store.forget_edges(provider, id).await.unwrap();
     }
-    for items in store.items_of("twitter", ANN.id).await.unwrap() {
+    for items in store.items_of(network, id).await.unwrap() {
         let media = store.media_of_posts(&items).await.unwrap();
         for of in [media, items] {
             store.remove_items(&of).await.unwrap();
@@ -312,6 +316,8 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
 async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables) {
     write(store, &BOB, &ANN).await;
     write(store, &ANN, &BOB).await;
+    let posts = ANN.posts.map(|id| new_tweet(id, T, Some(T)));
+    store.record(NS, T, &visit(ANN.id), &posts).await.unwrap();
     let told = async |who: &Who| -> Vec<String> {
         let tables = tables(&who.posts).await;
         tables.into_iter().filter(|(_, (_, told))| *told > 0).map(|(table, _)| table).collect()
@@ -330,6 +336,7 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
         if which == Expired::Deleted {
             // Its row alone: when and how it came, its counts, the media that it showed.
             let left = told(who).await;
+            assert_eq!(store.ways(NS, who.posts[0]).await.unwrap().len(), 1, "the visit to its author is forgotten");
             assert!(!left.iter().any(|table| table.contains("account_post") || table.contains("language")), "{left:?}");
         }
         let posts = who.posts.map(str::to_owned);
@@ -339,6 +346,70 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
     let left = tables(&[]).await;
     let language = left.iter().find(|(table, _)| table.starts_with("post_language")).unwrap();
     assert_eq!(language.1.0, 0);
+}
+
+fn visit(account: &str) -> Way {
+    Way { pipeline: "visit".into(), source: account.into(), query: Some(account.into()) }
+}
+
+/// On Bluesky a post's id names its author; everywhere, a visit names the account that showed a post.
+async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables) {
+    const POSTS: &str = "bluesky:update";
+    const PEOPLE: &str = "profiles:bluesky";
+    let [ann, bob] = ["did:plc:annforget", "did:plc:bobstays"];
+    let [hers, his, blank] = [(ann, 1), (bob, 2), ("did:plc:nobody", 3)]
+        .map(|(did, n)| format!("at://{did}/app.bsky.feed.post/{n}"));
+    // Hers alone is known, by its id, and that he showed it; of his that she showed it; and one whose author is not known any more.
+    store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T))]).await.unwrap();
+    let content = Tweet { id: his.clone(), author_id: Some(bob.into()), ..post_of(&BOB, &his, "his own") };
+    let shown = NewTweet { content: Some(Box::new(content)), ..new_tweet(&his, T, Some(T)) };
+    store.record(POSTS, T, &visit(ann), &[shown, new_tweet(&blank, T, Some(T))]).await.unwrap();
+    store.record(PEOPLE, T, &way(), &[new_tweet(bob, T, Some(T))]).await.unwrap();
+    store.record_sightings(PEOPLE, &[Sighting { account: bob.into(), post: hers.clone(), at: T }]).await.unwrap();
+    let told = async || -> Vec<String> {
+        let tables = tables(&["annforget"]).await;
+        tables.into_iter().filter(|(_, (_, told))| *told > 0).map(|(table, _)| table).collect()
+    };
+    assert!(told().await.len() >= 3, "{:?}", told().await);
+
+    assert!(store.keep_away("bluesky", ann, T + 5).await.unwrap());
+    remove_of(store, "bluesky", ann).await;
+    assert!(told().await.is_empty(), "{:?}", told().await);
+    let known = store.standing(POSTS, &[his.clone(), blank]).await.unwrap();
+    assert!(known[0].is_some() && known[1].is_none(), "{known:?}");
+    let recorded = store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T)), new_tweet(&his, T, Some(T))]).await;
+    assert_eq!(recorded.unwrap().new, 0);
+    let late = Seen::Missing { misses: 1, since: T, reason: None };
+    store.save(POSTS, &[observation(&hers, T + 9, late)]).await.unwrap();
+    assert!(told().await.is_empty(), "{:?}", told().await);
+}
+
+#[tokio::test]
+async fn what_an_id_or_a_visit_tells_is_forgotten_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, path) = in_sqlite(&folder).await;
+    what_an_id_or_a_visit_tells_is_forgotten(&store, async |words| tables_of_sqlite(&path, words).await).await;
+}
+
+#[tokio::test]
+async fn what_an_id_or_a_visit_tells_is_forgotten_in_postgres() {
+    let (store, url) = in_postgres().await;
+    what_an_id_or_a_visit_tells_is_forgotten(&store, async |words| tables_of_postgres(&url, words).await).await;
+}
+
+/// A dump reads the table to its end. Whoever waits for it holds up all who read it: every save.
+#[tokio::test]
+async fn a_dump_is_not_waited_for_to_its_end() {
+    let (store, url) = in_postgres().await;
+    let store: &dyn Whole = &store;
+    let mut dump = PgConnection::connect(&url).await.unwrap();
+    let mut dump = dump.begin().await.unwrap();
+    sqlx::query("LOCK TABLE forgotten_person IN ACCESS SHARE MODE").execute(&mut *dump).await.unwrap();
+    let given_up = store.keep_away("twitter", ANN.id, T).await.unwrap_err();
+    assert!(given_up.to_string().contains("dump"), "{given_up}");
+    store.save(NS, &[found_post(&BOB, "1")]).await.unwrap();
+    dump.rollback().await.unwrap();
+    assert!(store.keep_away("twitter", ANN.id, T).await.unwrap());
 }
 
 /// Rows as before the person came, but those of accounts that its lists named: they are not its own.

@@ -62,6 +62,8 @@ struct Connections {
     /// Calls that wait for their turn.
     waiting: Arc<AtomicUsize>,
     ended: mpsc::UnboundedSender<()>,
+    /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
+    is_lost: Arc<AtomicBool>,
     readers: SqlitePool,
     patience: Duration,
 }
@@ -96,8 +98,6 @@ struct Group {
     done: Vec<Done>,
     /// Committed calls that wait for the flush.
     flushes: mpsc::UnboundedSender<Told>,
-    /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
-    is_lost: Arc<AtomicBool>,
     /// Since when the file's lock was not left to others.
     held: Stopwatch,
 }
@@ -193,7 +193,6 @@ impl SharedFile {
         let group = Group {
             connection,
             flushes,
-            is_lost: is_lost.clone(),
             options: writers.create_if_missing(false),
             calls: 0,
             joining: false,
@@ -203,7 +202,8 @@ impl SharedFile {
         };
         let (turn, waiting) = (Arc::new(Turn::new(group)), Arc::new(AtomicUsize::new(0)));
         let (ended, ends) = mpsc::unbounded_channel();
-        let connections = Connections { turn: turn.clone(), waiting: waiting.clone(), ended, readers, patience };
+        let connections =
+            Connections { turn: turn.clone(), waiting: waiting.clone(), ended, is_lost: is_lost.clone(), readers, patience };
         let connections = first_to_open(&file, Arc::new(connections));
         tokio::spawn(commit_groups(turn, waiting, ends));
         tokio::spawn(flush(wal_of(path), is_lost, committed));
@@ -222,6 +222,9 @@ impl SharedFile {
         let turn = self.turn().await;
         // While it waited; and first, since without its file SQLite may fail in ways of its own.
         self.file.is_there()?;
+        if self.connections.is_lost.load(Ordering::Relaxed) {
+            return Err(Missing::Lost(self.file.path.clone()).into());
+        }
         Ok(turn?)
     }
 
@@ -276,9 +279,6 @@ fn first_to_open(file: &Opened, connections: Arc<Connections>) -> Arc<Connection
 impl Group {
     /// Lets a call in: begins the transaction, or a savepoint in it.
     async fn join(&mut self, patience: Duration) -> Result<(), sqlx::Error> {
-        if self.is_lost.load(Ordering::Relaxed) {
-            return Err(Failed::flush("an earlier flush failed; start again").error());
-        }
         self.clean_up().await;
         let was_joining = std::mem::replace(&mut self.joining, true);
         if self.calls == 0 {
@@ -388,10 +388,17 @@ async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::Unbo
     while committed.recv_many(&mut calls, usize::MAX).await > 0 {
         let wal = wal.clone();
         // Another handle does: what is flushed is the file. SQLite's locks are not on this one.
-        let flushed = tokio::task::spawn_blocking(move || std::fs::File::open(wal)?.sync_data()).await;
-        let flushed = flushed.map_err(std::io::Error::other).flatten().map_err(|error| {
-            is_lost.store(true, Ordering::Relaxed);
-            tracing::error!(%error, "the disk does not take what is written to it");
+        let flushed = tokio::task::spawn_blocking(move || match std::fs::File::open(wal) {
+            Ok(wal) => wal.sync_data().map_err(|error| (true, error)),
+            // For want of a descriptor, say. Nothing was dropped: whoever asks again is flushed with what is here now.
+            Err(error) => Err((false, error)),
+        });
+        let flushed = flushed.await.unwrap_or_else(|error| Err((true, std::io::Error::other(error))));
+        let flushed = flushed.map_err(|(may_have_dropped, error)| {
+            if may_have_dropped {
+                is_lost.store(true, Ordering::Relaxed);
+                tracing::error!(%error, "the disk does not take what is written to it");
+            }
             Failed::flush(&error.to_string())
         });
         for told in calls.drain(..) {

@@ -1,4 +1,6 @@
-//! A post without what is no language: URLs, mentions, tags.
+//! A post without what is no language: HTML, URLs, mentions, tags.
+
+use std::borrow::Cow;
 
 /// Ends of a domain that is followed by a path, without `http://` before it: `bit.ly/3xyz`.
 const DOMAINS: &[&str] = &[
@@ -6,12 +8,18 @@ const DOMAINS: &[&str] = &[
     "io", "it", "jp", "ly", "me", "mp", "net", "nl", "org", "pt", "ru", "st", "to", "tv", "uk", "us",
 ];
 
-/// A text without URLs, @mentions (`@user`, `@user@server.example`), #tags with their words, a leading `RT @user:` and HTML's
-/// `&amp;`, `&lt;` and `&gt;`, as chapter 3.4.5 of paper 004 cuts them. Words, accents and case stay; white space is one
+/// HTML that begins a line of its own: the words on both sides of it are two.
+const BLOCKS: &[&str] = &["p", "br", "div", "li", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4", "h5", "h6"];
+/// The longest HTML tag that is looked for the end of, in bytes: one without an end does not cost more.
+const LONGEST_TAG: usize = 4_096;
+
+/// A text without HTML's tags, URLs, @mentions (`@user`, `@user@server.example`), #tags with their words, a leading `RT @user:` and
+/// HTML's `&amp;`, `&lt;` and `&gt;`, as chapter 3.4.5 of paper 004 cuts them. Words, accents and case stay; white space is one
 /// space. Linear in the length of the text.
 #[must_use]
 pub fn cut(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
+    let text = without_tags(text);
     let text = text.trim_start();
     let mut rest = without_retweet(text).unwrap_or(text);
     let mut at_start = true;
@@ -36,6 +44,51 @@ pub fn cut(text: &str) -> String {
         kept.pop();
     }
     kept
+}
+
+/// Mastodon's posts are HTML, whose names of tags and attributes would be taken for English: each link has ten of them.
+fn without_tags(text: &str) -> Cow<'_, str> {
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        match tag(from) {
+            Some((length, is_block)) => {
+                // Nor may what is left and right of it form a new tag.
+                if is_block || kept.ends_with(['<', '/']) {
+                    kept.push(' ');
+                }
+                rest = &from[length..];
+            }
+            None => {
+                kept.push('<');
+                rest = &from[1..];
+            }
+        }
+    }
+    if kept.is_empty() && rest.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(rest);
+    // Those in words; the others are removed like what is around them.
+    for (entity, is) in [("&#39;", "'"), ("&apos;", "'"), ("&quot;", "\""), ("&nbsp;", " ")] {
+        if kept.contains(entity) {
+            kept = kept.replace(entity, is);
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// The bytes of a tag that begins here, and whether it ends the word before it. `<3` is none.
+fn tag(from: &str) -> Option<(usize, bool)> {
+    let name = from.get(1..)?;
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let end = from.bytes().take(LONGEST_TAG).position(|byte| byte == b'>')?;
+    Some((end + 1, BLOCKS.iter().any(|block| block.eq_ignore_ascii_case(name))))
 }
 
 fn push_space(kept: &mut String) {
