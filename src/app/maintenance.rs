@@ -185,8 +185,9 @@ impl Audit {
             }
             let namespace = self.rebuild.queue.namespace();
             match self.rebuild.run(&stop, |_| {}).await {
-                Ok(done) if done.put_back > 0 => {
-                    tracing::warn!(namespace, ids = done.put_back, "in the store and not in the queue: put back");
+                Ok(done) if done.put_back + done.buried > 0 => {
+                    let ids = done.put_back + done.buried;
+                    tracing::warn!(namespace, ids, "in the store and not in the queue: put back");
                 }
                 Ok(done) => tracing::debug!(namespace, rows = done.rows, "the queue has all that the store has"),
                 Err(error) => tracing::warn!(namespace, %error, "queue and store could not be compared to the end"),

@@ -24,6 +24,10 @@ pub struct Lane {
     pub order: Order,
 }
 
+/// The first letter of the names of lanes that lend: see [`Lane::lends`]. It keeps them apart from those of the age table, which are
+/// named by an age.
+pub const LENDS: char = '~';
+
 /// Order in which the due jobs of a lane are claimed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -96,6 +100,13 @@ impl Lane {
     /// A lane of tier 0, ordered by lateness. `patience` below 1 ms counts as 1 ms, since the queue divides by it.
     pub fn new(name: impl Into<Arc<str>>, patience: Duration) -> Self {
         Self { name: name.into(), patience: clock::millis(patience).max(1), tier: 0, order: Order::default() }
+    }
+
+    /// Returns true if its jobs wait for about its patience, so that (due − now) ÷ patience says how early one is: lanes of the grid of an
+    /// adaptive schedule, `~5m`. Those that wait for what was missing or failed are others, whose jobs may come back sooner.
+    #[must_use]
+    pub fn lends(&self) -> bool {
+        self.order.is_timed() && self.name.starts_with(LENDS)
     }
 
     /// The same lane in that tier.

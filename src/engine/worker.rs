@@ -426,9 +426,7 @@ impl Worker {
         if *self.early.load() > 0.0 {
             return credentials.acquire(endpoint, u64::from(u32::MAX)).await;
         }
-        if credentials.pacing() == Pacing::Auto
-            && turn.backlog.is_none_or(|(_, asked, rest)| asked.elapsed() >= rest)
-        {
+        if credentials.pacing() == Pacing::Auto && turn.backlog.is_none_or(|(_, asked, rest)| asked.elapsed() >= rest) {
             let watch = Stopwatch::start();
             let calls = self.queue.due().await?.div_ceil(self.claims.load().limit.max(1) as u64);
             let (every, times) = BACKLOG_EVERY;

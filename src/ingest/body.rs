@@ -99,6 +99,20 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Returns true if it has more handles than that.
+    pub async fn has_more_handles(mut self, than: u32) -> bool {
+        let mut handles = 0;
+        while let Some(item) = self.next().await {
+            handles += u32::from(matches!(item.brings, Ok(Brings::Handle(_))));
+            if handles > than {
+                return true;
+            }
+            // Nothing above waits, and a body may have millions of lines: other tasks have their turn.
+            tokio::task::coop::consume_budget().await;
+        }
+        false
+    }
+
     /// The next tweet or account.
     pub async fn next(&mut self) -> Option<Item> {
         match self {
@@ -275,6 +289,10 @@ mod tests {
         assert_eq!(of(&Provider::Bluesky, bluesky.as_bytes()).await, [ok(0, did), handle(1, "ann.example.org")]);
         for (index, reason) in of(&x, b"[null, {\"id\": 12}, -3]").await {
             assert_eq!(reason, Err("neither an id nor a handle nor an address of an account".to_owned()), "{index}");
+        }
+        for (bytes, handles) in [(&b"[12, \"@ann\", null, \"@ann\"]"[..], 2), (b"@ann\n12\n\n@bea\n@cid\n", 3)] {
+            let more = async |than| Body::of_accounts(bytes, account_of(&x)).unwrap().has_more_handles(than).await;
+            assert_eq!((more(handles - 1).await, more(handles).await), (true, false));
         }
         assert!(Body::of_accounts(b" \n", account_of(&x)).is_err());
         assert!(Body::of_accounts(b"[12, ", account_of(&x)).is_err());

@@ -28,7 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Receipt, Refusal};
 use super::body::{Body, Brings, Unreadable};
-use super::{Admitted, Queued, Starter, StarterError};
+use super::{Admitted, MOST_HANDLES, Queued, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
@@ -216,13 +216,20 @@ impl Hook {
         })??;
         let share = u32::try_from(bytes.len().max(LEAST_BYTES)).unwrap_or(u32::MAX);
         let _work = self.work.acquire_many(share).await;
-        let body = match read {
+        let body = || match read {
             None => Body::new(&bytes, starter.parse),
             Some(read) => Body::of_accounts(&bytes, read),
         };
         let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
+        // Before anything of it is kept: there is never room for all of it, and whoever sent it again after each 503 would
+        // have those of its beginning that were resolved meanwhile resolved, and paid for, again and again.
+        if kind == Kind::Accounts && body().map_err(unreadable)?.has_more_handles(MOST_HANDLES).await {
+            let most = format!("{MOST_HANDLES} handles");
+            let reason = format!("the body has more than {most}: send it in parts of at most {most}");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, reason));
+        }
         let counter = if kind == Kind::Accounts { &self.metrics.accounts } else { &self.metrics.tweets };
-        let receipt = self.hand_over(starter, body.map_err(unreadable)?).await?;
+        let receipt = self.hand_over(starter, body().map_err(unreadable)?).await?;
         count(counter, provider, &receipt);
         match receipt.refused.first() {
             // Nothing was done: the sender should check the request.

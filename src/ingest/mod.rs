@@ -56,7 +56,8 @@ use crate::model::post::TweetState;
 use crate::providers::registry::Parse;
 use crate::store::{NewTweet, ONCE, Standing, Store, StoreError, Way};
 
-/// Handles of a network that may wait to be resolved. They cost calls, so more than that would wait for days.
+/// Handles of a network that may wait to be resolved, and handles in a body. They cost calls, so more than that would wait for
+/// days.
 const MOST_HANDLES: u32 = 100_000;
 
 /// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not

@@ -1,12 +1,13 @@
 //! Putting back from the store what the queue has lost.
 //!
-//! The store is walked once, page by page in the order of ids, youngest tweets first. Of each page
+//! The store is walked once, the living and then the dead, page by page in the order of ids, youngest tweets first. Of each page
 //!
 //! ```text
 //!   1. adopt    the ids that are in none of the queue's places are ours, under a lease
 //!   2. standing their rows are read again
-//!   3. settle   what lives goes to the lane of its age, due when the store says; the others leave
-//!   4. standing of those that left: who lives again meanwhile goes through 1 to 4 again
+//!   3. settle   what lives goes to the lane of its age, due when the store says; the dead are buried; the others leave
+//!   4. standing of those that left or are buried: who is dead no more leaves the queue's dead, and who lives again
+//!               meanwhile goes through 1 to 4 again
 //! ```
 //!
 //! **Why no id is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from then on it is
@@ -21,11 +22,18 @@
 //! read comes after 3, and so after theirs. A rebuild that is killed leaves leases, which run out; one whose reply is
 //! lost asks again with its token or settles again.
 //!
-//! One that is cut off between 3 and 4 says that it did not end, and is run again.
+//! **Why no retried one stays buried.** Only an id that is nowhere and that 2 finds dead is buried, however old its page was. A
+//! person who retries or drops it between 2 and 3 has changed the store before our burial, so 4 sees that; one who comes after
+//! 4 finds it among the queue's dead, as always.
+//!
+//! One that is cut off between 3 and 4 says that it did not end, and is run again: of a page of the dead, those that the queue
+//! has buried already go through 4, too.
 //!
 //! What is left to chance: a worker whose lease was wiped with the queue, or has run out, may still end
 //! its tweet in the store after 2. That tweet is looked up once more, and the answer ends it again; the
-//! store takes no answer about the dead, and the worker that hears so buries it in the queue.
+//! store takes no answer about the dead, and the worker that hears so buries it in the queue. And of a rebuild that is killed
+//! between 3 and 4, one that was retried just between 2 and 3 stays in the queue's dead: whoever retried it was told to try
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,10 +124,10 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// The outcomes of the rows. `known + leased + dead + put_back + withdrawn + refused = rows`.
+/// The outcomes of the rows. `known + leased + dead + put_back + buried + withdrawn + refused = rows`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rebuilt {
-    /// Rows of tweets that live.
+    /// Rows of tweets that live or are dead.
     pub rows: u64,
     /// Delayed already.
     pub known: u64,
@@ -129,7 +137,9 @@ pub struct Rebuilt {
     pub dead: u64,
     /// In the queue now, not before.
     pub put_back: u64,
-    /// Ended or buried after their page was read: not put back.
+    /// Dead in the store, and now in the queue, which had lost them.
+    pub buried: u64,
+    /// Ended, buried or dropped after their page was read: not put back.
     pub withdrawn: u64,
     /// Rows whose id cannot be a job's.
     pub refused: u64,
@@ -184,10 +194,10 @@ impl Rebuild {
         let watch = Stopwatch::start();
         let rate = self.rate.max(1);
         let mut sum = Rebuilt::default();
-        let mut last: Option<String> = None;
+        let (mut of, mut last) = (Listing::Living, None::<String>);
         while !stop.is_draining() {
             task::step("compares store and queue");
-            let page = self.patiently(stop, || self.page(last.as_deref(), PAGE.min(rate)).boxed()).await;
+            let page = self.patiently(stop, || self.page(of, last.as_deref(), PAGE.min(rate)).boxed()).await;
             let page = match page {
                 Ok(Some(page)) => page,
                 Ok(None) => break,
@@ -203,8 +213,12 @@ impl Rebuild {
             last = page.last().map(|row| row.id.clone()).or(last);
             progress(&sum);
             if page.len() < PAGE.min(rate) as usize {
-                sum.complete = true;
-                break;
+                if of == Listing::Dead {
+                    sum.complete = true;
+                    break;
+                }
+                // After the living, whose refreshes must not wait.
+                (of, last) = (Listing::Dead, None);
             }
             let earliest = Duration::from_secs_f64(sum.rows as f64 / f64::from(rate));
             stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
@@ -214,8 +228,8 @@ impl Rebuild {
         Ok(sum)
     }
 
-    async fn page(&self, below: Option<&str>, limit: u32) -> Result<Vec<Listed>, StarterError> {
-        Ok(self.store.page(self.queue.namespace(), Listing::Living, below, limit).await?)
+    async fn page(&self, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>, StarterError> {
+        Ok(self.store.page(self.queue.namespace(), of, below, limit).await?)
     }
 
     /// Tries while a service is away; `None` when it is stopped meanwhile.
@@ -239,7 +253,7 @@ impl Rebuild {
         }
     }
 
-    /// Puts back what is nowhere of these rows.
+    /// Puts back what is nowhere of these rows: what lives into its lane, and the dead of a page of the dead among the queue's.
     ///
     /// # Errors
     /// [`StarterError`]; the same call may be made again, with the same token.
@@ -257,38 +271,57 @@ impl Rebuild {
         while !left.is_empty() {
             let ids: Vec<String> = left.iter().map(|row| row.id.clone()).collect();
             let adopted = self.queue.adopt(token, &ids, self.lease).await?;
-            let mut ours = Vec::new();
+            let (mut ours, mut dead) = (Vec::new(), Vec::new());
             for (row, answer) in left.into_iter().zip(&adopted.answers) {
                 match answer {
                     Scheduled::Scheduled => ours.push(row),
                     Scheduled::Known => sum.known += 1,
                     Scheduled::Leased => sum.leased += 1,
+                    // Perhaps by a try of ours that was cut off.
+                    Scheduled::Dead if row.state == TweetState::Dead => dead.push(row),
                     Scheduled::Dead => sum.dead += 1,
                 }
             }
-            if ours.is_empty() {
-                break;
+            let (mut out, buried) = self.settle(&adopted, &ours).await?;
+            sum.put_back += (ours.len() - out.len() - buried.len()) as u64;
+            for (graves, count) in [(dead, &mut sum.dead), (buried, &mut sum.buried)] {
+                let risen = self.risen(&graves).await?;
+                *count += (graves.len() - risen.len()) as u64;
+                out.extend(risen);
             }
-            let out = self.settle(&adopted, &ours).await?;
-            sum.put_back += (ours.len() - out.len()) as u64;
             left = self.living(&out).await?;
             sum.withdrawn += (out.len() - left.len()) as u64;
         }
         Ok(sum)
     }
 
-    /// Puts those that live into their lanes and lets go of the others, which it answers.
-    async fn settle<'a>(&self, adopted: &Adopted, ours: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
+    /// Puts those that live into their lanes, buries the dead, and lets go of the others. Answers the others, then the buried.
+    async fn settle<'a>(
+        &self,
+        adopted: &Adopted,
+        ours: &[&'a Listed],
+    ) -> Result<(Vec<&'a Listed>, Vec<&'a Listed>), StarterError> {
+        let (mut out, mut buried) = (Vec::new(), Vec::new());
+        if ours.is_empty() {
+            return Ok((out, buried));
+        }
         let states = self.states(ours).await?;
-        let mut out = Vec::new();
         let mut verdicts = Vec::with_capacity(ours.len());
         for (row, state) in ours.iter().zip(states) {
             let lane = self.lanes.of_row(row, state.unwrap_or(row.state), adopted.now);
-            let verdict = if state.is_some() {
-                Verdict::Reschedule { lane: lane.clone(), due: self.due(row, &lane, adopted.now) }
-            } else {
-                out.push(*row);
-                Verdict::Finish
+            let verdict = match state {
+                Some(TweetState::Live | TweetState::Unavailable) => {
+                    Verdict::Reschedule { lane: lane.clone(), due: self.due(row, &lane, adopted.now) }
+                }
+                // One that died after its page of the living was read comes again, with its reason, on a page of the dead.
+                Some(TweetState::Dead) if row.state == TweetState::Dead => {
+                    buried.push(*row);
+                    Verdict::Bury { reason: row.reason.clone().unwrap_or_default() }
+                }
+                _ => {
+                    out.push(*row);
+                    Verdict::Finish
+                }
             };
             let job = Job {
                 id: row.id.clone(),
@@ -305,7 +338,20 @@ impl Rebuild {
             // They are in the queue: their lease ran out, and the next claim takes them.
             tracing::warn!(lost = settled.lost, "a page took longer than its lease");
         }
-        Ok(out)
+        Ok((out, buried))
+    }
+
+    /// Takes out of the queue's dead those that are not dead in the store any more, which it answers: somebody retried or dropped
+    /// them since their page was read, and perhaps asked the queue before we buried them.
+    async fn risen<'a>(&self, graves: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
+        let states = self.states(graves).await?;
+        let risen = graves.iter().zip(states).filter(|(_, state)| *state != Some(TweetState::Dead));
+        let risen: Vec<&Listed> = risen.map(|(row, _)| *row).collect();
+        if !risen.is_empty() {
+            let ids: Vec<String> = risen.iter().map(|row| row.id.clone()).collect();
+            self.queue.forget(&ids).await?;
+        }
+        Ok(risen)
     }
 
     /// When it is due: when the store says. What is overdue comes due a little later than now: at the most as late again as
@@ -329,18 +375,18 @@ impl Rebuild {
     /// The live ones of the rows.
     async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(rows).await?;
-        Ok(rows.iter().zip(states).filter(|(_, state)| state.is_some()).map(|(row, _)| *row).collect())
+        let lives = |state: &Option<TweetState>| matches!(state, Some(TweetState::Live | TweetState::Unavailable));
+        Ok(rows.iter().zip(states).filter(|(_, state)| lives(state)).map(|(row, _)| *row).collect())
     }
 
-    /// The state of each now; `None` where its life is over or it is dead.
+    /// The state of each now; `None` where it has no row.
     async fn states(&self, rows: &[&Listed]) -> Result<Vec<Option<TweetState>>, StarterError> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let standings = self.store.standing(self.queue.namespace(), &ids).await?;
-        let lives = |state: &TweetState| matches!(state, TweetState::Live | TweetState::Unavailable);
-        Ok(standings.into_iter().map(|known| known.map(|known| known.state).filter(lives)).collect())
+        Ok(standings.into_iter().map(|known| known.map(|known| known.state)).collect())
     }
 }
 
@@ -351,6 +397,7 @@ impl Rebuilt {
         self.leased += page.leased;
         self.dead += page.dead;
         self.put_back += page.put_back;
+        self.buried += page.buried;
         self.withdrawn += page.withdrawn;
         self.refused += page.refused;
     }
@@ -359,7 +406,7 @@ impl Rebuilt {
 impl std::fmt::Display for Rebuilt {
     /// One line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { rows, known, leased, dead, put_back, withdrawn, refused, complete, seconds, .. } = self;
+        let Self { rows, known, leased, dead, put_back, buried, withdrawn, refused, complete, seconds, .. } = self;
         if !*complete {
             write!(f, "stopped before the end{}, run it again: ", down_to(self.down_to.as_deref()))?;
         }
@@ -373,6 +420,9 @@ impl std::fmt::Display for Rebuilt {
             grouped(*dead),
             grouped(*withdrawn)
         )?;
+        if *buried > 0 {
+            write!(f, ", {} buried again", grouped(*buried))?;
+        }
         if *refused > 0 { write!(f, ", {} refused", grouped(*refused)) } else { Ok(()) }
     }
 }

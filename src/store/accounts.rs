@@ -171,7 +171,7 @@ pub trait Accounts: Send + Sync + std::fmt::Debug {
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>>;
 
     /// Keeps handles until the ids of their accounts are known, each once; one that was refused waits again. `at` is now, ms
-    /// since the epoch. Returns false, and keeps none, where more than `most` would wait.
+    /// since the epoch. Returns false, and keeps none, where one of them does not wait yet and more than `most` would wait.
     async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool>;
 
     /// Takes up to `limit` handles that wait, those that came first. Nobody else gets them from `now` `until` then, both in
@@ -218,6 +218,12 @@ pub(super) fn refused_before(now: Millis) -> Millis {
 pub(super) const KEPT_HANDLE: &str = "SELECT at, reason FROM account_handle WHERE namespace = $1 AND handle = $2";
 /// How many handles wait.
 pub(super) const WAITING_HANDLES: &str = "SELECT count(*) FROM account_handle WHERE namespace = $1 AND reason IS NULL";
+/// Returns true if handles are too many to be kept: `known` of the `given` wait already and take no room.
+pub(super) fn are_too_many(waiting: i64, given: usize, known: i64, most: u32) -> bool {
+    let new = given as i64 - known;
+    new > 0 && waiting + new > i64::from(most)
+}
+
 /// Forgets refused handles.
 pub(super) const FORGET_REFUSED: &str =
     "DELETE FROM account_handle WHERE namespace = $1 AND reason IS NOT NULL AND at < $2";

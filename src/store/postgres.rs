@@ -117,9 +117,9 @@ macro_rules! save_statement {
              forgotten AS (DELETE FROM tweet_change WHERE namespace = $1 AND field = 'text' AND id IN \
              (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
              ON given.id = written.id WHERE given.raw = '')), \
-             repeated AS (SELECT 1 FROM UNNEST($2::text[], $18::bigint[]) AS answer (id, checked_at) \
+             repeated AS (SELECT 1 FROM UNNEST($2::text[], $17::bigint[]) AS answer (id, given_at) \
              JOIN tweet ON tweet.namespace = $1 AND tweet.id = answer.id \
-             WHERE tweet.checked_at = answer.checked_at AND tweet.state <> 'dead')",
+             WHERE tweet.checked_at = answer.given_at AND tweet.state <> 'dead')",
             $($further,)*
             " SELECT (SELECT count(*) FROM written), \
              CASE WHEN (SELECT count(*) FROM written) < cardinality($2) THEN (SELECT count(*) FROM repeated) ELSE 0 END, \

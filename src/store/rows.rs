@@ -71,6 +71,7 @@ pub(super) struct Row<'a> {
     pub metrics: Metrics,
     pub withheld_in: Option<Cow<'a, str>>,
     pub raw: Option<Cow<'a, str>>,
+    /// When what the row says was told; of an answer, when it was given. A row that is there keeps its own.
     pub first_seen: Millis,
     pub checked_at: Option<Millis>,
     pub changed_at: Option<Millis>,
@@ -137,10 +138,13 @@ impl<'a> Row<'a> {
     /// A tweet as an answer shows it.
     pub fn observed(seen: &'a Observation) -> Self {
         let mut row = Self::new(&seen.id, seen.state, seen.answered_at);
-        row.checked_at = Some(seen.answered_at);
         row.next_due = seen.next_due;
-        row.lookups = 1;
-        row.recent = seen.recent;
+        // Broken is no answer: a row that is made by it is one that was never answered.
+        if !matches!(seen.seen, Seen::Broken(_)) {
+            row.checked_at = Some(seen.answered_at);
+            row.lookups = 1;
+            row.recent = seen.recent;
+        }
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
             Seen::Missing { misses, since, .. } => {
@@ -218,7 +222,7 @@ pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
 
 /// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
 pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
-    one_per_id(observations.iter().map(Row::observed), |new, kept| new.checked_at > kept.checked_at)
+    one_per_id(observations.iter().map(Row::observed), |new, kept| new.first_seen > kept.first_seen)
 }
 
 /// The rows of [`super::Lifecycle::bury`]: of an id given twice, the first.

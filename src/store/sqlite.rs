@@ -275,7 +275,7 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, Answers { rows, ids, g
     let new = rows.iter().filter(|row| !stored.contains_key(&row.id)).map(|row| row.id.as_ref().into());
     let new: Vec<Cow<'_, str>> = new.collect();
     let new = (!new.is_empty()).then(|| json(new.into_iter()));
-    let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at, _)| *at == row.checked_at);
+    let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at, _)| *at == Some(row.first_seen));
     let repeated = rows.iter().filter(|row| is_repeated(row)).count();
     let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, ..)| *state == row.state.as_str());
     let ids_of_forgotten = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();

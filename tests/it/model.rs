@@ -262,7 +262,7 @@ impl Small {
         let ahead = taken.iter().filter(|(_, due)| *due > now);
         for (lane, due) in ahead {
             tick(&self.seen.early);
-            if !lane.order.is_timed() || (due - now) as f64 > self.kinds.early {
+            if !lane.lends() || (due - now) as f64 > self.kinds.early {
                 return Some("an id is claimed that is not due");
             }
         }
@@ -577,7 +577,8 @@ fn tiers() -> Kinds {
 
 /// What is due in two ticks may be claimed.
 fn early() -> Kinds {
-    Kinds { urgent: lane("urgent").ordered(Order::NewestFirst), limit: Some(1), early: 2.0, ..Kinds::plain() }
+    let urgent = lane("urgent").ordered(Order::NewestFirst);
+    Kinds { own: lane("~only"), urgent, limit: Some(1), early: 2.0 }
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl World {
         self.store.page(self.queue.namespace(), Listing::Living, None, 1_000).await.unwrap()
     }
 
+    /// The same of the dead.
+    async fn dead_page(&self) -> Vec<Listed> {
+        self.store.page(self.queue.namespace(), Listing::Dead, None, 1_000).await.unwrap()
+    }
+
     async fn put_back(&self, page: &[Listed]) -> Rebuilt {
         self.rebuild.put_back("token", page).await.unwrap()
     }
@@ -124,6 +129,16 @@ impl World {
     async fn schedule(&self, id: &str) -> Scheduled {
         let lane = Lane::new("18m", Duration::from_secs(180));
         self.queue.schedule(&[NewJob { id: id.to_owned(), lane, due: 0.into() }]).await.unwrap()[0]
+    }
+
+    /// A person does this to one of the dead, beside the journal; answers how many were refused.
+    async fn says(dead: Dead, act: Act, id: &str) -> u64 {
+        dead.act(act, &[id.to_owned()], |_, _| ()).await.unwrap().refused
+    }
+
+    /// What looks after the dead, beside the journal.
+    fn person(&self) -> Dead {
+        Dead { queue: self.queue.clone(), store: self.store.clone(), ..self.dead() }
     }
 
     /// What looks after the dead, through the journal.
@@ -200,6 +215,10 @@ on_both!(
     what_a_worker_without_a_lease_ends_is_seen,
     a_tweet_enqueued_again_in_the_middle_is_not_lost,
     a_dead_one_retried_in_the_middle_is_not_lost,
+    the_dead_are_buried_in_the_queue_again,
+    one_retried_or_dropped_after_its_page_was_read_is_not_buried,
+    one_retried_or_dropped_while_it_is_buried_again_does_not_stay_dead,
+    one_retried_before_a_burial_was_cut_off_does_not_stay_dead,
     lost_replies_change_nothing,
     a_failure_in_the_second_pass_leaves_no_lease,
     two_at_once_put_each_back_once,
@@ -225,7 +244,7 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
 
     let before = wall_ms();
     let done = world.run().await;
-    assert_eq!((done.rows, done.put_back, done.complete, done.down_to), (5, 5, true, None));
+    assert_eq!((done.rows, done.put_back, done.buried, done.complete, done.down_to), (6, 5, 1, true, None));
     let due = async |id: &str| world.store.tweet(world.queue.namespace(), id).await.unwrap().unwrap().next_due.unwrap();
     for (id, lane) in [(&young, "18m"), (&week, "7d"), (&missing, "unavailable"), (&"20".to_owned(), "30d")] {
         let (found, at) = world.lane(id).await;
@@ -237,7 +256,8 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
     // Its life is over by its age: that is the updater's to say, now.
     let (lane, at) = world.lane(&over).await;
     assert!(lane == "30d" && (before - 20_000..wall_ms() + 20_000).contains(&at));
-    assert_eq!((world.place(&ended).await, world.place(&dead).await), (None, None));
+    assert_eq!(world.place(&ended).await, None);
+    assert!(matches!(world.place(&dead).await, Some(Place::Dead { reason, .. }) if reason == "why"));
     assert_eq!((world.state(&ended).await, world.state(&dead).await), (TweetState::Ended, TweetState::Dead));
     // The lanes are known with their intervals.
     let lanes: BTreeMap<_, _> =
@@ -245,7 +265,8 @@ async fn what_was_lost_is_put_back_as_the_updater_would(world: World) {
     assert_eq!((lanes["18m"], lanes["30d"], lanes["unavailable"]), (3 * MINUTE, DAY, 6 * HOUR));
 
     let again = world.run().await;
-    assert_eq!((again.rows, again.known, again.put_back), (5, 5, 0), "twice is once");
+    assert_eq!((again.rows, again.known, again.dead), (6, 5, 1), "twice is once");
+    assert_eq!((again.put_back, again.buried), (0, 0));
 }
 
 async fn what_is_overdue_comes_due_within_an_interval(world: World) {
@@ -353,6 +374,101 @@ async fn a_dead_one_retried_in_the_middle_is_not_lost(world: World) {
         assert_eq!((tally.done, tally.refused), (0, 1));
     });
     assert_eq!(world.put_back(&page).await.put_back, 1);
+    assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
+}
+
+/// A queue that was wiped counts none of the dead; a rebuild that is stopped is completed by the next.
+async fn the_dead_are_buried_in_the_queue_again(world: World) {
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        ids.push(world.tweet(number, HOUR, 0).await);
+        world.bury(&ids[number as usize]).await;
+    }
+    assert_eq!(world.queue.stats().await.unwrap().dead, 0);
+    // One row a second is one row a page; the pause after it is cut short.
+    let slow = Rebuild { rate: 1, ..world.rebuild.clone() };
+    let stopped = slow
+        .run(&world.stop, |done| {
+            if done.buried > 0 {
+                world.stop.drain();
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!((stopped.rows, stopped.buried, stopped.complete), (1, 1, false));
+    assert_eq!(stopped.down_to.as_ref(), ids.iter().max());
+    assert_eq!(world.queue.stats().await.unwrap().dead, 1);
+    let rest = world.rebuild.run(&Stop::new(), |_| ()).await.unwrap();
+    assert_eq!((rest.rows, rest.dead, rest.buried, rest.put_back, rest.complete), (3, 1, 2, 0, true));
+    assert!(rest.to_string().ends_with("1 dead, 0 withdrawn, 2 buried again"), "{rest}");
+    for id in &ids {
+        assert!(matches!(world.place(id).await, Some(Place::Dead { reason, .. }) if reason == "why"));
+        assert_eq!(world.state(id).await, TweetState::Dead);
+    }
+    let stats = world.queue.stats().await.unwrap();
+    assert_eq!((stats.dead, stats.delayed, stats.leased), (3, 0, 0));
+    // It is one of the dead as any other.
+    assert_eq!(World::says(world.person(), Act::Retry, &ids[0]).await, 0);
+    assert_eq!(world.lane(&ids[0]).await.0, "1d");
+}
+
+/// Steps: the page of the dead is read; a person retries two of them and drops one; one of the two is looked up, and ends.
+async fn one_retried_or_dropped_after_its_page_was_read_is_not_buried(world: World) {
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        ids.push(world.tweet(number, HOUR, 0).await);
+        world.bury(&ids[number as usize]).await;
+    }
+    let page = world.dead_page().await;
+    let [over, waits, dropped] = &ids[..] else { panic!("three") };
+    for (act, id) in [(Act::Retry, over), (Act::Drop, dropped)] {
+        assert_eq!(World::says(world.person(), act, id).await, 0);
+    }
+    world.answer(over, TweetState::Ended).await;
+    world.settle(over, Verdict::Finish).await;
+    assert_eq!(World::says(world.person(), Act::Retry, waits).await, 0);
+    let place = world.place(waits).await;
+    let done = world.put_back(&page).await;
+    assert_eq!((done.rows, done.known, done.withdrawn, done.buried, done.dead), (3, 1, 2, 0, 0));
+    assert!(place.is_some() && world.place(waits).await == place);
+    assert_eq!((world.place(over).await, world.place(dropped).await), (None, None));
+}
+
+/// Steps: adopted, and found dead in the store; then a person retries or drops it, and the queue has it under a lease; then
+/// the rebuild buries it.
+async fn one_retried_or_dropped_while_it_is_buried_again_does_not_stay_dead(world: World) {
+    for (number, act) in [(1, Act::Retry), (2, Act::Drop)] {
+        let id = world.tweet(number, HOUR, 0).await;
+        world.bury(&id).await;
+        let page = world.dead_page().await;
+        let (person, again) = (world.person(), id.clone());
+        world.journal.meanwhile(Call::Standing, async move {
+            let refused = World::says(person, act, &again).await;
+            assert_eq!(refused, u64::from(act == Act::Retry), "a retry is to be said again");
+        });
+        let done = world.put_back(&page).await;
+        assert_eq!(done.buried, 0, "{act:?}");
+        if act == Act::Retry {
+            assert_eq!((done.put_back, world.state(&id).await), (1, TweetState::Live));
+            assert_eq!(world.lane(&id).await.0, "1d");
+        } else {
+            assert_eq!((done.withdrawn, world.state(&id).await), (1, TweetState::Ended));
+            assert_eq!(world.place(&id).await, None);
+        }
+    }
+}
+
+/// The same; and when it is buried, the store is away. The next try finds it dead in the queue.
+async fn one_retried_before_a_burial_was_cut_off_does_not_stay_dead(world: World) {
+    let id = world.tweet(1, HOUR, 0).await;
+    world.bury(&id).await;
+    let (person, again, journal) = (world.person(), id.clone(), world.journal.clone());
+    world.journal.meanwhile(Call::Standing, async move {
+        assert_eq!(World::says(person, Act::Retry, &again).await, 1);
+        journal.trouble(Call::Standing, Trouble::Down, 1);
+    });
+    let done = world.run().await;
+    assert_eq!((done.put_back, done.buried, done.dead, done.complete), (1, 0, 0, true));
     assert_eq!((world.state(&id).await, world.lane(&id).await.0.as_str()), (TweetState::Live, "1d"));
 }
 

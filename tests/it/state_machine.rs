@@ -161,11 +161,11 @@ fn id(number: usize) -> String {
 
 const LANES: usize = 6;
 
-/// Two that are alike, and one of each other kind; their order by name is not that of their tiers.
+/// Two that differ in that the first one lends, and one of each other kind; their order by name is not that of their tiers.
 fn lane(number: usize) -> Lane {
     let of = |name: &str| Lane::new(name, Duration::from_secs(3_600));
     match number {
-        0 => of("left"),
+        0 => of("~left"),
         1 => of("right"),
         2 => of("middle").ordered(Order::OldestFirst),
         3 => of("newest").ordered(Order::NewestFirst),

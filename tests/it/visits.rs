@@ -2,3 +2,4 @@
 
 mod census;
 mod networks;
+mod refused;

@@ -20,7 +20,7 @@ use crate::store::Database;
 /// Restore from the store what the queue has lost: after a wipe, or regularly.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nUpdaters may run meanwhile, and you may repeat it. Tweets in the queue stay unchanged; dead and ended tweets stay so."
+    after_help = "Examples:\n  twitter-updater rebuild\n  twitter-updater rebuild --every 10m --rate 1000\n\nUpdaters may run meanwhile, and you may repeat it. Tweets in the queue stay unchanged; dead and ended tweets stay so. The queue's list of the dead is restored, too."
 )]
 pub(super) struct Arguments {
     /// Repeat for ever, with this pause; by default once.
@@ -118,7 +118,7 @@ impl Arguments {
         let display = ProgressDisplay::rows("rebuild");
         if display.is_shown() {
             let counts = rebuild.store.counts(rebuild.queue.namespace()).await?;
-            display.expect(counts.live + counts.unavailable);
+            display.expect(counts.live + counts.unavailable + counts.dead);
             show(&display, &Rebuilt::default());
         }
         let done = rebuild.run(stop, |done| show(&display, done)).await;

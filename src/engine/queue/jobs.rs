@@ -107,8 +107,9 @@ pub struct ClaimRequest<'a> {
     pub lookahead: f64,
     /// How early an id may be taken into a batch that is made for the sake of idle quota, as a share of its lane's
     /// patience; 0 turns it off. With it a claim waits for nothing: after all that is due, what is not due yet goes by
-    /// the smallest (due − now) ÷ patience, over all tiers, and `lookahead` counts for nothing. Only lanes by lateness
-    /// lend their ids.
+    /// the smallest (due − now) ÷ patience, over all tiers, and `lookahead` counts for nothing. Only lanes that
+    /// [lend](Lane::lends) do, and no suspects: in others a job may wait for far less than the patience, and would always be
+    /// the least early one.
     pub early: f64,
     /// The length of the lease.
     pub lease: Duration,

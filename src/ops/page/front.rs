@@ -160,7 +160,10 @@ impl Page {
                 ("flow", "Flow"),
                 ("workers", "Workers"),
                 ("dead", "Dead"),
-            ].into_iter().chain(items) {
+            ]
+            .into_iter()
+            .chain(items)
+            {
                 let empty = html! { section.panel id=(id) aria-label=(name) { h2 { (name) } p.lead.none { "No figures yet." } } };
                 parts.push((id.into(), empty.into_string()));
             }

@@ -264,7 +264,7 @@ mod tests {
              credentials or 1 user credential, or intervals 2.00 times as long (tweet_age)\n1,800 calls per 15 min are \
              needed, 900 are there"
         );
-        assert!(says(30_000, &[told(450, WINDOW / 2), told(300, WINDOW)]).starts_with("demand 1.50 × quota: every"));
+        assert!(says(30_000, &[told(450, WINDOW / 2), told(300, WINDOW)]).starts_with("demand 1.50 × quota: all"));
         assert!(says(6_000, &[told(900, WINDOW)]).starts_with("demand 0.40 × quota\n"));
         // Exactly what there is, is enough.
         assert!(says(15_000, &[told(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));

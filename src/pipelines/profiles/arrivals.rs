@@ -12,7 +12,6 @@ use super::pace::pace;
 use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Due, NewJob};
-use crate::engine::schedule::adaptive::grid::is_of_grid;
 use crate::engine::schedule::{Known, Schedule, Schedules};
 use crate::ingest::Starter;
 use crate::model::account::Account;
@@ -139,7 +138,7 @@ impl Arrival<'_> {
         };
         let was = schedule.lane_of(due.saturating_sub(checked));
         // By its pace an account has any interval: a longer one does not say that it was silent.
-        let was = was.filter(|was| !is_of_grid(was));
+        let was = was.filter(|was| !was.lends());
         let longer =
             was.zip(awake(schedule, signs, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
         // One that is ahead, as an earlier version stored it, says nothing.

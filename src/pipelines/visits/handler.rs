@@ -37,6 +37,10 @@ use crate::providers::timeline::Post;
 use crate::quota::Permit;
 use crate::store::{FollowList, Observation, Part, SavedSource, Seen, Store};
 
+/// An account is believed gone after this many failures in a row while others are read. A single one may be the last of an outage
+/// that ends for some accounts before others.
+const BELIEVED_TIMES: u32 = 2;
+
 /// The timelines of a provider's accounts.
 pub struct Accounts {
     /// The provider.
@@ -215,11 +219,19 @@ impl Visitor {
     }
 
     /// When an account is visited next whose timeline could not be read.
+    ///
+    /// A refusal may meet everybody: the instance wants a token from now on, say. So an account is believed gone only while others
+    /// are read. The store knows that for all processes.
     async fn failed(&self, job: &Job, at: Millis, ended: Ended, saved: &SavedSource) -> Result<After, Outlook> {
         let Trouble { why, is_own, is_alone, failures, since, outlook } =
             self.reader.trouble(&job.id, ended, saved.trouble.as_ref()).await?;
+        let lasts = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.believed_after;
+        let is_gone = lasts && is_alone && failures >= BELIEVED_TIMES;
+        let outlook = match lasts && !is_alone {
+            true => Outlook::Outage(format!("no account is read: {why}")),
+            false => outlook,
+        };
         let seen = Seen::Broken(why);
-        let is_gone = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.believed_after;
         let (state, lane, delay) = match (is_gone, is_own || is_alone) {
             (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {

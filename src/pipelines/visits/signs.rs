@@ -1,5 +1,5 @@
 //! The cheapest sign of life: a lookup of many accounts tells how many posts each has. One that has more than before is visited
-//! at once.
+//! at once, also if it could not be read lately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,9 +36,12 @@ impl Receiver for Signs {
         let schedule = self.schedule.in_force();
         let mut due = Vec::new();
         for (id, known) in ids.iter().zip(self.store.standing(&self.namespace, &ids).await?) {
-            // One that was visited since the lookup has given its posts already.
-            let waits = known.is_some_and(|known| {
-                known.state == TweetState::Live && known.checked_at.is_some_and(|visited| visited < now)
+            let waits = known.is_some_and(|known| match known.state {
+                // One that was visited since the lookup has given its posts already.
+                TweetState::Live => known.checked_at.is_some_and(|visited| visited < now),
+                // One that could not be read may be open again, and may never have been read before.
+                TweetState::Unavailable => known.checked_at.is_none_or(|visited| visited < now),
+                TweetState::Ended | TweetState::Dead => false,
             });
             if let Some((lane, _)) = schedule.first(&Known::new(id, None), now).filter(|_| waits) {
                 due.push(NewJob { id: id.clone(), lane, due: Due::At(now) });

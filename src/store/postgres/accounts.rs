@@ -62,6 +62,10 @@ const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle,
      SELECT $1, handle, $3 FROM UNNEST($2::text[]) AS given (handle) ORDER BY handle COLLATE \"C\" \
      ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
 
+/// Handles of those given that wait.
+const WAITING_OF: &str =
+    "SELECT count(*) FROM account_handle WHERE namespace = $1 AND handle = ANY($2) AND reason IS NULL";
+
 const CLAIM_HANDLES: &str = "UPDATE account_handle SET until = $3 WHERE namespace = $1 AND handle IN ( \
      SELECT handle FROM account_handle WHERE namespace = $1 AND reason IS NULL AND until <= $2 ORDER BY at, handle LIMIT $4 \
      FOR UPDATE SKIP LOCKED) RETURNING handle";
@@ -135,8 +139,13 @@ impl Accounts for PostgresStore {
     async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool> {
         let given: Vec<String> = accounts::given_handles(handles).into_iter().collect();
         let (waiting,): (i64,) = self.row(|| sqlx::query(accounts::WAITING_HANDLES).bind(namespace.to_owned())).await?;
-        if waiting + given.len() as i64 > i64::from(most) {
-            return Ok(false);
+        if accounts::are_too_many(waiting, given.len(), 0, most) {
+            // Nearly full, so it matters which of them are new.
+            let known = || sqlx::query(WAITING_OF).bind(namespace.to_owned()).bind(given.clone());
+            let (known,): (i64,) = self.row(known).await?;
+            if accounts::are_too_many(waiting, given.len(), known, most) {
+                return Ok(false);
+            }
         }
         let keep = || sqlx::query(KEEP_HANDLES).bind(namespace.to_owned()).bind(given.clone()).bind(at);
         let _: Vec<()> = self.rows(keep).await?;

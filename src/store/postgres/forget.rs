@@ -279,9 +279,9 @@ impl Forgetting for PostgresStore {
         // What stands of others' posts: that it showed them, and that others showed its own. The visits to its own posts go with them.
         const SHOWN: &str = "DELETE FROM tweet_way AS way USING tweet WHERE way.namespace = ANY($1) AND way.pipeline = 'visit' \
              AND way.source = ANY($2) AND tweet.namespace = way.namespace AND tweet.id = way.id AND tweet.author_id IS NOT NULL";
-        const SHOWN_BY: &str =
-            "DELETE FROM account_post WHERE namespace = ANY($1) AND starts_with(post, 'at://' || ($2::text[])[1] || '/')";
-        let (own, posts): (Vec<_>, Vec<_>) = self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
+        const SHOWN_BY: &str = "DELETE FROM account_post WHERE namespace = ANY($1) AND starts_with(post, 'at://' || ($2::text[])[1] || '/')";
+        let (own, posts): (Vec<_>, Vec<_>) =
+            self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
         let names = |of: Vec<(String, bool)>| of.into_iter().map(|(namespace, _)| namespace).collect::<Vec<String>>();
         removed.add("tweet_way", self.count(SHOWN, &names(posts), &account).await?);
         removed.add("account_post", self.count(SHOWN_BY, &names(own), &account).await?);

@@ -1,10 +1,10 @@
 -- What an answer does to a row beside its state: one rule, the same text on PostgreSQL and SQLite, which put the ON CONFLICT
 -- before it.
--- `tweet` is the row, `excluded` the answer. What was seen shows in the answer's own columns:
+-- `tweet` is the row, `excluded` the answer, given at `excluded.first_seen`. What was seen shows in the answer's own columns:
 --   returned  raw is given
 --   deleted, and to be forgotten   raw is empty
 --   missing   missing_since is given
---   broken    unreadable is given
+--   broken    unreadable is given, and checked_at is not
     -- What the API says is better than what was read from an id; but a later version has its own date.
     created_at       = CASE WHEN excluded.current_id IS NULL THEN COALESCE(excluded.created_at, tweet.created_at)
                             ELSE COALESCE(tweet.created_at, excluded.created_at) END,
@@ -64,4 +64,4 @@
     missing_since    = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.missing_since
                             ELSE excluded.missing_since END
 -- The same answer again (equal times) changes nothing, neither does an older one, nor any to the dead.
-WHERE tweet.state <> 'dead' AND (tweet.checked_at IS NULL OR tweet.checked_at < excluded.checked_at)
+WHERE tweet.state <> 'dead' AND (tweet.checked_at IS NULL OR tweet.checked_at < excluded.first_seen)

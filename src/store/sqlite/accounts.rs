@@ -72,6 +72,10 @@ const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle,
      SELECT ?1, value, ?3 FROM json_each(?2) WHERE TRUE \
      ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
 
+/// Handles of those given that wait. CROSS JOIN has SQLite look each of them up, instead of walking all that wait.
+const WAITING_OF: &str = "SELECT count(*) FROM json_each(?2) AS given CROSS JOIN account_handle AS of \
+     WHERE of.namespace = ?1 AND of.handle = given.value AND of.reason IS NULL";
+
 const CLAIM_HANDLES: &str = "UPDATE account_handle SET until = ?3 WHERE namespace = ?1 AND handle IN ( \
      SELECT handle FROM account_handle WHERE namespace = ?1 AND reason IS NULL AND until <= ?2 ORDER BY at, handle LIMIT ?4) \
      RETURNING handle";
@@ -149,10 +153,16 @@ impl Accounts for SqliteStore {
         let mut transaction = self.begin().await?;
         let waiting: i64 =
             sqlx::query_scalar(accounts::WAITING_HANDLES).bind(namespace).fetch_one(&mut *transaction).await?;
-        if waiting + given.len() as i64 > i64::from(most) {
-            return Ok(false);
-        }
+        let count = given.len();
         let given = json(given.into_iter().map(Into::into));
+        if accounts::are_too_many(waiting, count, 0, most) {
+            // Nearly full, so it matters which of them are new.
+            let known = sqlx::query_scalar(WAITING_OF).bind(namespace).bind(&given);
+            let known: i64 = known.fetch_one(&mut *transaction).await?;
+            if accounts::are_too_many(waiting, count, known, most) {
+                return Ok(false);
+            }
+        }
         sqlx::query(KEEP_HANDLES).bind(namespace).bind(given).bind(at).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(true)

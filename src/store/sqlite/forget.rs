@@ -10,8 +10,8 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, dropped, media_namespace, of_network,
-    profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, dropped, media_namespace,
+    of_network, profiles_namespace,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, UnwantedPost};
@@ -291,7 +291,8 @@ impl Forgetting for SqliteStore {
              AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)) AND author_id IS NOT NULL)";
         const SHOWN_BY: &str = "DELETE FROM account_post_row WHERE substr(post, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
              AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)))";
-        let (own, posts): (Vec<_>, Vec<_>) = self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
+        let (own, posts): (Vec<_>, Vec<_>) =
+            self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
         for (table, sql, of) in [("tweet_way", SHOWN, posts), ("account_post", SHOWN_BY, own)] {
             let namespaces = json(of.iter().map(|(namespace, _)| namespace.as_str().into()));
             let gone = sqlx::query(sql).bind(namespaces).bind(clean(account)).execute(&mut *transaction).await?;

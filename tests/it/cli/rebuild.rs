@@ -29,10 +29,10 @@ async fn it_says_what_it_did() {
     queue.forget(&ids[..5]).await.unwrap();
     let output = home.run(&["rebuild", "--json", "--rate", "1000000"]);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let numbers: Vec<_> = ["rows", "known", "put_back", "leased", "dead", "withdrawn", "refused"]
+    let numbers: Vec<_> = ["rows", "known", "put_back", "leased", "dead", "withdrawn", "refused", "buried"]
         .map(|name| said[name].as_u64().unwrap())
         .into();
-    assert_eq!(numbers, [30, 25, 5, 0, 0, 0, 0]);
+    assert_eq!(numbers, [30, 25, 5, 0, 0, 0, 0, 0]);
     assert_eq!((&said["complete"], &said["down_to"]), (&Value::from(true), &Value::Null));
     assert!(!text(&output.stderr).contains('['), "no bar where there is no terminal: {}", text(&output.stderr));
 }

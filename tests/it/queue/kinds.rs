@@ -161,6 +161,8 @@ pub(super) async fn a_batch_of_several_tiers_lingers_as_one(world: World) {
 
 pub(super) async fn early_ids_make_a_batch_by_their_share(world: World) {
     let queue = &*world.one;
+    let (young, old) = (|| Lane::new("~3m", Duration::from_secs(180)), || Lane::new("~1d", 24 * HOUR));
+    schedule(queue, &Lane::new("unavailable", 6 * HOUR), 1_000, &["missing"]).await;
     schedule(queue, &young(), 9_000, &["young-5%"]).await;
     schedule(queue, &young(), 36_000, &["young-20%"]).await;
     schedule(queue, &old(), 1_728_000, &["old-2%"]).await;
@@ -183,6 +185,12 @@ pub(super) async fn early_ids_make_a_batch_by_their_share(world: World) {
     assert_eq!(ids(&mixed), ["due", "old-2%", "young-5%", "old-7%"]);
     let last = batch(queue, ClaimRequest { token: "b", early: 0.5, ..patient }).await;
     assert_eq!(ids(&last), ["young-20%", "old-30%"]);
+    // What failed is repeated when it is due, whoever's turn it is.
+    let failed: Vec<_> = last.jobs.iter().map(|job| (job.clone(), Verdict::Suspect { after: 60_000 })).collect();
+    queue.settle(&last.fence, &failed, &[]).await.unwrap();
+    for token in ["c", "d", "e", "f", "g"] {
+        no_batch(queue, ClaimRequest { token, early: 0.5, ..patient }).await;
+    }
 }
 
 pub(super) async fn a_promote_into_a_lane_of_another_kind_brings_the_kind(world: World) {

@@ -200,7 +200,7 @@ async fn a_broken_tweet_costs_the_other_ninety_nine_nothing() {
     for id in &ids {
         let stored = rig.stored(id).await;
         assert_eq!(stored.state, TweetState::Live);
-        assert!(stored.checked_at.is_some());
+        assert_eq!(stored.checked_at.is_some(), stored.unreadable.is_none());
         assert_waits(&rig, id, "7d", 6 * HOUR).await;
         broken += i32::from(stored.text.is_none() && stored.metrics.retweet_count.is_none());
     }

@@ -38,6 +38,7 @@ macro_rules! on_both {
 on_both! {
     a_found_account_is_stored_whole
     a_handle_waits_until_it_is_settled
+    handles_that_wait_take_no_more_room
     each_change_is_history_and_what_is_not_stated_is_none
     counts_are_history_when_one_of_them_changed
     an_older_answer_the_same_again_and_the_dead_change_nothing
@@ -427,4 +428,20 @@ async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {
     store.settle_handles(NS, T + 73, &[], &refused).await.unwrap();
     store.settle_handles(NS, T + 74 + 30 * DAY, &[], &[]).await.unwrap();
     assert_eq!(kept("bea").await, None, "a month later");
+}
+
+async fn handles_that_wait_take_no_more_room(store: &dyn Store) {
+    let texts = |some: &[&str]| some.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
+    let keep = async |some: &[&str], most| store.keep_handles(NS, &texts(some), T, most).await.unwrap();
+    assert!(keep(&["ann", "bea"], 2).await);
+    assert!(keep(&["BEA", "ann"], 2).await, "both wait already");
+    assert!(keep(&["bea"], 1).await, "also where more wait than may");
+    assert!(!keep(&["ann", "bea", "cid"], 2).await, "one of them is new");
+    assert_eq!(store.kept_handle(NS, "cid").await.unwrap(), None);
+    assert!(keep(&["ann", "bea", "cid"], 3).await);
+    assert!(!store.keep_handles("profiles:x", &texts(&["ann"]), T, 0).await.unwrap(), "it waits elsewhere");
+    // One that was refused waits no more.
+    store.settle_handles(NS, T + 1, &[], &[("cid".to_owned(), "no account".to_owned())]).await.unwrap();
+    assert!(!keep(&["ann", "cid"], 2).await);
+    assert!(keep(&["ann", "cid"], 3).await);
 }

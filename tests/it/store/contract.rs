@@ -59,6 +59,7 @@ contract! {
     every_way_by_which_a_tweet_came_is_kept
     a_missing_tweet_keeps_all_else
     a_broken_answer_only_moves_the_due_time
+    a_row_that_a_broken_answer_makes_was_never_answered
     a_promoted_post_is_due_sooner_and_never_later
     found_clears_misses_and_the_withheld_mark
     an_older_answer_changes_nothing
@@ -470,6 +471,41 @@ async fn a_broken_answer_only_moves_the_due_time(store: &dyn Store) {
     let expected = StoredTweet { next_due: Some(T + 60_002), unreadable: Some("no text".into()), ..before };
     assert_eq!(stored, expected, "it is no answer, so the post looks no fresher");
     assert_eq!(saved(store, found("1", T + 3, counts(1, 2))).await.unreadable, None);
+}
+
+async fn a_row_that_a_broken_answer_makes_was_never_answered(store: &dyn Store) {
+    // In a batch with others, and given once more, as after a lost reply.
+    for _ in 0..2 {
+        let batch = [found("1", T, counts(1, 2)), broken("2", T), broken("3", T)];
+        let outcome = save(store, &batch).await;
+        assert_eq!((outcome.saved, outcome.older), (3, 0));
+    }
+    let made = StoredTweet {
+        id: "2".into(),
+        state: TweetState::Live,
+        first_seen: T,
+        next_due: Some(T + 60_000),
+        unreadable: Some("no text".into()),
+        ..StoredTweet::default()
+    };
+    assert_eq!(get(store, "2").await, made, "it looks no fresher than one that was recorded");
+    assert_eq!((get(store, "1").await.checked_at, get(store, "1").await.lookups), (Some(T), 1));
+
+    // Its first miss is one of a post that no answer ever found, so its end is no deletion.
+    let mut miss = missing("2", T + 1, 1, T + 1);
+    (miss.state, miss.next_due) = (TweetState::Ended, None);
+    let ended = saved(store, miss).await;
+    assert_eq!((ended.lookups, ended.misses, ended.checked_at), (1, 1, Some(T + 1)));
+    assert!(!store.standing(NS, &["2".to_owned()]).await.unwrap().remove(0).unwrap().was_found());
+    assert_eq!(store.remove(NS, Expired::Deleted, &["2".to_owned()]).await.unwrap(), 0);
+    // An answer of the same moment that can be read is its first one.
+    let first = saved(store, found("3", T, counts(4, 7))).await;
+    assert_eq!((first.checked_at, first.lookups, first.unreadable), (Some(T), 1, None));
+    assert_eq!(store.history(NS, "3").await.unwrap(), [MetricsAt { checked_at: T, metrics: counts(4, 7) }]);
+    // Of two answers in one batch the newer one counts, whichever can be read.
+    save(store, &[found("4", T, counts(1, 1)), broken("4", T + 1)]).await;
+    save(store, &[broken("5", T), found("5", T + 1, counts(1, 1))]).await;
+    assert_eq!((get(store, "4").await.checked_at, get(store, "5").await.checked_at), (None, Some(T + 1)));
 }
 
 async fn a_promoted_post_is_due_sooner_and_never_later(store: &dyn Store) {

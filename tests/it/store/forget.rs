@@ -357,8 +357,8 @@ async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: imp
     const POSTS: &str = "bluesky:update";
     const PEOPLE: &str = "profiles:bluesky";
     let [ann, bob] = ["did:plc:annforget", "did:plc:bobstays"];
-    let [hers, his, blank] = [(ann, 1), (bob, 2), ("did:plc:nobody", 3)]
-        .map(|(did, n)| format!("at://{did}/app.bsky.feed.post/{n}"));
+    let [hers, his, blank] =
+        [(ann, 1), (bob, 2), ("did:plc:nobody", 3)].map(|(did, n)| format!("at://{did}/app.bsky.feed.post/{n}"));
     // Hers alone is known, by its id, and that he showed it; of his that she showed it; and one whose author is not known any more.
     store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T))]).await.unwrap();
     let content = Tweet { id: his.clone(), author_id: Some(bob.into()), ..post_of(&BOB, &his, "his own") };

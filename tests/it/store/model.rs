@@ -130,8 +130,8 @@ impl Model {
             let (before, was) = (row.metrics, row.clone());
             row.state = answer.state;
             row.next_due = answer.next_due;
-            // Broken is no answer; a row that is made by one has nothing else to be dated by.
-            if !known || !matches!(answer.seen, Seen::Broken(_)) {
+            // Broken is no answer, also where it makes the row.
+            if !matches!(answer.seen, Seen::Broken(_)) {
                 row.checked_at = Some(answer.answered_at);
                 // A miss has no counts: what was learnt stays.
                 if !known || !matches!(answer.seen, Seen::Missing { misses: 1.., .. }) {

@@ -349,11 +349,10 @@ impl Posts for MemoryStore {
                 history.entry(key).or_default().push(at);
                 saved.changed += 1;
             }
-            let fresh = row.lookups == 0 && row.checked_at.is_none() && !known;
-            if fresh || !matches!(seen.seen, Seen::Broken(_)) {
+            if !matches!(seen.seen, Seen::Broken(_)) {
                 row.checked_at = Some(seen.answered_at);
                 // A miss has no counts: what was learnt stays.
-                if fresh || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
+                if !known || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
                     row.recent = seen.recent;
                 }
                 row.lookups += 1;

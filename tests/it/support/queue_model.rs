@@ -236,7 +236,11 @@ impl QueueModel {
             (jobs, expired) = match others {
                 Ok(jobs) => (jobs, false),
                 Err(_) if !suspects.is_empty() => (suspects, true),
-                Err(_) => match self.ready(now, request, true) {
+                Err(_) => match self.ready(now, request, true).or_else(|waited| match suspects_turn {
+                    // Where idle quota is spent: none of them is due.
+                    true if request.early > 0.0 => self.ready(now, request, false),
+                    _ => Err(waited),
+                }) {
                     Ok(jobs) => (jobs, false),
                     Err(waited) => return Claimed::Empty { wait: self.wait(now, request, waited), paused: None },
                 },
@@ -338,11 +342,17 @@ impl QueueModel {
                 false => by_lateness(one, other),
             })
         });
+        // Suspects are not early, nor does anything go with them.
+        let is_suspect = |(_, entry): (&String, &Entry)| entry.deliveries > 0;
+        if is_early && suspects_too && self.jobs.iter().any(is_suspect) {
+            return self.picked(all, request);
+        }
         // In the places that are free what is due soonest: relative to its patience, where idle quota is spent; otherwise
         // up to the first that it is too early for.
         let share = if is_early { request.early } else { request.lookahead };
         if share > 0.0 && all.len() < request.limit {
-            let lends = |at: &usize| lanes[*at].order.is_timed() || !self.rules.only_timed_lend;
+            let may = |lane: &Lane| if is_early { lane.lends() } else { lane.order.is_timed() };
+            let lends = |at: &usize| may(&lanes[*at]) || !self.rules.only_timed_lend;
             let soon = |at| waiting(at, now + 1..Millis::MAX).take(request.limit);
             let mut soon: Vec<_> = (0..lanes.len()).filter(lends).flat_map(soon).collect();
             soon.sort_by(|one, other| match is_early || !self.rules.soonest_first {
@@ -351,11 +361,16 @@ impl QueueModel {
             });
             all.extend(soon.into_iter().take_while(|(at, (due, ..))| -lateness(*at, *due) <= share));
         }
+        self.picked(all, request)
+    }
+
+    /// The batch of these, the most urgent first.
+    fn picked(&self, all: Vec<(usize, Waiting<'_>)>, request: &ClaimRequest<'_>) -> Result<Vec<Job>, Option<Millis>> {
         if all.is_empty() {
             return Err(None);
         }
         let job = |(at, (due, id, entry)): (usize, Waiting<'_>)| {
-            let Lane { name, order, .. } = &lanes[at];
+            let Lane { name, order, .. } = &self.lanes[at];
             let Entry { deliveries, failures, .. } = *entry;
             Job { id: id.clone(), lane: name.clone(), due, deliveries, failures, order: *order }
         };

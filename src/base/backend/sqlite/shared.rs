@@ -202,8 +202,14 @@ impl SharedFile {
         };
         let (turn, waiting) = (Arc::new(Turn::new(group)), Arc::new(AtomicUsize::new(0)));
         let (ended, ends) = mpsc::unbounded_channel();
-        let connections =
-            Connections { turn: turn.clone(), waiting: waiting.clone(), ended, is_lost: is_lost.clone(), readers, patience };
+        let connections = Connections {
+            turn: turn.clone(),
+            waiting: waiting.clone(),
+            ended,
+            is_lost: is_lost.clone(),
+            readers,
+            patience,
+        };
         let connections = first_to_open(&file, Arc::new(connections));
         tokio::spawn(commit_groups(turn, waiting, ends));
         tokio::spawn(flush(wal_of(path), is_lost, committed));
@@ -611,13 +617,19 @@ mod tests {
     async fn what_was_not_flushed_was_not_committed() {
         let (_folder, path, file) = file().await;
         begin(&file).await.commit().await.unwrap();
-        let wal = wal_of(&path);
-        std::fs::rename(&wal, path.with_extension("aside")).unwrap();
+        let (wal, aside) = (wal_of(&path), path.with_extension("aside"));
+        std::fs::rename(&wal, &aside).unwrap();
+        // One that cannot be opened now has lost nothing.
+        let again = BackendError::from(begin(&file).await.commit().await.unwrap_err());
+        assert!(matches!(&again, BackendError::Unavailable(why) if why.contains("flushed")), "{again:?}");
+        std::fs::rename(&aside, &wal).unwrap();
+        begin(&file).await.commit().await.unwrap();
+        std::fs::rename(&wal, &aside).unwrap();
         std::os::unix::fs::symlink("/dev/null", &wal).unwrap(); // which cannot be flushed
         begin(&file).await.commit_unflushed().await.unwrap();
         let again = BackendError::from(begin(&file).await.commit().await.unwrap_err());
         assert!(matches!(&again, BackendError::Unavailable(why) if why.contains("flushed")), "{again:?}");
-        assert!(matches!(file.begin().await, Err(BackendError::Unavailable(_))));
+        assert!(matches!(file.begin().await, Err(BackendError::Gone(why)) if why.contains("the disk did not take")));
     }
 
     /// One process that always has more to write keeps no other from writing.

@@ -201,6 +201,17 @@ async fn choose(
         (_, found) = candidates(queue, tx, now, request.limit, Among::All).await?;
     }
     let dues: Vec<Millis> = found.iter().map(|job| job.due).collect();
+    if asked.any_suspects && request.early > 0.0 {
+        // Suspects are not early: what fails is repeated when it is due.
+        if let Ok(batch) = (Pick { linger: 0, lookahead: 0.0, early: 0.0, ..pick }).batch(found) {
+            return picked(batch);
+        }
+        if suspects_turn {
+            (_, found) = candidates(queue, tx, now, request.limit, Among::Others).await?;
+        } else {
+            found = Vec::new(); // looked at above
+        }
+    }
     match pick.batch(found) {
         Ok(batch) => picked(batch),
         Err(waited) => Ok(Err(wait(queue, tx, now, request, waited, dues).await?)),

@@ -145,7 +145,7 @@ end
 
 if not expired then
   -- 2. Due jobs of all lanes, the most urgent first: pick.lua.
-  local pick_due, rank = picker(lanes, now, limit, linger, lookahead, early, deliveries_of)
+  local pick_due, rank = picker(lanes, now, limit, linger, lookahead, early, deliveries_of, any_suspects)
   local ready = not suspects_turn and pick_due(false)
   if not ready and #over_suspects > 0 then
     -- Nobody else is ready: the call is theirs.
@@ -154,6 +154,8 @@ if not expired then
   elseif not ready then
     local oldest
     ready, oldest = pick_due(true)
+    -- It was the suspects' turn, and none is due.
+    if not ready and early > 0 and any_suspects and suspects_turn then ready, oldest = pick_due(false) end
     if not ready then return { 'empty', now, time_to_wait(oldest), '' } end
   end
 

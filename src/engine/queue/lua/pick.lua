@@ -7,8 +7,8 @@
 -- A lane of a later tier is read when the tiers before it leave places free.
 
 -- Answers `pick_due(suspects_too)`, and `rank(lane, place)` of a job that it has read.
--- `deliveries_of(jobs, n)` tells, by place, which of jobs are suspects.
-local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of)
+-- `deliveries_of(jobs, n)` tells, by place, which of jobs are suspects; `any_suspects`, whether there are any.
+local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of, any_suspects)
   local READS = 20 -- of one lane: what a claim costs is bounded
   local NOTHING = -math.huge
   local with_suspects
@@ -136,11 +136,12 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     return picks
   end
 
-  -- Idle quota is spent early, if the request says so: free places go to what is due soonest in relation to its patience.
+  -- Idle quota is spent early, if the request says so: free places go to what is due soonest in relation to its patience, of
+  -- lanes whose jobs wait for about that time.
   local function pick_early()
     local of, others = {}, 0
     for _, lane in ipairs(lanes) do
-      if lane.newest then others = others + lane.n else of[#of + 1] = lane end
+      if lane.timed and string.sub(lane.name, 1, 1) == '~' then of[#of + 1] = lane else others = others + lane.n end
     end
     return others + (#of > 0 and pick_most_urgent(of, limit - others, -early) or 0)
   end
@@ -183,7 +184,11 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
       total = total + pick_most_urgent(of, limit - total, 0)
       if total == limit then return true end
     end
-    if early > 0 then return pick_early() > 0, false end
+    if early > 0 then
+      -- Suspects are not early: what fails is repeated when it is due.
+      if suspects_too and any_suspects then return total > 0, false end
+      return pick_early() > 0, false
+    end
     if total == 0 then return false, false end
     local oldest = oldest_pick()
     if now - oldest < linger then return false, oldest end

@@ -6,7 +6,7 @@
 //! only who goes first when there are too few calls, and is off by less than one step.
 
 use crate::base::clock::{self, Millis};
-use crate::engine::lane::Lane;
+use crate::engine::lane::{LENDS, Lane};
 
 /// Lanes in geometric steps.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,27 +72,14 @@ fn rounded(ms: f64) -> Millis {
 /// it, evenly in their logarithm; in others they are all of it.
 #[must_use]
 pub fn updates_per_patience(lane: &str) -> f64 {
-    if is_marked(lane) { std::f64::consts::LOG2_E } else { 1.0 }
+    if lane.starts_with(LENDS) { std::f64::consts::LOG2_E } else { 1.0 }
 }
-
-/// Returns true if it is a lane of a grid.
-#[must_use]
-pub fn is_of_grid(lane: &Lane) -> bool {
-    is_marked(&lane.name)
-}
-
-fn is_marked(lane: &str) -> bool {
-    lane.starts_with(MARK)
-}
-
-/// Keeps these lanes apart from those of the age table, which are named by an age.
-const MARK: char = '~';
 
 /// Named by its interval, `~5m` or `~1h24m`: "about every".
 fn lane(patience: Millis) -> Lane {
     let text = humantime::format_duration(clock::span(patience)).to_string();
     let name: String = text.split_whitespace().collect();
-    Lane::new(format!("{MARK}{name}"), clock::span(patience))
+    Lane::new(format!("{LENDS}{name}"), clock::span(patience))
 }
 
 #[cfg(test)]

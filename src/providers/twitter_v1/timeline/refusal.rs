@@ -3,6 +3,8 @@
 //! A lookup is about a hundred tweets, a timeline about one target: what is said of a target (not there, protected,
 //! suspended, blocking, its query refused) is the source's own matter, where a lookup would bisect, or wait.
 
+use serde_json::Value;
+
 use crate::providers::http::Reply;
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::of_target;
@@ -14,13 +16,23 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
 
     let code = errors::code(reply);
     match errors::decide(reply, endpoint) {
-        BadRequest(said) | BatchTooLarge(said) => of_target(&said),
+        // The address is too long, whoever says so.
+        BatchTooLarge(said) => of_target(&said),
+        // A page of whatever stands in front of the API is about no target: it would answer the same to all.
+        BadRequest(said) | Outage(said) if !says_error(reply) => Outage(said),
+        BadRequest(said) => of_target(&said),
         // No such user, page or list; nothing matches. Over capacity (130) and broken (131) they are at any status.
         Outage(said) if (400..500).contains(&reply.status) && !matches!(code, Some(130 | 131)) => of_target(&said),
         // Forbidden with a reason, though none that is about the credential.
         Unready(said) if code.is_some() => of_target(&said),
         other => other,
     }
+}
+
+/// Returns true if the API itself says that it is an error, in `errors` or, as it did before, in `error`.
+fn says_error(reply: &Reply) -> bool {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    !body["errors"].is_null() || !body["error"].is_null()
 }
 
 #[cfg(test)]
@@ -56,6 +68,21 @@ mod tests {
         assert!(matches!(refused(&Reply::of(204, &[], "")), LookupError::BadAnswer(_)));
         let late = Reply::of(401, &[("date", "Fri, 20 Nov 2026 20:00:00 GMT")], r#"{"errors":[{"code":135}]}"#);
         assert!(matches!(refused(&late), LookupError::Clock(_)));
+    }
+
+    #[test]
+    fn what_stands_in_front_of_the_api_says_nothing_of_a_target() {
+        let bodies = ["", "<html>Not Found</html>", "[]", r#"{"message":"no route"}"#, r#"{"errors":null}"#];
+        for status in [400, 402, 404, 405, 406, 408, 409, 410, 422, 451] {
+            for body in bodies {
+                assert!(matches!(refused(&Reply::of(status, &[], body)), LookupError::Outage(_)), "{status} {body}");
+            }
+        }
+        for body in [r#"{"errors":[{"code":34}]}"#, r#"{"errors":"no such page"}"#, r#"{"error":"Not found"}"#] {
+            assert!(matches!(refused(&Reply::of(404, &[], body)), LookupError::BadRequest(_)), "{body}");
+        }
+        // A proxy that takes no address of this length takes others.
+        assert!(matches!(refused(&Reply::of(414, &[], "<html>")), LookupError::BadRequest(_)));
     }
 
     #[test]

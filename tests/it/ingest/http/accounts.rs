@@ -108,6 +108,26 @@ async fn a_handle_is_kept_until_it_is_resolved_and_what_is_none_is_refused() {
 }
 
 #[tokio::test]
+async fn a_body_of_more_handles_than_may_wait_is_refused_whole() {
+    let doors = Doors::new().await;
+    let handles: Vec<String> = (0..100_000).map(|n| format!("h{n}")).collect();
+    let lines = |handles: &[String]| handles.iter().map(|handle| format!("@{handle}\n")).collect::<String>();
+    // An id first, and a batch and more of handles: nothing is kept before the last of them is read.
+    let (status, problem) = doors.send("", &format!("12\n{}@one_more\n", lines(&handles))).await;
+    assert_eq!((status, &problem["index"]), (413, &Value::Null), "{problem}");
+    assert!(problem["reason"].as_str().unwrap().contains("send it in parts of at most 100000 handles"), "{problem}");
+    assert_eq!(doors.store.standing("profiles:x", &["12".to_owned()]).await.unwrap(), [None]);
+    assert_eq!(doors.store.claim_handles("profiles:x", 0, 1, 10).await.unwrap(), [""; 0]);
+
+    // As many as may wait are taken, and those that wait may be sent again, while there is no room for another one.
+    assert!(doors.store.keep_handles("profiles:x", &handles, 1, 100_000).await.unwrap());
+    let (status, receipt) = doors.send("", &lines(&handles)).await;
+    assert_eq!((status, &receipt["handles"]), (202, &100_000.into()), "{receipt}");
+    assert_eq!(doors.send("", "@H7\n@h8\n").await.1["handles"], 2);
+    assert_eq!(doors.send("", "@h7\n@one_more\n").await.0, 503);
+}
+
+#[tokio::test]
 async fn what_the_queue_did_not_take_is_in_the_store_and_is_sent_again() {
     let doors = Doors::new().await;
     doors.x.fail_schedules.store(1, SeqCst);
