@@ -50,7 +50,7 @@ struct Kinds {
 
 impl Kinds {
     fn plain() -> Self {
-        Self { own: lane("only"), urgent: lane("urgent"), limit: None, early: 0.0 }
+        Self { own: lane("~only"), urgent: lane("urgent"), limit: None, early: 0.0 }
     }
 
     fn of(&self, name: &str) -> &Lane {
@@ -186,7 +186,7 @@ fn lane(name: &str) -> Lane {
 }
 
 fn job(id: usize) -> Job {
-    Job { id: name(id), lane: lane("only").name, due: 0, deliveries: 0, failures: 0, order: Default::default() }
+    Job { id: name(id), lane: lane("~only").name, due: 0, deliveries: 0, failures: 0, order: Default::default() }
 }
 
 /// What may be said of so many ids: each lives on or ends; one alone may be bad.
@@ -568,7 +568,7 @@ fn two_workers_and_two_ids() {
 /// One id at a time, out of two lanes: visits in a later tier, and newcomers before them.
 fn tiers() -> Kinds {
     Kinds {
-        own: lane("only").ordered(Order::OldestFirst).in_tier(1),
+        own: lane("~only").ordered(Order::OldestFirst).in_tier(1),
         urgent: lane("urgent").ordered(Order::NewestFirst),
         limit: Some(1),
         early: 0.0,
@@ -578,7 +578,7 @@ fn tiers() -> Kinds {
 /// What is due in two ticks may be claimed.
 fn early() -> Kinds {
     let urgent = lane("urgent").ordered(Order::NewestFirst);
-    Kinds { own: lane("~only"), urgent, limit: Some(1), early: 2.0 }
+    Kinds { urgent, limit: Some(1), early: 2.0, ..Kinds::plain() }
 }
 
 #[test]

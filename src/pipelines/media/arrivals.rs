@@ -1,15 +1,16 @@
 //! Media of found posts: recorded with the posts that show them, at each answer, since an edit may bring one, and media may have
-//! been turned on since. One that is stored, gone or refused is not scheduled again; a removed one is.
+//! been turned on since. One that is stored is not scheduled again; a removed one is, and so is one that was given up a day ago or
+//! earlier, when its post shows another address.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::ingest::Starter;
-use crate::model::media::{MediaState, Medium};
+use crate::model::media::Medium;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
-use crate::store::{MediumSeen, Store, StoreError};
+use crate::store::{MediumSeen, Store, StoreError, StoredMedium};
 
 /// Receives the media of posts.
 #[derive(Debug)]
@@ -27,11 +28,13 @@ impl Receiver for Arrivals {
         let named: BTreeSet<&str> = seen.iter().map(|seen| seen.medium.id.as_str()).collect();
         let ids: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
         let known = self.store.media(&self.namespace, &ids).await?;
-        // One that waits is in the queue, unless the queue did not take it: a post that was found before is done with then
-        // all the same, and its next answer makes up for it.
-        let is_wanted = |state| matches!(state, None | Some(MediaState::Removed | MediaState::Waiting));
-        let wanted = named.into_iter().zip(&known).filter(|(_, known)| is_wanted(known.as_ref().map(|of| of.state)));
-        let schedule = starter.record_ids(wanted.map(|(id, _)| id).collect()).await?;
+        // Also one that waits: a post that was found before is done with, whether the queue took its media or not, and its next
+        // answer makes up for it.
+        let known: HashMap<&str, Option<&StoredMedium>> =
+            named.iter().copied().zip(known.iter().map(Option::as_ref)).collect();
+        let is_sought = |seen: &&MediumSeen| seen.is_sought(known.get(&*seen.medium.id).copied().flatten());
+        let sought: BTreeSet<&str> = seen.iter().filter(is_sought).map(|seen| seen.medium.id.as_str()).collect();
+        let schedule = starter.record_ids(sought.into_iter().collect()).await?;
         self.store.record_media(&self.namespace, &seen).await?;
         Ok(Received { schedule, ..Received::default() })
     }

@@ -160,7 +160,8 @@ impl Fetch for Fetcher {
             return Fetched::Disk(why);
         }
         let host = host_of(&url);
-        let _place = match tokio::time::timeout(within, self.hosts.enter(&host)).await {
+        // Not for long: media of other hosts wait behind it.
+        let _place = match tokio::time::timeout(within.min(NO_PLACE), self.hosts.enter(&host)).await {
             Ok(Ok(place)) => place,
             Ok(Err(rest)) => return Fetched::Later(rest),
             Err(_) => return Fetched::Later(NO_PLACE),
@@ -344,10 +345,13 @@ impl Fetcher {
                 Ok(Err(_)) => return Err(Stop::Ended(failed(format!("it broke off after {} bytes", incoming.bytes)))),
                 Err(_) if left > self.limits.stall => {
                     let stall = self.limits.stall.as_millis();
-                    return Err(Stop::Ended(failed(format!("no byte for {stall} ms after {}", incoming.bytes))));
+                    return Err(Stop::Ended(host_failed(
+                        format!("no byte for {stall} ms after {}", incoming.bytes),
+                        None,
+                    )));
                 }
                 Err(_) if incoming.bytes - at_first >= LEAST_PROGRESS => return Err(Stop::Ended(Fetched::Partly)),
-                Err(_) => return Err(Stop::Ended(failed("it comes too slowly"))),
+                Err(_) => return Err(Stop::Ended(host_failed("it comes too slowly".to_owned(), None))),
             };
             let again = chunk.len().min(tail.len());
             if chunk[..again] != tail[..again] {

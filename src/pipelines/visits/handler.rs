@@ -201,8 +201,12 @@ impl Visitor {
     /// The lane of accounts that are visited again soon, among those that were visited before: one whose timeline never ends takes
     /// no more than its share.
     fn soon(&self) -> Lane {
-        let shortest = clock::millis(self.shortest);
-        self.schedule.in_force().lane_of(shortest).unwrap_or_else(Lane::first)
+        self.waiting(clock::millis(self.shortest))
+    }
+
+    /// The lane of accounts that wait for so long: no shorter one, in which it would look as if a clock had been wrong.
+    fn waiting(&self, delay: Millis) -> Lane {
+        self.schedule.in_force().lane_of(delay).unwrap_or_else(Lane::first)
     }
 
     /// When an account is visited next whose timeline was read.
@@ -236,7 +240,8 @@ impl Visitor {
             (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {
                 let longest = clock::span(self.unavailable.believed_after.max(1));
-                (TweetState::Live, self.soon(), pause(self.shortest.min(longest), longest, failures))
+                let delay = pause(self.shortest.min(longest), longest, failures);
+                (TweetState::Live, self.waiting(delay), delay)
             }
             (false, false) => (TweetState::Live, self.soon(), clock::millis(self.shortest)),
         };

@@ -5,21 +5,23 @@ use async_trait::async_trait;
 use super::PostgresStore;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
+use crate::store::media::{self, medium_columns, outlived_uses, removable, seen_again, takes_result};
 use crate::store::rows::clean;
 use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 /// Each medium is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
-const RECORD: &str = "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
+const RECORD: &str = concat!(
+    "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
      SELECT $1, tweet.id, value ->> 1, value ->> 2, 'waiting', (value ->> 3)::bigint \
      FROM json_array_elements($2::json) AS given (value) \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = value ->> 0 ORDER BY tweet.id COLLATE \"C\" \
-     ON CONFLICT (namespace, id) DO UPDATE SET url = excluded.url, state = 'waiting' \
-     WHERE of.state = 'removed' OR (of.state = 'waiting' AND of.url <> excluded.url)) \
-     INSERT INTO media_use SELECT $1, tweet.id, value ->> 1, (value ->> 2)::bigint \
+     ON CONFLICT (namespace, id) DO ",
+    seen_again!(),
+    ") INSERT INTO media_use SELECT $1, tweet.id, value ->> 1, (value ->> 2)::bigint \
      FROM json_array_elements($3::json) AS given (value) \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = value ->> 0 ORDER BY tweet.id COLLATE \"C\", value ->> 1 \
-     ON CONFLICT DO NOTHING";
+     ON CONFLICT DO NOTHING"
+);
 
 const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE namespace = $1 AND id = ANY($2)");
 

@@ -5,17 +5,18 @@ use async_trait::async_trait;
 use super::SqliteStore;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::media::{self, medium_columns, outlived_uses, removable, takes_result};
+use crate::store::media::{self, medium_columns, outlived_uses, removable, seen_again, takes_result};
 use crate::store::rows::clean;
 use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
 // `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
 // for each of them.
-const RECORD: &str = "INSERT INTO media_row AS of (tweet, url, kind, state, first_at) \
+const RECORD: &str = concat!(
+    "INSERT INTO media_row AS of (tweet, url, kind, state, first_at) \
      SELECT tweet.key, value ->> 1, value ->> 2, 'waiting', value ->> 3 FROM json_each(?2) \
-     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE \
-     ON CONFLICT (tweet) DO UPDATE SET url = excluded.url, state = 'waiting' \
-     WHERE of.state = 'removed' OR (of.state = 'waiting' AND of.url <> excluded.url)";
+     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT (tweet) DO ",
+    seen_again!()
+);
 
 const USE: &str = "INSERT INTO media_use_row SELECT tweet.key, value ->> 1, value ->> 2 FROM json_each(?2) \
      CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use twitter_updater::base::clock::Millis;
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::engine::queue::{Inspection, Place};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
@@ -64,4 +65,15 @@ async fn what_an_edit_brings_and_what_a_post_showed_before_media_were_collected_
     let gone = MediumTried { id: "6".to_owned(), at: NOW, state: MediaState::Gone, ..MediumTried::default() };
     store.save_media(NS, &[gone]).await.unwrap();
     assert!(named(&[mention("6", true)]).await.is_empty());
+    // At another address it may be there; an address that is new in each answer brings it back once a day.
+    let moved = |hours: Millis| {
+        let medium = Medium { id: "6".into(), url: "https://files.example/6".into(), kind: MediaKind::Photo };
+        let object = Some(serde_json::to_string(&medium).unwrap());
+        Mention { object, answered_at: NOW + hours * 3_600_000, ..mention("6", true) }
+    };
+    assert!(named(&[moved(23)]).await.is_empty());
+    assert_eq!(store.media(NS, &["6".to_owned()]).await.unwrap()[0].as_ref().unwrap().state, MediaState::Gone);
+    assert!(!named(&[moved(25)]).await.is_empty());
+    let again = store.media(NS, &["6".to_owned()]).await.unwrap()[0].clone().unwrap();
+    assert_eq!((again.state, &*again.url, again.attempts), (MediaState::Waiting, "https://files.example/6", 0));
 }

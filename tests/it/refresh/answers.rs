@@ -33,7 +33,10 @@ async fn shown(rig: &Rig, id: &str) -> Value {
 /// from the settling of it.
 async fn assert_waits(rig: &Rig, id: &str, lane: &str, every: Millis) {
     let stored = rig.stored(id).await;
-    assert_eq!(stored.next_due, stored.checked_at.map(|checked_at| checked_at + every));
+    // A broken answer is none: it dates nothing.
+    if stored.unreadable.is_none() {
+        assert_eq!(stored.next_due, stored.checked_at.map(|checked_at| checked_at + every));
+    }
     let (its_lane, due) = rig.lane(id).await;
     assert_eq!(its_lane, lane);
     assert!((stored.next_due.unwrap()..=wall_ms() + every).contains(&due), "{stored:?} is due at {due}");

@@ -34,6 +34,7 @@ macro_rules! on_both {
 
 on_both! {
     a_medium_is_recorded_once_with_each_of_its_posts
+    another_address_brings_back_what_was_given_up
     a_result_is_stored_while_it_waits
     a_file_counts_once_however_many_show_it
     a_file_is_taken_within_the_room_and_not_while_it_is_removed
@@ -117,6 +118,33 @@ async fn a_result_is_stored_while_it_waits(store: &dyn Store) {
     let is = medium(store, "a").await;
     assert_eq!((is.state, is.bytes, is.sha256.as_deref()), (MediaState::Stored, Some(7), Some("aabb")));
     assert_eq!((is.file_type.as_deref(), &*is.url, is.reason), (Some("image/png"), "http://h/a", None));
+}
+
+async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
+    const DAY: Millis = 24 * 3_600_000;
+    record(store, &[seen("a", "http://h/a", "2", T)]).await;
+    let gone = MediumTried {
+        id: "a".to_owned(),
+        at: T + 10,
+        state: MediaState::Gone,
+        attempts: 1,
+        failing_since: Some(T + 10),
+        reason: Some("HTTP 403".to_owned()),
+        ..MediumTried::default()
+    };
+    store.save_media(NS, &[gone]).await.unwrap();
+    for (url, at) in [("http://h/a", T + 2 * DAY), ("http://h/other", T + DAY)] {
+        let seen = seen("a", url, "2", at);
+        assert!(!seen.is_sought(Some(&medium(store, "a").await)));
+        store.record_media(NS, &[seen]).await.unwrap();
+        assert_eq!(medium(store, "a").await.state, MediaState::Gone, "{url} at {at}");
+    }
+    let seen = seen("a", "http://h/other", "2", T + 11 + DAY);
+    assert!(seen.is_sought(Some(&medium(store, "a").await)));
+    store.record_media(NS, &[seen]).await.unwrap();
+    let again = medium(store, "a").await;
+    assert_eq!((again.state, &*again.url, again.attempts), (MediaState::Waiting, "http://h/other", 0));
+    assert_eq!((again.failing_since, again.reason), (None, None));
 }
 
 async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {

@@ -132,7 +132,10 @@ impl MediaInMemory {
             ..StoredMedium::default()
         };
         let known = self.media.entry(key.clone()).or_insert_with(new);
-        if matches!(known.state, MediaState::Waiting | MediaState::Removed) {
+        if seen.is_sought(Some(known)) {
+            if known.state != MediaState::Waiting {
+                (known.attempts, known.failing_since, known.reason) = (0, None, None);
+            }
             (known.state, known.url) = (MediaState::Waiting, seen.medium.url.clone());
         }
         self.uses.entry(key).or_default().entry(seen.post.clone()).or_insert(seen.at);
