@@ -34,9 +34,8 @@ pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration:
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The interval at which the queue is asked for the number of due ids, and the least multiple of the time that the answer takes:
-/// where millions are due, to count them takes as long.
-const BACKLOG_EVERY: (Duration, u32) = (Duration::from_secs(1), 10);
+/// The interval at which the queue is asked for the number of due ids.
+const BACKLOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Places for batches in flight: more than there are loops, so that nobody waits for one but a batch in isolation,
 /// which takes them all.
@@ -151,8 +150,8 @@ struct ClaimState {
     /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
     /// that token until a batch comes.
     token: Option<String>,
-    /// Calls that are due, when that was answered, and for how long the answer serves.
-    backlog: Option<(u64, Stopwatch, Duration)>,
+    /// Calls that are due, and when that was asked.
+    backlog: Option<(u64, Stopwatch)>,
     /// Delays while a service is out.
     retry: Retry,
     /// Failures so far.
@@ -426,13 +425,13 @@ impl Worker {
         if *self.early.load() > 0.0 {
             return credentials.acquire(endpoint, u64::from(u32::MAX)).await;
         }
-        if credentials.pacing() == Pacing::Auto && turn.backlog.is_none_or(|(_, asked, rest)| asked.elapsed() >= rest) {
-            let watch = Stopwatch::start();
+        if credentials.pacing() == Pacing::Auto
+            && turn.backlog.is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
+        {
             let calls = self.queue.due().await?.div_ceil(self.claims.load().limit.max(1) as u64);
-            let (every, times) = BACKLOG_EVERY;
-            turn.backlog = Some((calls, Stopwatch::start(), every.max(watch.elapsed() * times)));
+            turn.backlog = Some((calls, Stopwatch::start()));
         }
-        let backlog = turn.backlog.map_or(0, |(calls, ..)| calls);
+        let backlog = turn.backlog.map_or(0, |(calls, _)| calls);
         credentials.acquire(endpoint, backlog).await
     }
 
