@@ -267,8 +267,10 @@ impl Browser {
 
     /// A picture of the whole page, as long as it is.
     pub async fn picture(&self, file: &Path) {
-        let metrics = self.devtools("Page.getLayoutMetrics", json!({})).await;
-        let mut clip = metrics["cssContentSize"].clone();
+        let size = async || self.devtools("Page.getLayoutMetrics", json!({})).await["cssContentSize"].clone();
+        // One that was opened a moment ago may not be laid out yet.
+        until_true("the page has a size", PATIENCE, async || size().await["width"].as_f64() > Some(0.0)).await;
+        let mut clip = size().await;
         clip["scale"] = 1.into();
         let whole = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
         let picture = self.devtools("Page.captureScreenshot", whole).await;
