@@ -31,7 +31,7 @@ use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::source::Source;
 use crate::quota::Credentials;
 
-/// How long a loop rests where nothing is due; a source that comes due sooner ends it. One source makes a batch.
+/// How long an idle loop waits before it asks again. A source that comes due sooner wakes it: one makes a batch.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The work of a poller: the sources of one endpoint, and the streams whose gaps they fill.

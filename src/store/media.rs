@@ -229,7 +229,11 @@ macro_rules! medium_columns {
 
 /// How long a medium that was given up rests before another address brings it back, ms. Some addresses are signed, and differ in each
 /// answer.
-const GIVEN_UP_FOR: Millis = 24 * 3_600_000;
+macro_rules! given_up_for {
+    () => {
+        86_400_000
+    };
+}
 
 impl MediumSeen {
     /// Returns true if it is to be fetched, or fetched once more: `seen_again!` is the same in SQL. One that waits is in the queue,
@@ -237,7 +241,7 @@ impl MediumSeen {
     #[must_use]
     pub fn is_sought(&self, known: Option<&StoredMedium>) -> bool {
         let Some(known) = known else { return true };
-        let rested = || known.checked_at.is_some_and(|at| at < self.at.saturating_sub(GIVEN_UP_FOR));
+        let rested = || known.checked_at.is_some_and(|at| at < self.at.saturating_sub(given_up_for!()));
         match known.state {
             MediaState::Waiting | MediaState::Removed => true,
             MediaState::Stored => false,
@@ -249,11 +253,16 @@ impl MediumSeen {
 /// Rows of media that wait again when a post shows them; `excluded` is what it shows.
 macro_rules! seen_again {
     () => {
-        "UPDATE SET url = excluded.url, state = 'waiting', attempts = CASE of.state WHEN 'waiting' THEN of.attempts ELSE 0 END, \
-         failing_since = CASE of.state WHEN 'waiting' THEN of.failing_since END, \
-         reason = CASE of.state WHEN 'waiting' THEN of.reason END \
-         WHERE of.state = 'removed' OR (of.url <> excluded.url AND (of.state = 'waiting' \
-         OR (of.state IN ('gone', 'refused', 'failed') AND of.checked_at < excluded.first_at - 86400000)))"
+        concat!(
+            "UPDATE SET url = excluded.url, state = 'waiting', \
+             attempts = CASE of.state WHEN 'waiting' THEN of.attempts ELSE 0 END, \
+             failing_since = CASE of.state WHEN 'waiting' THEN of.failing_since END, \
+             reason = CASE of.state WHEN 'waiting' THEN of.reason END \
+             WHERE of.state = 'removed' OR (of.url <> excluded.url AND (of.state = 'waiting' \
+             OR (of.state IN ('gone', 'refused', 'failed') AND of.checked_at < excluded.first_at - ",
+            $crate::store::media::given_up_for!(),
+            ")))"
+        )
     };
 }
 
@@ -280,7 +289,7 @@ macro_rules! removable {
     };
 }
 
-pub(super) use {medium_columns, outlived_uses, removable, seen_again, takes_result};
+pub(super) use {given_up_for, medium_columns, outlived_uses, removable, seen_again, takes_result};
 
 /// The statement of [`MediaStore::media_uses`].
 pub(super) const USES: &str =

@@ -63,7 +63,18 @@ macro_rules! author {
     };
 }
 
-/// Inserts rows, but none of people who are kept away ($34 and $35: [`PersonOf`]); what happens where one is there already is the
+/// Given rows that are not of people who are kept away. $34 and $35: [`PersonOf`].
+macro_rules! kept {
+    () => {
+        concat!(
+            "(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE ",
+            $crate::store::postgres::author!(),
+            " END))"
+        )
+    };
+}
+
+/// Inserts rows, but none of people who are kept away; what happens where one is there already is the
 /// clause that follows it.
 macro_rules! insert_rows {
     () => {
@@ -77,9 +88,9 @@ macro_rules! insert_rows {
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
              $32::text[], $33::double precision[]) AS fresh (id, state, created_at, current_id, text, author) \
-             WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE ",
-            $crate::store::postgres::author!(),
-            " END)\n"
+             WHERE ",
+            $crate::store::postgres::kept!(),
+            "\n"
         )
     };
 }
@@ -91,10 +102,9 @@ const RECORD: &str = concat!(
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
      SELECT $1::text, id, $36, $37, $38, $39 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
-     WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE ",
-    author!(),
-    " END) \
-     ON CONFLICT DO NOTHING) \
+     WHERE ",
+    kept!(),
+    " ON CONFLICT DO NOTHING) \
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
@@ -128,7 +138,7 @@ macro_rules! save_statement {
     };
 }
 
-use {author, insert_rows, save_statement};
+use {author, insert_rows, kept, save_statement};
 
 const SAVE: &str = save_statement!();
 

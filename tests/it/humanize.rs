@@ -10,8 +10,7 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, EmbeddedQueue, Inspection, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict,
-    Workers,
+    Claim, EmbeddedQueue, Inspection, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict, Workers,
 };
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
@@ -20,6 +19,7 @@ use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
 use twitter_updater::store::Store;
 
+use crate::support::claim;
 use crate::support::memory_ledger::MemoryLedger;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;
@@ -223,14 +223,7 @@ async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
     let (young, old) = (Lane::new("18m", Duration::from_secs(180)), Lane::new("1d", Duration::from_secs(3_600)));
     let job = |id: String, lane: &Lane, delay: i64| NewJob { id, lane: lane.clone(), due: delay.into() };
     queue.schedule(&(0..5).map(|n| job(format!("1{n}"), &young, 0)).collect::<Vec<_>>()).await.unwrap();
-    let request = |limit| ClaimRequest {
-        token: "w-1",
-        limit,
-        linger: Duration::ZERO,
-        lookahead: 0.0,
-        early: 0.0,
-        lease: Duration::from_secs(60),
-    };
+    let request = |limit| claim::at_once("w-1", limit, Duration::from_secs(60));
     let Claim::Batch(mut batch) = queue.claim(&request(5)).await.unwrap() else { panic!("five are due") };
     // Two are updated, two are given back as if a minute late, one stays with its worker.
     let again = Verdict::Reschedule { lane: old.clone(), due: 90_000.into() };

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use twitter_updater::base::clock::{self, Millis};
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, EmbeddedQueue, Inbox, Incoming, Inspection, Jobs, Place, QueueError, Verdict,
+    Claim, EmbeddedQueue, Inbox, Incoming, Inspection, Jobs, Place, QueueError, Verdict,
 };
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{EnqueueError, EnqueueOptions, Queued, Starter, StarterError, Summary, enqueue};
@@ -25,6 +25,7 @@ use twitter_updater::model::post::{Ingested, SECONDS_BELOW};
 use twitter_updater::model::post::{Metrics, Tweet, TweetId, TweetState};
 use twitter_updater::store::{Lifecycle, Posts, StoreError, Way};
 
+use crate::support::claim;
 use crate::support::memory_store::MemoryStore;
 use crate::support::watched_queue::WatchedQueue;
 
@@ -69,14 +70,7 @@ impl World {
     }
 
     async fn claim_all(&self) -> (twitter_updater::engine::queue::Fence, Vec<twitter_updater::engine::queue::Job>) {
-        let request = ClaimRequest {
-            token: "t",
-            limit: 100,
-            linger: Duration::ZERO,
-            lookahead: 0.0,
-            early: 0.0,
-            lease: Duration::from_secs(60),
-        };
+        let request = claim::at_once("t", 100, Duration::from_secs(60));
         loop {
             match self.queue.claim(&request).await.unwrap() {
                 Claim::Batch(batch) => return (batch.fence, batch.jobs),

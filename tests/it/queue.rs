@@ -34,6 +34,7 @@ use self::random::*;
 use self::repairs::*;
 use self::samples::*;
 use self::suspects::*;
+use crate::support::claim;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 use crate::support::redis::{Cluster, TestRedis, namespace, pool};
@@ -174,14 +175,7 @@ fn old() -> Lane {
 }
 
 fn request(token: &str) -> ClaimRequest<'_> {
-    ClaimRequest {
-        token,
-        limit: 100,
-        linger: Duration::ZERO,
-        lookahead: 0.0,
-        early: 0.0,
-        lease: Duration::from_secs(60),
-    }
+    claim::at_once(token, 100, Duration::from_secs(60))
 }
 
 async fn schedule(queue: &dyn Queue, lane: &Lane, delay: Millis, ids: &[&str]) -> Vec<Scheduled> {

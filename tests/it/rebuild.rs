@@ -11,7 +11,7 @@ use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
+    Claim, EmbeddedQueue, Lane, NewJob, Place, Queue, RedisQueue, Scheduled, Verdict,
 };
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::{Lanes, Rebuild, Rebuilt, Starter};
@@ -19,6 +19,7 @@ use twitter_updater::model::post::{TweetId, TweetState};
 use twitter_updater::ops::dead::{Act, Dead};
 use twitter_updater::store::{Listed, Listing, NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
+use crate::support::claim;
 use crate::support::journal::{Call, Journal, JournalledQueue, JournalledStore, Trouble};
 use crate::support::postgres;
 use crate::support::redis::{TestRedis, namespace};
@@ -78,14 +79,7 @@ impl World {
 
     /// A worker claims what is due, which is this tweet alone, and does this with it.
     async fn settle(&self, id: &str, verdict: Verdict) {
-        let request = ClaimRequest {
-            token: id,
-            limit: 1,
-            linger: Duration::ZERO,
-            lookahead: 0.0,
-            early: 0.0,
-            lease: Duration::from_secs(60),
-        };
+        let request = claim::at_once(id, 1, Duration::from_secs(60));
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("{id} is not due") };
         assert_eq!(batch.jobs[0].id, id);
         self.queue.settle(&batch.fence, &[(batch.jobs[0].clone(), verdict)], &[]).await.unwrap();
@@ -298,14 +292,7 @@ async fn what_is_overdue_comes_due_within_an_interval(world: World) {
 async fn what_is_in_the_queue_stays_as_it_is(world: World) {
     let leased = world.tweet(1, 5 * MINUTE, 0).await;
     world.schedule(&leased).await;
-    let request = ClaimRequest {
-        token: "a",
-        limit: 1,
-        linger: Duration::ZERO,
-        lookahead: 0.0,
-        early: 0.0,
-        lease: Duration::from_secs(60),
-    };
+    let request = claim::at_once("a", 1, Duration::from_secs(60));
     let Claim::Batch(batch) = world.queue.claim(&request).await.unwrap() else { panic!("nothing is due") };
     let dead = world.tweet(2, 5 * MINUTE, 0).await;
     world.schedule(&dead).await;

@@ -23,7 +23,7 @@ const SPEAKS: f64 = 0.25;
 const CLEAR: f64 = 0.5;
 /// Decided friends that say something.
 const FRIENDS: i64 = 5;
-/// How texts are read. Raised when that changes: what was judged before is then judged again.
+/// The version of how texts are read. Raise it when that changes: all accounts are then judged again.
 const READING: u8 = 2;
 /// Bytes of the digest in a version.
 const VERSION_BYTES: usize = 6;

@@ -25,14 +25,14 @@ pub struct Arrivals {
 impl Receiver for Arrivals {
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
         let seen: Vec<MediumSeen> = mentions.iter().filter_map(|mention| seen(mention)).collect();
-        let named: BTreeSet<&str> = seen.iter().map(|seen| seen.medium.id.as_str()).collect();
-        let ids: Vec<String> = named.iter().map(|id| (*id).to_owned()).collect();
+        let ids: BTreeSet<&String> = seen.iter().map(|seen| &seen.medium.id).collect();
+        let ids: Vec<String> = ids.into_iter().cloned().collect();
         let known = self.store.media(&self.namespace, &ids).await?;
         // Also one that waits: a post that was found before is done with, whether the queue took its media or not, and its next
         // answer makes up for it.
-        let known: HashMap<&str, Option<&StoredMedium>> =
-            named.iter().copied().zip(known.iter().map(Option::as_ref)).collect();
-        let is_sought = |seen: &&MediumSeen| seen.is_sought(known.get(&*seen.medium.id).copied().flatten());
+        let known: HashMap<&String, &Option<StoredMedium>> = ids.iter().zip(&known).collect();
+        let is_sought =
+            |seen: &&MediumSeen| seen.is_sought(known.get(&seen.medium.id).and_then(|known| known.as_ref()));
         let sought: BTreeSet<&str> = seen.iter().filter(is_sought).map(|seen| seen.medium.id.as_str()).collect();
         let schedule = starter.record_ids(sought.into_iter().collect()).await?;
         self.store.record_media(&self.namespace, &seen).await?;

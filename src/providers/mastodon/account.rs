@@ -63,7 +63,7 @@ impl Lookup<Account> for Accounts {
     }
 }
 
-/// What an instance still returns of a suspended account is its id. So it does of one that its owner deleted, for good.
+/// An instance goes on returning a suspended account, without its contents. It does the same when the owner has deleted it.
 fn suspended_is_absent(outcome: Outcome<Account>) -> Outcome<Account> {
     match outcome {
         Outcome::Found(account) if account.state == AccountState::Suspended => Outcome::Absent(Absence::Suspended),

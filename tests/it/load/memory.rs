@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, Lane, NewJob, Queue, RedisQueue, Verdict};
+use twitter_updater::engine::queue::{Claim, Lane, NewJob, Queue, RedisQueue, Verdict};
 use twitter_updater::model::post::TweetId;
 
+use crate::support::claim;
 use crate::support::redis::TestRedis;
 
 const IDS: u32 = 1_000_000;
@@ -40,14 +41,8 @@ async fn a_million_scheduled_ids_take_135_bytes_each() {
         let (queue, second) = (queue.clone(), second.clone());
         claimers.spawn(async move {
             for round in 0.. {
-                let request = ClaimRequest {
-                    token: &format!("{claimer}-{round}"),
-                    limit: 100,
-                    linger: Duration::ZERO,
-                    lookahead: 0.0,
-                    early: 0.0,
-                    lease: Duration::from_secs(60),
-                };
+                let token = format!("{claimer}-{round}");
+                let request = claim::at_once(&token, 100, Duration::from_secs(60));
                 let Claim::Batch(batch) = queue.claim(&request).await.unwrap() else { break };
                 let again = Verdict::Reschedule { lane: second.clone(), due: 600_000.into() };
                 let verdicts: Vec<_> = batch.jobs.into_iter().map(|job| (job, again.clone())).collect();

@@ -11,7 +11,7 @@ use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::metrics::{CounterSet, Counters};
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, HOUR_MS, HOURS_KEPT, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue,
+    Claim, HOUR_MS, HOURS_KEPT, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue,
 };
 use twitter_updater::ingest::Lanes;
 use twitter_updater::model::post::TweetId;
@@ -25,6 +25,7 @@ use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
 use twitter_updater::store::Store;
 
+use crate::support::claim;
 use crate::support::memory_store::MemoryStore;
 use crate::support::redis::TestRedis;
 use crate::support::role::client;
@@ -198,8 +199,7 @@ async fn claim_some(queue: &dyn Queue, lane: &Lane) {
     for claim in 0..CLAIMS {
         let token = format!("updater-{claim}-0123456789abcdef");
         let lease = Duration::from_secs(3_600);
-        let request =
-            ClaimRequest { token: &token, limit: 100, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease };
+        let request = claim::at_once(&token, 100, lease);
         assert!(matches!(queue.claim(&request).await.unwrap(), Claim::Batch(batch) if batch.jobs.len() == 100));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, RedisQueue, Verdict, Workers,
+    Claim, Inbox, Incoming, Job, Jobs, Lane, Lateness, NewJob, RedisQueue, Verdict, Workers,
 };
 use twitter_updater::engine::redis_functions;
 use twitter_updater::pipelines::posts::NAMESPACE;
@@ -17,6 +17,7 @@ use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::{Ask, Ledger, Park, RedisLedger, Used, Window};
 
 use super::shell;
+use crate::support::claim;
 use crate::support::process::variables;
 use crate::support::redis::pool;
 use crate::support::users::{Guarded, password};
@@ -115,7 +116,7 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
 
     queue.schedule(&[job("20", &young, 0), job("24", &young, 0)]).await.unwrap();
     let token = "web-1-77-0123456789abcdef";
-    let request = ClaimRequest { token, limit: 2, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease: LEASE };
+    let request = claim::at_once(token, 2, LEASE);
     assert!(matches!(queue.claim(&request).await.unwrap(), Claim::Batch(batch) if batch.jobs.len() == 2));
     let delayed = [job("21", &young, 330 * MINUTE), job("25", &old, 48 * MINUTE), job("27", &young, 3 * MINUTE)];
     queue.schedule(&delayed).await.unwrap();

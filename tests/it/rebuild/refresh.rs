@@ -3,6 +3,7 @@
 use twitter_updater::ingest::{Living, Moment, Refresh, Refreshed, Which};
 
 use super::*;
+use crate::support::claim;
 
 impl World {
     fn refresh(&self) -> Refresh {
@@ -81,14 +82,7 @@ async fn what_the_queue_has_lost_is_put_back_due(world: World) {
 async fn a_leased_one_is_due_again_when_it_is_let_go(world: World) {
     let id = world.tweet(1, HOUR, 0).await;
     world.schedule(&id).await;
-    let request = ClaimRequest {
-        token: "t",
-        limit: 1,
-        linger: Duration::ZERO,
-        lookahead: 0.0,
-        early: 0.0,
-        lease: Duration::from_secs(60),
-    };
+    let request = claim::at_once("t", 1, Duration::from_secs(60));
     let Claim::Batch(batch) = world.queue.claim(&request).await.unwrap() else { panic!("it is due") };
     let done = world.refresh().ids(std::slice::from_ref(&id), |_, _| ()).await.unwrap();
     assert_eq!(done, Refreshed { leased: 1, ..Refreshed::default() });

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::claim;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::VisitOrder;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
+use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::TweetState;
@@ -153,14 +154,7 @@ impl World {
         self.queue.forget(&[owner.to_owned()]).await.unwrap();
         self.queue.schedule(&[due]).await.unwrap();
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
-        let request = ClaimRequest {
-            token: &token,
-            limit: 1,
-            linger: Duration::ZERO,
-            lookahead: 0.0,
-            early: 0.0,
-            lease: PATIENCE,
-        };
+        let request = claim::at_once(&token, 1, PATIENCE);
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let Acquired::Granted(permit) = self.credentials.acquire(self.reader.endpoint(), 1).await.unwrap() else {
             panic!("the quota has no limit")

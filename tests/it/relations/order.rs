@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::claim;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::config::Settings;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Jobs};
+use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs};
 use twitter_updater::engine::schedule::{Schedule, Schedules};
 use twitter_updater::ingest::{Lanes, Rebuild, Starter};
 use twitter_updater::model::pipeline_id::PipelineId;
@@ -97,14 +98,7 @@ impl World {
         let mut order = Vec::new();
         loop {
             let token = format!("t{}", order.len());
-            let request = ClaimRequest {
-                token: &token,
-                limit: 1,
-                linger: Duration::ZERO,
-                lookahead: 0.0,
-                early: 0.0,
-                lease: Duration::from_secs(600),
-            };
+            let request = claim::at_once(&token, 1, Duration::from_secs(600));
             let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { return order };
             order.extend(batch.jobs.into_iter().map(|job| (job.id, job.lane.to_string())));
         }

@@ -4,6 +4,7 @@ pub mod account_store;
 pub mod accounts_of_posts;
 pub mod browser;
 pub mod census;
+pub mod claim;
 pub mod community;
 pub mod disk;
 pub mod http;

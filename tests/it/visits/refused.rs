@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::reload::Reloadable;
-use twitter_updater::engine::queue::{Claim, ClaimRequest, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
+use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs, Lane, NewJob, Verdict};
 use twitter_updater::engine::schedule::Schedules;
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
@@ -28,6 +28,7 @@ use twitter_updater::providers::x_v2::Fields;
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::store::{FollowList, Lifecycle, SqliteStore};
 
+use crate::support::claim;
 use crate::support::http::{Asked, Canned, CannedServer};
 use crate::support::wait::until_true;
 
@@ -154,14 +155,7 @@ impl World {
         let before = wall_ms();
         until_true("a millisecond passes", PATIENCE, async || wall_ms() > before + 1).await;
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
-        let request = ClaimRequest {
-            token: &token,
-            limit: 1,
-            linger: Duration::ZERO,
-            lookahead: 0.0,
-            early: 0.0,
-            lease: PATIENCE,
-        };
+        let request = claim::at_once(&token, 1, PATIENCE);
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
         let visitor = self.visitor();
         let Acquired::Granted(permit) = self.credentials.acquire(visitor.endpoint(), 1).await.unwrap() else {

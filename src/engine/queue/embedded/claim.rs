@@ -206,11 +206,11 @@ async fn choose(
         if let Ok(batch) = (Pick { linger: 0, lookahead: 0.0, early: 0.0, ..pick }).batch(found) {
             return picked(batch);
         }
-        if suspects_turn {
-            (_, found) = candidates(queue, tx, now, request.limit, Among::Others).await?;
-        } else {
-            found = Vec::new(); // looked at above
-        }
+        // Where it was not the suspects' turn, the others were looked at above.
+        found = match suspects_turn {
+            true => candidates(queue, tx, now, request.limit, Among::Others).await?.1,
+            false => Vec::new(),
+        };
     }
     match pick.batch(found) {
         Ok(batch) => picked(batch),

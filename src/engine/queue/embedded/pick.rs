@@ -59,11 +59,9 @@ impl Pick<'_> {
         Ok(self.suspects_apart(candidates))
     }
 
-    /// What may be taken early for the sake of idle quota: the soonest in relation to their patience, of lanes whose jobs wait for
-    /// about that time.
+    /// What may be taken early for the sake of idle quota, of lanes that lend: the soonest in relation to their patience.
     fn early(&self, soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
-        let lends = |job: &Candidate| self.lanes[job.lane].lends() && job.deliveries == 0;
-        soon.into_iter().filter(move |job| lends(job)).take_while(|job| -self.rank(job).1 <= self.early)
+        soon.into_iter().filter(|job| self.lanes[job.lane].lends()).take_while(|job| -self.rank(job).1 <= self.early)
     }
 
     /// What may be taken early into a batch that is sent anyway, soonest first, up to the first that may not. That one's

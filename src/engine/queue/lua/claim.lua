@@ -154,7 +154,7 @@ if not expired then
   elseif not ready then
     local oldest
     ready, oldest = pick_due(true)
-    -- It was the suspects' turn, and none is due.
+    -- No suspect is due: their turn goes to the others.
     if not ready and early > 0 and any_suspects and suspects_turn then ready, oldest = pick_due(false) end
     if not ready then return { 'empty', now, time_to_wait(oldest), '' } end
   end

@@ -136,8 +136,8 @@ local function picker(lanes, now, limit, linger, lookahead, early, deliveries_of
     return picks
   end
 
-  -- Idle quota is spent early, if the request says so: free places go to what is due soonest in relation to its patience, of
-  -- lanes whose jobs wait for about that time.
+  -- Idle quota is spent early, if the request says so: free places go to what is due soonest in relation to its patience, in
+  -- lanes that lend (Lane::lends).
   local function pick_early()
     local of, others = {}, 0
     for _, lane in ipairs(lanes) do

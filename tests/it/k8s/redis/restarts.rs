@@ -11,11 +11,12 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use twitter_updater::engine::lane::Lane;
 use twitter_updater::engine::queue::{
-    Claim, ClaimRequest, Fence, Inspection, Job, Jobs, NewJob, Place, QueueError, RedisQueue, Scheduled, Verdict,
+    Claim, Fence, Inspection, Job, Jobs, NewJob, Place, QueueError, RedisQueue, Scheduled, Verdict,
 };
 use twitter_updater::pipelines::posts::NAMESPACE;
 
 use super::{Deployed, nobody_gets_in_without_a_password};
+use crate::support::claim;
 use crate::support::redis::{connect, pool};
 use crate::support::wait::until_true;
 
@@ -77,8 +78,7 @@ impl Load {
     async fn work(&self, queue: &RedisQueue) -> Result<(), QueueError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let token = format!("worker-{number:x}");
-        let request =
-            ClaimRequest { token: &token, limit: 20, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease: LEASE };
+        let request = claim::at_once(&token, 20, LEASE);
         let Claim::Batch(batch) = queue.claim(&request).await? else {
             tokio::task::yield_now().await;
             return Ok(());

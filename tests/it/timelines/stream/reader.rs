@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use twitter_updater::app;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::queue::{ClaimRequest, Inspection, Jobs, NewJob, Place, Verdict};
+use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::model::provider::Provider;
@@ -23,6 +23,7 @@ use twitter_updater::pipelines::timelines::pace::lane;
 use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
 use twitter_updater::providers::twitter_v1::stream as twitter_v1;
 
+use crate::support::claim;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::memory_store::MemoryStore;
 use crate::support::queue_model::Rules;
@@ -255,7 +256,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     rig.sources.forget(&["rust".into()]).await.unwrap();
     rig.sources.schedule(&[NewJob { id: "rust".into(), lane: lane(5_000), due: 0.into() }]).await.unwrap();
     let lease = Duration::from_secs(60);
-    let request = ClaimRequest { token: "p-1", limit: 1, linger: Duration::ZERO, lookahead: 0.0, early: 0.0, lease };
+    let request = claim::at_once("p-1", 1, lease);
     let twitter_updater::engine::queue::Claim::Batch(batch) = rig.sources.claim(&request).await.unwrap() else {
         panic!()
     };
