@@ -34,8 +34,10 @@ pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration:
 /// The same for one call to the queue that has to be made, while the lease lasts.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The interval at which the queue is asked for the number of due ids.
+/// The shortest interval at which the queue is asked for the number of due ids.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
+/// The share of time that may go into that: one in so many. A file counts a million in 0.4 s.
+const BACKLOG_SHARE: u32 = 50;
 
 /// Places for batches in flight: more than there are loops, so that nobody waits for one but a batch in isolation,
 /// which takes them all.
@@ -145,13 +147,22 @@ pub struct Worker {
     pub stop: Stop,
 }
 
+/// How many calls were due.
+#[derive(Clone, Copy)]
+struct Backlog {
+    calls: u64,
+    asked: Stopwatch,
+    /// When it is asked again: later where counting takes long.
+    good_for: Duration,
+}
+
 /// State shared by the loops: the turn to claim, and the state of the services.
 struct ClaimState {
     /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
     /// that token until a batch comes.
     token: Option<String>,
-    /// Calls that are due, and when that was asked.
-    backlog: Option<(u64, Stopwatch)>,
+    /// Calls that were due when that was last asked.
+    backlog: Option<Backlog>,
     /// Delays while a service is out.
     retry: Retry,
     /// Failures so far.
@@ -426,13 +437,15 @@ impl Worker {
             return credentials.acquire(endpoint, u64::from(u32::MAX)).await;
         }
         if credentials.pacing() == Pacing::Auto
-            && turn.backlog.is_none_or(|(_, asked)| asked.elapsed() >= BACKLOG_EVERY)
+            && turn.backlog.is_none_or(|backlog| backlog.asked.elapsed() >= backlog.good_for)
         {
+            let watch = Stopwatch::start();
             let calls = self.queue.due().await?.div_ceil(self.claims.load().limit.max(1) as u64);
-            turn.backlog = Some((calls, Stopwatch::start()));
+            let good_for = (watch.elapsed() * BACKLOG_SHARE).clamp(BACKLOG_EVERY, LONGEST_PAUSE);
+            turn.backlog = Some(Backlog { calls, asked: Stopwatch::start(), good_for });
         }
-        let backlog = turn.backlog.map_or(0, |(calls, _)| calls);
-        credentials.acquire(endpoint, backlog).await
+        let calls = turn.backlog.map_or(0, |backlog| backlog.calls);
+        credentials.acquire(endpoint, calls).await
     }
 
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.

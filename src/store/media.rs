@@ -134,7 +134,8 @@ pub(super) const REMOVAL_MS: Millis = 600_000;
 #[async_trait]
 pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// Records which posts show which media; of media that are recorded as items only. One that is known keeps its state;
-    /// one that waits has the newer address from then on, and one whose file was removed waits again.
+    /// one that waits has the newer address from then on, and one whose file was removed waits again, as does one that was given
+    /// up a day earlier or more, if the address is another one.
     async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()>;
 
     /// Each medium, in the order asked; `None` for one that no post has named.

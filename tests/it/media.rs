@@ -3,6 +3,7 @@
 mod arrivals;
 #[cfg(feature = "s3")]
 pub mod bucket;
+mod doubts;
 pub mod fetch;
 mod fetch_bounds;
 pub mod process;

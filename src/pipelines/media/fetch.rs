@@ -27,6 +27,7 @@ use super::hosts::Hosts;
 use super::keeper::{Keeper, NotKept};
 use super::parts::{Part, Reserved};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
+use crate::model::media::MediaState;
 use crate::providers::scalar::http_date;
 
 /// Redirects that are followed.
@@ -71,6 +72,13 @@ pub enum Fetched {
     Gone(String),
     /// It is not wanted; says why.
     Refused(String),
+    /// What a host also says while it has a fault: tried again, and believed when it has lasted.
+    Doubted {
+        /// The state in which the medium ends then.
+        state: MediaState,
+        /// Why, in one clause.
+        why: String,
+    },
     /// It failed, and is tried again.
     Failed {
         /// Why, in one clause.
@@ -175,7 +183,12 @@ impl Fetch for Fetcher {
             // A quarter more than the time of the host: the lease has room for that.
             Ok(whole) => self.keep(part, whole, (within + within / 4).saturating_sub(watch.elapsed())).await,
             Err(fetched) => {
-                let keeps = matches!(fetched, Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_));
+                let keeps = match &fetched {
+                    Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_) => true,
+                    // What came before is still the file's beginning, if the host has it again.
+                    Fetched::Doubted { state, .. } => *state == MediaState::Gone,
+                    Fetched::Stored(_) | Fetched::Gone(_) | Fetched::Refused(_) | Fetched::Disk(_) => false,
+                };
                 if !keeps || part.validator(url.as_str()).is_none() {
                     part.discard();
                 }
@@ -184,7 +197,8 @@ impl Fetch for Fetcher {
         };
         match &fetched {
             Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
-            Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } => {}
+            // A host that refuses everything has not recovered: what is doubted shortens no pause.
+            Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } | Fetched::Doubted { .. } => {}
             _ => self.hosts.answers(&host),
         }
         fetched
@@ -475,7 +489,9 @@ fn judged(response: Response, is_continued: bool) -> Result<Response, Stop> {
     let ended = |fetched| Err(Stop::Ended(fetched));
     match status {
         200 | 206 => Ok(response),
-        401 | 403 | 404 | 410 | 451 => ended(Fetched::Gone(format!("HTTP {status}"))),
+        410 | 451 => ended(Fetched::Gone(format!("HTTP {status}"))),
+        // A lost key or an empty mount says the same for an hour.
+        401 | 403 | 404 => ended(Fetched::Doubted { state: MediaState::Gone, why: format!("HTTP {status}") }),
         416 if is_continued => Err(Stop::Again),
         408 | 425 | 429 | 500.. => ended(host_failed(format!("HTTP {status}"), retry_after(response.headers()))),
         _ => ended(failed(format!("HTTP {status}"))),
@@ -507,9 +523,11 @@ fn host_failed(why: String, after: Option<Duration>) -> Fetched {
     Fetched::Failed { why, is_of_host: true, after }
 }
 
+/// It may be the page of a host that is being repaired.
 fn wrong_type(head: &[u8]) -> Fetched {
     let begins = String::from_utf8_lossy(&head[..head.len().min(16)]).into_owned();
-    Fetched::Refused(format!("neither a picture nor a video nor a sound: it begins with {begins:?}"))
+    let why = format!("neither a picture nor a video nor a sound: it begins with {begins:?}");
+    Fetched::Doubted { state: MediaState::Refused, why }
 }
 
 fn disk(error: &io::Error) -> Fetched {

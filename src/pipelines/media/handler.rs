@@ -31,6 +31,8 @@ use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedi
 const CONTINUE_MS: Millis = 100;
 /// Attempts that a medium has at least before it is given up.
 const LEAST_ATTEMPTS: u32 = 4;
+/// How long a medium fails before its host is believed that there is no such file.
+const BELIEVED_AFTER: Duration = Duration::from_secs(3_600);
 
 /// When media are tried again.
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +171,10 @@ impl MediaHandler {
                 counters.media_refused.add(1);
                 results.give_up(job, &medium, at, MediaState::Refused, &why);
             }
-            Some(Fetched::Failed { why, after, .. }) => self.failed(results, job, &medium, (why, after), at),
+            Some(Fetched::Doubted { state, why }) => self.failed(results, job, &medium, (state, why, None), at),
+            Some(Fetched::Failed { why, after, .. }) => {
+                self.failed(results, job, &medium, (MediaState::Failed, why, after), at);
+            }
             Some(Fetched::Partly) => results.retry_in(job, CONTINUE_MS),
             Some(Fetched::Later(rest)) => results.retry_in(job, millis(rest).max(1)),
             Some(Fetched::Disk(why)) => {
@@ -192,22 +197,31 @@ impl MediaHandler {
         counters.media_continued.add(usize::from(stored.is_continued));
     }
 
-    /// A failure: tried again, later each time, until it has lasted too long.
+    /// A failure: tried again, later each time, until it has lasted too long. Then the medium ends in the state `end`.
     fn failed(
         &self,
         results: &mut Results,
         job: &Job,
         medium: &StoredMedium,
-        (why, after): (String, Option<Duration>),
+        (end, why, after): (MediaState, String, Option<Duration>),
         at: Millis,
     ) {
         let Retrying { first, most, give_up_after } = self.retrying;
         let attempts = u32::try_from(medium.attempts).unwrap_or(u32::MAX).saturating_add(1);
         let since = medium.failing_since.unwrap_or(at);
-        if attempts >= LEAST_ATTEMPTS && at - since >= millis(give_up_after) {
-            self.counters.media_failed.add(1);
+        // The row does not tell since when the host says this, so the attempt before must have heard the same: one 404 after
+        // hours of 503 proves nothing.
+        let is_told_again = end != MediaState::Failed && medium.reason.as_ref() == Some(&why);
+        let patience = if is_told_again { believed_after(most).min(give_up_after) } else { give_up_after };
+        if attempts >= LEAST_ATTEMPTS && at - since >= millis(patience) {
+            let counter = match end {
+                MediaState::Gone => &self.counters.media_gone,
+                MediaState::Refused => &self.counters.media_refused,
+                _ => &self.counters.media_failed,
+            };
+            counter.add(1);
             let medium = StoredMedium { attempts: attempts.into(), failing_since: Some(since), ..medium.clone() };
-            results.give_up(job, &medium, at, MediaState::Failed, &why);
+            results.give_up(job, &medium, at, end, &why);
             return;
         }
         self.counters.media_attempts_failed.add(1);
@@ -243,6 +257,12 @@ impl Results {
     fn retry_in(&mut self, job: &Job, after: Millis) {
         self.handled.verdicts.push((job.clone(), Verdict::Retry { after, counted: false }));
     }
+}
+
+/// How long what is doubted must last. With a short `media.longest_retry` an hour would be hundreds of requests for a file that
+/// is gone: then a few of the longest delays are enough.
+fn believed_after(longest_retry: Duration) -> Duration {
+    BELIEVED_AFTER.min(longest_retry.saturating_mul(LEAST_ATTEMPTS))
 }
 
 /// The same figures as before, in that state.

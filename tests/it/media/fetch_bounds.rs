@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::model::media::MediaState;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Wanted};
 
 use super::fetch::{MINUTE, World};
 use super::server::content;
+use crate::support::wait::until_true;
 
 #[tokio::test]
 async fn what_is_not_wanted_is_refused_for_good() {
     let world = World::new().await;
     for (path, says) in [
-        ("/page/1", "neither a picture nor a video nor a sound: it begins with \"<!DOCTYPE"),
         ("/large/1", "larger than media.max_bytes: 99999999999 > 700000"),
         ("/endless/1", "larger than media.max_bytes"),
         ("/inside/1", "redirected: 127.0.0.1 is not on the public internet"),
@@ -27,13 +28,52 @@ async fn what_is_not_wanted_is_refused_for_good() {
             fetched => panic!("{path}: {fetched:?}"),
         }
     }
-    for n in 0..3 {
-        assert!(matches!(world.fetch(&format!("/gone/{n}")).await, Fetched::Gone(why) if why.starts_with("HTTP 4")));
-    }
+    assert_eq!(world.fetch("/gone/2").await, Fetched::Gone("HTTP 410".to_owned()));
     assert_eq!(world.files(), 0, "nothing is left of them");
     // The address itself leads inside.
     let wanted = Wanted { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest" };
     assert!(matches!(world.fetcher.fetch(wanted, MINUTE).await, Fetched::Refused(_)));
+}
+
+#[tokio::test]
+async fn what_a_host_with_a_fault_says_too_is_doubted() {
+    let world = World::new().await;
+    let page = "neither a picture nor a video nor a sound: it begins with \"<!DOCTYPE html><\"";
+    for (path, end, says) in [
+        ("/gone/0", MediaState::Gone, "HTTP 404"),
+        ("/gone/1", MediaState::Gone, "HTTP 403"),
+        ("/page/1", MediaState::Refused, page),
+    ] {
+        assert_eq!(world.fetch(path).await, Fetched::Doubted { state: end, why: says.to_owned() }, "{path}");
+    }
+    assert_eq!(world.files(), 0, "no page is continued as a picture");
+}
+
+#[tokio::test]
+async fn a_host_without_a_free_place_is_left_for_later() {
+    // Nobody is called silent meanwhile.
+    let world = World::with(0, MINUTE).await;
+    let paths = [1, 2, 3, 4].map(|n| format!("/silent/{n}"));
+    let silent = futures::future::join_all(paths.iter().map(|path| world.fetch(path)));
+    let next = async {
+        let all_asked = async || paths.iter().all(|path| !world.server.asked(path).is_empty());
+        until_true("all places are taken", MINUTE, all_asked).await;
+        assert_eq!(world.fetch("/ok/1").await, Fetched::Later(Duration::from_secs(1)));
+    };
+    tokio::select! {
+        fetched = silent => panic!("they came first: {fetched:?}"),
+        () = next => {}
+    }
+    assert!(world.server.asked("/ok/1").is_empty());
+}
+
+#[tokio::test]
+async fn a_host_whose_file_hardly_comes_has_failed() {
+    let world = World::with(0, MINUTE).await;
+    match world.within("/silent/1", Duration::from_secs(1)).await {
+        Fetched::Failed { why, is_of_host, .. } => assert!(why == "it comes too slowly" && is_of_host, "{why}"),
+        fetched => panic!("{fetched:?}"),
+    }
 }
 
 #[tokio::test]

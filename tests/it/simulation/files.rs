@@ -54,6 +54,7 @@ impl Files {
             }
             Fetched::Gone(_) => MediaState::Gone,
             Fetched::Refused(_) => MediaState::Refused,
+            Fetched::Doubted { state, .. } => *state,
             Fetched::Failed { .. } => MediaState::Failed,
             Fetched::Partly | Fetched::Later(_) | Fetched::Disk(_) => return fetched,
         };
@@ -71,7 +72,9 @@ impl Provider {
             Mood::Silent => std::future::pending().await,
             Mood::OverCapacity => return failed("HTTP 503", None),
             Mood::Throttles => return failed("HTTP 429", Some(Duration::from_secs(5))),
-            Mood::Rubbish => return Fetched::Refused("a page to sign in".to_owned()),
+            Mood::Rubbish => {
+                return Fetched::Doubted { state: MediaState::Refused, why: "a page to sign in".to_owned() };
+            }
             Mood::Full => return Fetched::Disk("the folder of media is full".to_owned()),
         }
         let now = self.now();
@@ -79,7 +82,7 @@ impl Provider {
         match self.nature(id).unwrap() {
             Nature::Withheld => Fetched::Refused("larger than media.max_bytes".to_owned()),
             Nature::Broken if odd_minute => Fetched::Partly,
-            Nature::GoneAt(since) if now >= since => Fetched::Gone("HTTP 404".to_owned()),
+            Nature::GoneAt(since) if now >= since => Fetched::Gone("HTTP 410".to_owned()),
             Nature::Flaps(turn) if now.div_euclid(turn) % 2 == 1 => failed("HTTP 500", None),
             Nature::PoisonUntil(until) if now < until => {
                 Fetched::Failed { why: "it broke off after 7 bytes".to_owned(), is_of_host: false, after: None }
@@ -121,6 +124,7 @@ impl Fetch for LinkedFetch {
         let fetched = answer.unwrap_or_else(lost);
         match &fetched {
             Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
+            Fetched::Doubted { .. } => {}
             _ => self.hosts.answers(&host),
         }
         self.world.files.take(wanted.id, fetched)

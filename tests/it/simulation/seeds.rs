@@ -424,10 +424,10 @@ fn any_seed_ends_well_with_lists() {
     all_end_well(Kind::Lists, SEEDS / 10);
 }
 
-/// The same with followed accounts, whose posts are compared with the script.
+/// The same with followed accounts, whose posts are compared with the script. One seed in 200 has one that is buried.
 #[test]
 fn any_seed_ends_well_with_visits() {
-    all_end_well(Kind::Visits, SEEDS / 10);
+    all_end_well(Kind::Visits, SEEDS / 3);
 }
 
 /// The same with a community: accounts that move are judged again, and each decision is compared with where they were.

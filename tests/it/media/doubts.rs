@@ -1,0 +1,152 @@
+//! What a host with a fault says, too: it is believed when it has lasted.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use twitter_updater::base::clock::{Millis, QueueTime};
+use twitter_updater::engine::queue::{Batch, Fence, Job, Order, Verdict};
+use twitter_updater::engine::worker::FreeHandler;
+use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
+use twitter_updater::pipelines::media::files::Whole;
+use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
+use twitter_updater::store::{MediumSeen, NewTweet, Store, StoredMedium, Way};
+
+use crate::support::memory_store::MemoryStore;
+
+const NS: &str = "media:twitter";
+const ID: &str = "1";
+const NOW: Millis = 1_800_000_000_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A host that says this of each file.
+struct Host(Mutex<Fetched>);
+
+#[async_trait]
+impl Fetch for Host {
+    async fn fetch(&self, _: Wanted<'_>, _: Duration) -> Fetched {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// One medium, its host, and who fetches it.
+struct World {
+    host: Arc<Host>,
+    store: Arc<dyn Store>,
+    handler: MediaHandler,
+}
+
+impl World {
+    async fn new(longest_retry: Duration, give_up_after: Duration) -> Self {
+        let host = Arc::new(Host(Mutex::new(Fetched::Partly)));
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None };
+        store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
+        let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
+        store.record_media(NS, &[MediumSeen { medium, post: "2".to_owned(), at: NOW }]).await.unwrap();
+        let handler = MediaHandler {
+            namespace: NS.to_owned(),
+            fetcher: host.clone(),
+            store: store.clone(),
+            retrying: Retrying { first: Duration::from_secs(30), most: longest_retry, give_up_after },
+            save_timeout: Duration::from_secs(1),
+            max_deliveries: 3,
+            counters: Arc::default(),
+        };
+        Self { host, store, handler }
+    }
+
+    /// Tries it that many minutes after the start; it is in the queue as long as it waits.
+    async fn at(&self, minute: Millis, says: &Fetched) -> StoredMedium {
+        *self.host.0.lock().unwrap() = says.clone();
+        let at = NOW + minute * 60_000;
+        let job = Job {
+            id: ID.to_owned(),
+            lane: "retry".into(),
+            due: at,
+            deliveries: 0,
+            failures: 0,
+            order: Order::OldestFirst,
+        };
+        let fence = Fence { deadline: at + 60_000, token: "t".to_owned() };
+        let batch = Batch { fence, now: QueueTime::read(at), claimed_at: at, jobs: vec![job] };
+        let handled = self.handler.handle(&batch).await;
+        let medium = self.store.media(NS, &[ID.to_owned()]).await.unwrap().pop().flatten().unwrap();
+        match &handled.verdicts[..] {
+            [(_, Verdict::Reschedule { .. })] => assert_eq!(medium.state, MediaState::Waiting),
+            [(_, Verdict::Finish)] => assert!(medium.state.is_final(), "{medium:?}"),
+            verdicts => panic!("{verdicts:?}"),
+        }
+        medium
+    }
+
+    /// It waits still after each of these tries.
+    async fn waits(&self, minutes: &[Millis], says: &Fetched) {
+        for minute in minutes {
+            let medium = self.at(*minute, says).await;
+            assert_eq!(medium.state, MediaState::Waiting, "in minute {minute}: {medium:?}");
+        }
+    }
+}
+
+fn doubted(state: MediaState, why: &str) -> Fetched {
+    Fetched::Doubted { state, why: why.to_owned() }
+}
+
+#[tokio::test]
+async fn it_is_believed_after_an_hour_and_four_attempts() {
+    for (end, says) in [(MediaState::Gone, "HTTP 404"), (MediaState::Refused, "a page to sign in")] {
+        let says = doubted(end, says);
+        let world = World::new(DAY, 7 * DAY).await;
+        world.waits(&[0, 1, 3, 7, 59], &says).await;
+        let medium = world.at(61, &says).await;
+        assert_eq!((medium.state, medium.attempts), (end, 6), "{medium:?}");
+        let counters = &world.handler.counters;
+        let ended = (counters.media_gone.get(), counters.media_refused.get(), counters.media_failed.get());
+        assert_eq!(ended, if end == MediaState::Gone { (1, 0, 0) } else { (0, 1, 0) });
+        assert_eq!(counters.media_attempts_failed.get(), 5);
+        let world = World::new(DAY, 7 * DAY).await;
+        world.waits(&[0, 61, 62], &says).await;
+        assert_eq!(world.at(63, &says).await.state, end);
+    }
+}
+
+#[tokio::test]
+async fn a_fault_that_ends_leaves_the_file() {
+    let world = World::new(DAY, 7 * DAY).await;
+    world.waits(&[0, 1, 3, 7, 15, 31], &doubted(MediaState::Gone, "HTTP 403")).await;
+    let file = Whole { sha256: "aa".to_owned(), bytes: 7, kind: "image/png" };
+    let stored = Fetched::Stored(Stored { file, is_new: true, is_continued: false });
+    assert_eq!(world.at(63, &stored).await.state, MediaState::Stored);
+}
+
+#[tokio::test]
+async fn another_failure_before_it_proves_nothing() {
+    let world = World::new(DAY, 7 * DAY).await;
+    let out = Fetched::Failed { why: "HTTP 503".to_owned(), is_of_host: true, after: None };
+    world.waits(&[0, 1, 3, 7, 200], &out).await;
+    let gone = doubted(MediaState::Gone, "HTTP 404");
+    world.waits(&[400], &gone).await;
+    assert_eq!(world.at(700, &gone).await.state, MediaState::Gone);
+}
+
+#[tokio::test]
+async fn short_delays_make_no_hundreds_of_requests() {
+    let (minute, gone) = (Duration::from_secs(60), doubted(MediaState::Gone, "HTTP 404"));
+    for (longest_retry, give_up_after) in [(minute, 7 * DAY), (DAY, 4 * minute)] {
+        let world = World::new(longest_retry, give_up_after).await;
+        world.waits(&[0, 1, 2, 3], &gone).await;
+        assert_eq!(world.at(5, &gone).await.state, MediaState::Gone);
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_for_good_ends_it_at_once() {
+    for (end, says) in [
+        (MediaState::Gone, Fetched::Gone("HTTP 410".to_owned())),
+        (MediaState::Refused, Fetched::Refused("larger than media.max_bytes".to_owned())),
+    ] {
+        assert_eq!(World::new(DAY, 7 * DAY).await.at(0, &says).await.state, end);
+    }
+}
