@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::maintenance::is_first;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -99,8 +98,8 @@ impl CallBudget {
         if let Some(known) = &known {
             self.take_over(normaliser(known));
         }
-        let stats = self.queue.stats().await.map_err(|error| error.to_string())?;
-        if !is_first(&stats, &self.name) {
+        let stats = self.queue.brief().await.map_err(|error| error.to_string())?;
+        if !stats.is_first(&self.name) {
             return Ok(());
         }
         let total = Spending::of_counters(&stats.counters);

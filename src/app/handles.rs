@@ -58,7 +58,7 @@ impl Naming {
     /// # Errors
     /// The queue's.
     pub async fn ahead(queue: &dyn Queue) -> Result<Millis> {
-        Ok(queue.stats().await?.now_ms - clock::wall_ms())
+        Ok(queue.brief().await?.now_ms - clock::wall_ms())
     }
 
     /// Records accounts and schedules them.

@@ -9,14 +9,12 @@ use super::heartbeat::BEAT_EVERY;
 use crate::base::clock::Millis;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
-use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, Stats, joined};
+use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
 use crate::ingest::{Living, Moment, Rebuild, Refresh, Which};
 use crate::ops::prune::{Pruned, expired, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 use crate::store::Store;
 
-/// A worker whose heartbeat is older than this is not counted on.
-const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(15);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -198,12 +196,5 @@ impl Audit {
 
 /// Returns true if this worker leads, as far as the queue answers.
 async fn leads(queue: &dyn Queue, name: &str) -> bool {
-    queue.stats().await.is_ok_and(|stats| is_first(&stats, name))
-}
-
-/// Returns true if this worker is the first live one by name.
-pub(super) fn is_first(stats: &Stats, name: &str) -> bool {
-    let lives = |age: i64| Duration::from_millis(age.unsigned_abs()) < HEARTBEAT_PATIENCE;
-    let first = stats.workers.iter().filter(|of| lives(of.beat_age_ms)).map(|of| &*of.worker).min();
-    first.is_none_or(|first| first >= name)
+    queue.brief().await.is_ok_and(|stats| stats.is_first(name))
 }

@@ -105,6 +105,8 @@ pub async fn open_updater(
         id: items.id.clone(),
         settings: (**settings).clone(),
         in_force: shared.live(),
+        queue: queue.clone(),
+        worker: name.clone(),
         database: database.clone(),
         fan_out: targets(shared, &items, &all).await?,
         credentials: credentials.clone(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BadConfig;
 use crate::base::clock;
+use crate::base::humanize::span;
 use crate::engine::schedule::adaptive::Spend;
 use crate::engine::schedule::visits::{Options, Policy};
 
@@ -80,8 +81,10 @@ impl VisitSettings {
     pub fn options(&self) -> Result<Options, BadConfig> {
         let [every, shortest, longest] = [self.every, self.shortest, self.longest].map(clock::millis);
         if !(shortest <= every && every <= longest) {
-            let why = "visits.shortest, visits.every and visits.longest must not fall in this order".to_owned();
-            return Err(BadConfig(why));
+            let [every, shortest, longest] = [every, shortest, longest].map(span);
+            return Err(BadConfig(format!(
+                "visits.every must be between visits.shortest and visits.longest ({shortest} ≤ {every} ≤ {longest})"
+            )));
         }
         let mut options = Options { policy: self.policy, every, shortest, longest, ..Options::default() };
         (options.spend, options.earliest) = (self.spend, self.earliest);
@@ -109,6 +112,6 @@ mod tests {
         assert_eq!(with("NIGHT", "23-5").unwrap().night().unwrap(), [23, 5]);
         assert!(with("NIGHT", "late").unwrap().options().unwrap_err().to_string().contains("visits.night"));
         let error = with("SHORTEST", "7h").unwrap().options().unwrap_err().to_string();
-        assert!(error.contains("visits.shortest"), "{error}");
+        assert!(error.contains("between visits.shortest and visits.longest (7h ≤ "), "{error}");
     }
 }

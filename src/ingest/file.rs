@@ -16,11 +16,14 @@ use futures::stream::FuturesOrdered;
 use tokio::io::{AsyncRead, BufReader};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::tweets::{Item, Tweets};
-use super::{Admitted, FORGOTTEN, Queued, Starter, StarterError, Summary};
+use super::named::SKIPPED;
+use super::pasted;
+use super::tweets::{Item, NAMES_COLUMNS, Tweets};
+use super::{Admitted, NO_DATE, Queued, Starter, StarterError, Summary};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
+use crate::model::post::Ingested;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
@@ -258,7 +261,7 @@ pub async fn enqueue(
                 forgotten += answers.iter().filter(|queued| **queued == Queued::Forgotten).count();
                 if let Some(line) = last_line {
                     if forgotten > 0 {
-                        on_refused(line, &format!("{forgotten} of the lines up to this one: {FORGOTTEN}"));
+                        on_refused(line, &of_forgotten(forgotten));
                     }
                     (done_line, forgotten) = (line, 0);
                 }
@@ -297,6 +300,14 @@ pub async fn enqueue(
     Ok(summary)
 }
 
+/// What is said of posts of people who are kept away: nobody knows any more on which lines they were.
+fn of_forgotten(posts: usize) -> String {
+    match posts {
+        1 => "up to here 1 line belongs to a person who asked to be forgotten; it was not stored".to_owned(),
+        _ => format!("up to here {posts} lines belong to people who asked to be forgotten; they were not stored"),
+    }
+}
+
 /// Puts a tweet into the window, or counts what it is otherwise.
 fn take(
     item: Item,
@@ -306,8 +317,19 @@ fn take(
     on_refused: &mut impl FnMut(u64, &str),
 ) {
     let Item { line, bytes, tweet, hint } = item;
+    if tweet.as_ref().is_err_and(|why| why == NAMES_COLUMNS) {
+        return on_refused(line, SKIPPED);
+    }
     let now = clock::wall_ms();
     summary.lines += 1;
+    let namespace = starter.queue.namespace();
+    let (tweet, hint) = match tweet {
+        Ok(tweet) if tweet.content.is_none() => match pasted::id_in(&tweet.id, namespace) {
+            None => (Ok(tweet), hint),
+            Some(id) => (id.map(|id| Ingested { id, ..tweet }), None),
+        },
+        tweet => (tweet, hint),
+    };
     let admitted = tweet.map_err(Queued::Refused).and_then(|tweet| {
         summary.look_at(line, &tweet.id);
         starter.admit(tweet, now, &mut window.admitted)
@@ -321,6 +343,7 @@ fn take(
         Err(Queued::Refused(why)) => {
             let why = match hint {
                 Some(hint) => format!("{why}; {hint}"),
+                None if why == NO_DATE => pasted::without_date(namespace).map_or(why, str::to_owned),
                 None => why,
             };
             summary.refuse(line, &why);

@@ -23,6 +23,7 @@ mod http;
 mod incoming;
 mod lines;
 mod named;
+mod pasted;
 mod progress;
 mod rebuild;
 mod refresh;
@@ -40,6 +41,7 @@ pub use self::first::{First, Pace};
 pub use self::http::{AccountDoor, Hook, OPENAPI};
 pub use self::incoming::{Drain, DrainRound};
 pub use self::lines::{CR_ALONE, no_text};
+pub(crate) use self::named::{NAMES_COLUMNS, SKIPPED};
 pub use self::named::{NamedLine, NamedLines};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
@@ -82,6 +84,10 @@ pub enum Queued {
     /// Cannot be scheduled; one clause says why.
     Refused(String),
 }
+
+/// Why an id is refused that does not say its date.
+const NO_DATE: &str =
+    "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed";
 
 /// Why [`Queued::Forgotten`].
 pub(crate) const FORGOTTEN: &str = "its person asked to be forgotten: nothing of it is stored (forget account)";
@@ -343,9 +349,7 @@ impl Starter {
         let by_id = (self.id_date)(&tweet.id)?;
         check_id(&tweet.id)?; // what the queue asks of any provider's ids
         let Some(created_at) = tweet.created_at.or(by_id) else {
-            let why =
-                "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed";
-            return if is_needed { Err(why.to_owned()) } else { Ok(None) };
+            return if is_needed { Err(NO_DATE.to_owned()) } else { Ok(None) };
         };
         if created_at < 0 {
             return Err("created_at is before 1970".to_owned());

@@ -27,6 +27,10 @@ const COLUMNS: [&str; 14] = [
 
 /// Those of them that are no part of a person's name or words.
 const ONLY_COLUMNS: [&str; 7] = ["account_id", "author_id", "id", "screen_name", "user_id", "userid", "username"];
+/// Why a line names no account: it names the columns of the others.
+pub const NAMES_COLUMNS: &str = "the line names the columns; write a handle of that name with an @";
+/// What is said of it where it is passed over.
+pub const SKIPPED: &str = "skipped, it names the columns";
 const ELSEWHERE: &str =
     "the first line names the columns, and that of the accounts is not the first: keep that one alone (cut -d, -f2)";
 
@@ -80,9 +84,7 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                 Err(why) => Err(why.to_owned()),
                 Ok(text) if text.contains('\r') => Err(CR_ALONE.to_owned()),
                 Ok(_) if self.is_elsewhere => Err(ELSEWHERE.to_owned()),
-                Ok(text) if is_first && names_columns(text) => {
-                    Err("the line names the columns; write a handle of that name with an @".to_owned())
-                }
+                Ok(text) if is_first && names_columns(text) => Err(NAMES_COLUMNS.to_owned()),
                 Ok(text) => (self.read)(text),
             };
             return Ok(Some(NamedLine { line: line.number, named }));

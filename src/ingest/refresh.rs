@@ -38,7 +38,7 @@ impl FromStr for Living {
     }
 }
 
-/// A moment, ms since the epoch: `2h` is so long ago, `2026-01-31T08:00:00Z` a date.
+/// A moment, ms since the epoch: `2h` is so long ago, `2026-01-31T08:00:00Z` a date, `2026-01-31` its midnight (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Millis);
 
@@ -49,11 +49,12 @@ impl FromStr for Moment {
         if let Ok(ago) = humantime::parse_duration(text) {
             return Ok(Self(clock::wall_ms().saturating_sub(clock::millis(ago))));
         }
-        let date = humantime::parse_rfc3339_weak(text).ok();
+        let midnight = || humantime::parse_rfc3339_weak(&format!("{text}T00:00:00Z")).ok();
+        let date = humantime::parse_rfc3339_weak(text).ok().or_else(midnight);
         let since_1970 = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
         since_1970
             .map(|span| Self(clock::millis(span)))
-            .ok_or_else(|| "write it like 2h or 2026-01-31T08:00:00Z".to_owned())
+            .ok_or_else(|| "write it like 2h, 2026-01-31 or 2026-01-31T08:00:00Z".to_owned())
     }
 }
 

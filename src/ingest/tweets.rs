@@ -11,6 +11,9 @@ use crate::model::post::Ingested;
 use crate::model::post::{BadId, TweetId};
 use crate::providers::registry::Parse;
 
+/// Why a line is no tweet that names the columns of the others.
+pub(super) const NAMES_COLUMNS: &str = "the line names the columns";
+
 /// One tweet, or why it is none.
 #[derive(Debug, PartialEq)]
 pub struct Item {
@@ -25,19 +28,21 @@ pub struct Item {
 }
 
 /// Reads tweets: a bare or quoted id or a JSON object on a line, JSON over many lines, lists, and X's answers and
-/// stream lines, whose posts stand in `data`.
+/// stream lines, whose posts stand in `data`. Blank lines and comments (`#`) are passed over.
 #[derive(Debug)]
 pub struct Tweets<R> {
     lines: Lines<R>,
     parse: Parse,
     /// The rest of a page.
     page: std::vec::IntoIter<Item>,
+    /// A line was read.
+    is_begun: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Tweets<R> {
     /// The tweets of that source; `parse` reads an object.
     pub fn new(source: R, parse: Parse) -> Self {
-        Self { lines: Lines::new(source), parse, page: Vec::new().into_iter() }
+        Self { lines: Lines::new(source), parse, page: Vec::new().into_iter(), is_begun: false }
     }
 
     /// Bytes read so far.
@@ -70,6 +75,13 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
                 Ok(text) => text,
                 Err(why) => return Ok(Some(Item { line: number, bytes: 0, tweet: Err(why.to_owned()), hint: None })),
             };
+            if text.starts_with('#') {
+                continue;
+            }
+            if !std::mem::replace(&mut self.is_begun, true) && names_columns(text) {
+                let tweet = Err(NAMES_COLUMNS.to_owned());
+                return Ok(Some(Item { line: number, bytes: text.len(), tweet, hint: None }));
+            }
             match read(text, self.parse) {
                 Read::One(tweet) => {
                     return Ok(Some(Item { line: number, bytes: text.len(), tweet, hint: hint(text) }));
@@ -137,6 +149,13 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
     let posts: Vec<&RawValue> = serde_json::from_str(data).ok()?;
     let numbered = (1..).zip(posts);
     Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
+}
+
+/// Returns true if a first line has the column `id`, alone or first, as our own export writes it.
+fn names_columns(text: &str) -> bool {
+    let first = text.split([',', ';', '\t']).next().unwrap_or_default();
+    let first = first.trim().trim_matches(['"', '\'']);
+    ["id", "id_str", "tweet_id", "post_id", "status_id"].iter().any(|name| first.eq_ignore_ascii_case(name))
 }
 
 /// What a refused bare id's line looks like, with what to do about it.

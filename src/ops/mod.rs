@@ -13,6 +13,7 @@
 
 mod answer;
 mod archive;
+mod counting;
 pub mod dead;
 pub mod export;
 mod exposition;

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::counting::Counting;
 use super::freshness::{Measured, measure};
 use super::lately::History;
 use super::polled::Polled;
+use super::whole_queue::PATIENCE;
 use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
@@ -16,12 +20,14 @@ use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
-use crate::store::{Database, Store};
+use crate::store::{AccountTotal, Database, ListCrawl, Store};
 
 /// The interval between readings while somebody watches,
 const READ_EVERY: Duration = Duration::from_secs(1);
 /// unless that takes more than so large a part of the time: counting in a large file is a long walk.
 const SHARE_OF_THE_TIME: u32 = 10;
+/// After so long an answer is no news any more.
+const STALE_AFTER: Duration = Duration::from_secs(600);
 /// How often stored answers are looked at, unless that takes more than such a part of the time,
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 /// or, where not all were up to date the last time, how soon again,
@@ -53,10 +59,17 @@ pub struct Reader {
     somebody_watches: Notify,
 }
 
+/// Queue and ledger are asked: what they tell, and how long that took. When the question was put.
+type Asking = (AbortOnDropHandle<(Result<Reading, QueueError>, Duration)>, Stopwatch);
+
 /// State kept from one reading to the next.
 #[derive(Debug, Default)]
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
+    /// A question that was not answered in time. A file cannot be told to stop counting, so it is not put again meanwhile.
+    asking: Option<Asking>,
+    /// How long the last one took that was answered.
+    took: Duration,
     /// Nobody knows since when a service is out that does not answer now.
     looks_once: bool,
     outage: Option<Outage>,
@@ -67,51 +80,11 @@ struct Known {
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
     /// The stored accounts, where the items are accounts.
-    accounts: Counted<KnownAccounts>,
+    accounts: Counting<Vec<AccountTotal>, KnownAccounts>,
     /// The crawls under way, where the items are lists.
-    crawls: Counted<Crawls>,
+    crawls: Counting<Vec<ListCrawl>, Crawls>,
     /// The queue's counters of the last seconds.
     counted: History,
-}
-
-/// What the store is asked from time to time.
-#[derive(Debug)]
-struct Counted<T> {
-    /// What it said last.
-    said: Option<T>,
-    /// Since when that is so, and how long it will do.
-    at: Option<(Stopwatch, Duration)>,
-}
-
-impl<T> Default for Counted<T> {
-    fn default() -> Self {
-        Self { said: None, at: None }
-    }
-}
-
-impl<T> Counted<T> {
-    /// Asks, if what was said last is too old: unless asking takes more than its part of the time. What is out is asked as
-    /// soon as it answers again.
-    async fn ask<R>(
-        &mut self,
-        every: Duration,
-        out: Option<&Outage>,
-        ask: impl Future<Output = Result<R, String>>,
-        of: impl Fn(Result<R, String>) -> T,
-    ) {
-        if let Some(Outage { why, .. }) = out {
-            (self.said, self.at) = (Some(of(Err(why.clone()))), None);
-            return;
-        }
-        if self.at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
-            return;
-        }
-        let watch = Stopwatch::start();
-        let silent = || format!("the store did not count them within {} s", STORE_PATIENCE.as_secs());
-        let said = tokio::time::timeout(STORE_PATIENCE, ask).await.unwrap_or_else(|_| Err(silent()));
-        self.said = Some(of(said));
-        self.at = Some((Stopwatch::start(), every.max(watch.elapsed() * SHARE_OF_THE_TIME)));
-    }
 }
 
 impl Known {
@@ -193,8 +166,10 @@ impl Reader {
     /// hangs must not hold up the next reading.
     async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
-        let last = known.snapshot.clone();
-        let minutes = last.as_ref().map_or(&[][..], |last| &last.minutes);
+        let asking = known.asking.take().filter(|(_, since)| since.elapsed() < STALE_AFTER);
+        let (mut asking, since) = asking.unwrap_or_else(|| self.ask(&terms, known.snapshot.clone()));
+        // Twice what it took the last time is no outage.
+        let patience = PATIENCE.max(known.took * 2);
         let check_store = known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
         let check = async {
             if check_store {
@@ -208,14 +183,22 @@ impl Reader {
             }
         };
         let reading = async {
-            let asking = Stopwatch::start();
-            (self.reading(&terms, minutes).await, asking.elapsed())
+            let watch = Stopwatch::start();
+            let answer = async {
+                let ended = |why: JoinError| (Err(QueueError::Unavailable(why.to_string())), Duration::ZERO);
+                let (reading, took) = (&mut asking).await.unwrap_or_else(ended);
+                Ok::<_, QueueError>((reading?, took))
+            };
+            (self.whole.in_time(patience, answer).await, watch.elapsed())
         };
-        let ((reading, asking), (), pollers) = tokio::join!(reading, check, pollers);
+        let ((reading, waited), (), pollers) = tokio::join!(reading, check, pollers);
+        known.asking = (!asking.is_finished()).then_some((asking, since));
         known.pollers = pollers;
         match reading {
-            Ok(reading) => {
-                self.measure(known, &terms, reading.stats.now_ms).await;
+            Ok((reading, took)) => {
+                known.took = took;
+                // A file tells the time at which it began to count.
+                self.measure(known, &terms, reading.stats.now_ms + since.elapsed_ms()).await;
                 self.count_accounts(known).await;
                 self.read_crawls(known, &terms).await;
                 let lately = known.counted.add(&reading.stats.counters);
@@ -224,13 +207,13 @@ impl Reader {
                 let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
                 let snapshot = Snapshot::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
                 (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
-                asking
+                took
             }
             // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
                 let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
                 known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
-                asking
+                waited
             }
         }
     }
@@ -283,40 +266,54 @@ impl Reader {
         if !holds_accounts(self.whole.queue.namespace()) {
             return;
         }
-        let ask = async {
-            let store = self.store.load();
+        let (store, namespace) = (self.store.clone(), self.whole.queue.namespace().to_owned());
+        let ask = || async move {
+            let store = store.load();
             let store = store.as_ref().as_ref().map_err(Clone::clone)?;
-            store.account_states(self.whole.queue.namespace()).await.map_err(|error| error.to_string())
+            store.account_states(&namespace).await.map_err(|error| error.to_string())
         };
-        known.accounts.ask(COUNT_EVERY, known.store_out.as_ref(), ask, KnownAccounts::of).await;
+        let out = known.store_out.as_ref();
+        known.accounts.ask(COUNT_EVERY, STORE_PATIENCE, out, ask, KnownAccounts::of).await;
     }
 
     /// Reads the crawls under way, where the items are lists and the last look is too old.
     async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
-        let (Some(lists), Some(database)) = (terms.lists, &self.database) else { return };
-        let ask = async {
+        let (Some(lists), Some(database)) = (terms.lists, self.database.clone()) else { return };
+        let namespace = self.whole.queue.namespace().to_owned();
+        let ask = || async move {
             let database = database.load();
             let Database { edges, .. } = database.as_ref().as_ref().map_err(Clone::clone)?;
-            let read = edges.crawls_under_way(self.whole.queue.namespace(), 0, crawls::READ).await;
+            let read = edges.crawls_under_way(&namespace, 0, crawls::READ).await;
             read.map_err(|error| error.to_string())
         };
-        known.crawls.ask(MEASURE_EVERY, known.store_out.as_ref(), ask, |read| Crawls::of(read, lists)).await;
+        let out = known.store_out.as_ref();
+        known.crawls.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, |read| Crawls::of(read, lists)).await;
     }
 
-    /// All that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.
-    async fn reading(&self, terms: &Terms, known: &[Minute]) -> Result<Reading, String> {
-        let (whole, queue) = (&self.whole, &self.whole.queue);
-        let moments = moments(terms.buffer_ttl);
-        let minutes = async {
-            match joined(known, queue.minutes(2).await?, MINUTES_SHOWN) {
-                Some(minutes) => Ok::<_, QueueError>(minutes),
-                None => queue.minutes(MINUTES_SHOWN).await,
-            }
+    /// Asks for all that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.
+    fn ask(&self, terms: &Terms, last: Option<Arc<Snapshot>>) -> Asking {
+        let (whole, moments) = (self.whole.clone(), moments(terms.buffer_ttl));
+        let asking = async move {
+            let (watch, queue) = (Stopwatch::start(), &whole.queue);
+            let known: &[Minute] = last.as_ref().map_or(&[][..], |last| &last.minutes);
+            let minutes = async {
+                match joined(known, queue.minutes(2).await?, MINUTES_SHOWN) {
+                    Some(minutes) => Ok::<_, QueueError>(minutes),
+                    None => queue.minutes(MINUTES_SHOWN).await,
+                }
+            };
+            let all = tokio::try_join!(queue.stats(), whole.statuses(), whole.reads(), queue.due_by(&moments), minutes);
+            let reading = all.map(|(stats, accounts, reads, due, minutes)| Reading {
+                stats,
+                accounts,
+                reads,
+                due,
+                minutes,
+                ..Reading::default()
+            });
+            (reading, watch.elapsed())
         };
-        let all =
-            async { tokio::try_join!(queue.stats(), whole.statuses(), whole.reads(), queue.due_by(&moments), minutes) };
-        let (stats, accounts, reads, due, minutes) = whole.in_time(all).await?;
-        Ok(Reading { stats, accounts, reads, due, minutes, ..Reading::default() })
+        (AbortOnDropHandle::new(tokio::spawn(asking)), Stopwatch::start())
     }
 
     async fn check_store(&self) -> Result<(), String> {

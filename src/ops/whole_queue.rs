@@ -68,10 +68,14 @@ impl WholeQueue {
     }
 
     /// The answer of queue and ledger, if it arrives in time; updates the process's health.
-    pub(super) async fn in_time<T>(&self, reading: impl Future<Output = Result<T, QueueError>>) -> Result<T, String> {
-        let read = match tokio::time::timeout(PATIENCE, reading).await {
+    pub(super) async fn in_time<T>(
+        &self,
+        patience: Duration,
+        reading: impl Future<Output = Result<T, QueueError>>,
+    ) -> Result<T, String> {
+        let read = match tokio::time::timeout(patience, reading).await {
             Ok(read) => read.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("the queue did not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("the queue did not answer within {} s", patience.as_secs())),
         };
         match &read {
             Ok(_) => self.health.works(),

@@ -13,7 +13,7 @@ use crate::base::supervise::Beside;
 use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
-use crate::engine::queue::Lane;
+use crate::engine::queue::{Lane, Queue};
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::engine::worker::{FreeHandler, Handler};
 use crate::ingest::{IdDate, Lanes};
@@ -206,6 +206,10 @@ pub struct Opening {
     pub settings: Settings,
     /// The settings in force, as far as they may change while it runs.
     pub in_force: Live,
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// The worker's name.
+    pub worker: String,
     /// The store, and what else lies in its database.
     pub database: Database,
     /// The pipelines that its judge may name ids of.

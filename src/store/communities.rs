@@ -253,9 +253,9 @@ pub struct CommunitySize {
     pub members: i64,
     /// Decided against.
     pub outside: i64,
-    /// Stored posts of the network.
+    /// Stored posts of the network. In a stored size: as many as were counted last, or 0, where the count took too long.
     pub posts: i64,
-    /// Follows of the network that were found.
+    /// Follows that were found; the same of them.
     pub edges: i64,
 }
 
@@ -366,8 +366,9 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
     /// Accounts that were judged by another version of the rule, `limit` of them.
     async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>>;
 
-    /// The size of a community now; `at` is now, ms since the epoch.
-    async fn size(&self, namespace: &str, of: Neighbours<'_>, at: Millis) -> Result<CommunitySize>;
+    /// The size of a community now; `at` is now, ms since the epoch. `of`: `None` leaves posts and follows at 0, since counting all of
+    /// them may take longer than a statement may.
+    async fn size(&self, namespace: &str, of: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize>;
 
     /// Stores a size.
     async fn note_size(&self, namespace: &str, size: &CommunitySize) -> Result<()>;
@@ -452,11 +453,12 @@ pub(super) fn given_languages(languages: &[PostLanguage]) -> String {
 }
 
 /// What a day's growth goes by: those admitted since `$2`, the members, and all that were ever admitted. Read only where somebody
-/// may be admitted.
+/// may be admitted. Each state is named for the sake of the index: most accounts are only seen.
 pub(super) const ROOM: &str = "SELECT \
-     (SELECT count(*) FROM community_account WHERE namespace = $1 AND state <> 'seen' AND admitted_at > $2), \
+     (SELECT count(*) FROM community_account WHERE namespace = $1 AND state IN ('candidate', 'open', 'member', 'outside') \
+     AND admitted_at > $2), \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'member'), \
-     (SELECT count(*) FROM community_account WHERE namespace = $1 AND state <> 'seen')";
+     (SELECT count(*) FROM community_account WHERE namespace = $1 AND state IN ('candidate', 'open', 'member', 'outside'))";
 
 /// Accounts that may be admitted: those with most appearances first.
 pub(super) const ADMISSIBLE: &str = "SELECT account FROM community_account WHERE namespace = $1 AND state = 'seen' \
@@ -518,8 +520,9 @@ pub(super) const SIZE: &str = "SELECT CAST($2 AS BIGINT) AS at, \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'open') AS open, \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'member') AS members, \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'outside') AS outside, \
-     (SELECT count(*) FROM tweet WHERE namespace = $3) AS posts, \
-     (SELECT CAST(COALESCE(SUM(appeared), 0) AS BIGINT) FROM list_crawl) AS edges";
+     CASE WHEN CAST($3 AS TEXT) IS NULL THEN 0 ELSE (SELECT count(*) FROM tweet WHERE namespace = $3) END AS posts, \
+     CASE WHEN CAST($3 AS TEXT) IS NULL THEN 0 \
+     ELSE (SELECT CAST(COALESCE(SUM(appeared), 0) AS BIGINT) FROM list_crawl) END AS edges";
 
 pub(super) const NOTE_SIZE: &str = "INSERT INTO community_growth (namespace, at, seen, candidates, open, members, outside, \
      posts, edges) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
@@ -528,11 +531,12 @@ pub(super) const GROWTH: &str = "SELECT at, seen, candidates, open, members, out
      community_growth WHERE namespace = $1 AND at >= $2 ORDER BY at DESC LIMIT $3) AS newest ORDER BY at";
 
 /// The statements that take rows as JSON, by the words with which a database reads them: `$given` stands for the rows of `$2`
-/// with the column `value`, `$searches` for those of `$5`, `$lists` for the table of lists, `$languages` for the place of
-/// languages, `$among` for being one of the given ids, and `$kept` for the condition that an account is not kept away, by where its
-/// id and its network stand. CROSS JOIN has SQLite look each given row up, instead of reading all that is given again for each member.
+/// with the column `value`, `$searches` for those of `$5`, `$languages` for the place of languages, `$among` for being one of the
+/// given ids, of which a condition may leave some out, and `$kept` for the condition that an account, or the one whom the id of a
+/// post names, is not kept away, by where that id and its network stand. CROSS JOIN has SQLite look each given row up, instead of
+/// reading all that is given again for each member.
 macro_rules! statements {
-    ($given:literal, $searches:literal, $lists:literal, $languages:literal, $kept:ident, $among:literal) => {
+    ($given:literal, $searches:literal, $languages:literal, $kept:ident, $among:ident) => {
         /// Counts the posts of known accounts.
         const COUNT_POSTS: &str = concat!(
             "UPDATE community_account SET posts = community_account.posts + of.posts FROM (SELECT given.value ->> 0 AS account, \
@@ -551,6 +555,8 @@ macro_rules! statements {
             " CROSS JOIN community_account AS known WHERE known.namespace = $1 AND known.account = given.value ->> 1 \
              AND known.state = 'member' AND ",
             $kept!("given.value ->> 0", "$4"),
+            " AND ",
+            $kept!(post "given.value ->> 3", "$4"),
             " ON CONFLICT DO NOTHING"
         );
         /// A post that came by a search leads to its author.
@@ -565,14 +571,17 @@ macro_rules! statements {
             $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT DO NOTHING"
         );
-        /// Those that appeared are seen. Of a candidate the number stays as it was when it became one.
+        /// Those that appeared are seen. Of a candidate the number stays as it was when it became one: it is left out before its
+        /// appearances are read, of which a popular account has very many. NOT EXISTS would have PostgreSQL read all accounts.
         const SEE: &str = concat!(
             "INSERT INTO community_account (namespace, account, state, first_at, decided_at, appearances) \
              SELECT $1, of.account, 'seen', $3, $3, count(DISTINCT of.source) FROM community_appearance AS of \
              WHERE of.namespace = $1 AND of.account ",
-            $among,
-            " AND NOT EXISTS (SELECT 1 FROM community_account AS known WHERE known.namespace = $1 \
-             AND known.account = of.account AND known.state <> 'seen') AND ",
+            $among!(
+                " WHERE COALESCE((SELECT known.state FROM community_account AS known WHERE known.namespace = $1 \
+                 AND known.account = given.value ->> 0), 'seen') = 'seen'"
+            ),
+            " AND ",
             $kept!("of.account", "$4"),
             " GROUP BY of.account ORDER BY of.account \
              ON CONFLICT (namespace, account) DO UPDATE SET appearances = excluded.appearances \
@@ -581,29 +590,18 @@ macro_rules! statements {
         const STATES: &str = concat!(
             "SELECT account, state, by_hand IS NOT NULL AS is_by_hand, posts FROM community_account WHERE namespace = $1 \
              AND account ",
-            $among
+            $among!("")
         );
         const PROFILES: &str = concat!(
             "SELECT id AS account, state, location, description, protected, posts FROM account WHERE namespace = $1 \
              AND id ",
-            $among
-        );
-        const FRIENDS: &str = concat!(
-            "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
-             count(*) FILTER (WHERE known.state = 'outside') FROM (SELECT given.value ->> 0 AS account FROM ",
-            $given,
-            ") AS of CROSS JOIN ",
-            $lists,
-            " AS list CROSS JOIN list_edge AS edge CROSS JOIN list_account AS friend \
-             CROSS JOIN community_account AS known WHERE list.namespace = $3 AND list.id = of.account \
-             AND edge.list = list.key AND edge.closed_by IS NULL AND friend.key = edge.member \
-             AND known.namespace = $1 AND known.account = friend.id GROUP BY of.account"
+            $among!("")
         );
         /// COALESCE keeps SQLite from walking all that are seen.
         const ADMIT: &str = concat!(
             "UPDATE community_account SET state = 'candidate', admitted_at = $3, decided_at = $3 WHERE namespace = $1 \
              AND COALESCE(state, '') = 'seen' AND account ",
-            $among
+            $among!("")
         );
         /// What a person has decided stays, and an older answer changes nothing.
         const DECIDE: &str = concat!(
@@ -634,19 +632,19 @@ macro_rules! statements {
         const MARK: &str = concat!(
             "UPDATE community_account SET follows = $3 WHERE namespace = $1 AND follows <> $3 \
              AND account ",
-            $among
+            $among!("")
         );
         const MARKED: &str = concat!(
             "SELECT account FROM community_account WHERE namespace = $1 AND follows = $3 \
              AND account ",
-            $among
+            $among!("")
         );
         /// A lookup that was under way may have put a post back, which has no way then. An account is looked up by its id, and
         /// its posts by theirs.
         const UNWANTED: &str = concat!(
             "SELECT of.account, tweet.id AS post FROM community_account AS of CROSS JOIN account_post CROSS JOIN tweet \
              WHERE of.namespace = $1 AND of.account ",
-            $among,
+            $among!(""),
             " AND of.state = 'outside' \
              AND NOT EXISTS (SELECT 1 FROM community_change AS change WHERE change.namespace = $1 \
              AND change.account = of.account AND change.new_state = 'member') \

@@ -485,12 +485,15 @@ pub(super) use {edge_columns, existed};
 /// Edges of an account's own lists that are removed in one transaction.
 pub(super) const FORGOTTEN_AT_ONCE: i64 = 50_000;
 
-/// The statement of [`Edges::forgotten`], by the table of lists that have a crawl; `$1` is the network, `$2` and `$3` the
-/// namespaces of its lists, `$4` that of its profiles. The condition of the index of living items stands there word for word.
+/// The statement of [`Edges::forgotten`], by the table of profiles, and that of lists that have a crawl; `$1` is the network, `$2`
+/// and `$3` the namespaces of its lists, `$4` that of its profiles. The condition of the index of living items stands there word
+/// for word.
 macro_rules! forgotten {
-    ($lists:literal) => {
+    ($accounts:literal, $lists:literal) => {
         concat!(
-            "SELECT gone.id FROM (SELECT id FROM account WHERE namespace = $4 AND forgotten_at IS NOT NULL \
+            "SELECT gone.id FROM (SELECT id FROM ",
+            $accounts,
+            " WHERE namespace = $4 AND forgotten_at IS NOT NULL \
              UNION SELECT id FROM tweet WHERE namespace IN ($2, $3) AND state IN ('live', 'unavailable') \
              AND state = 'unavailable' AND misses > 0 AND lookups > misses AND raw IS NULL) AS gone \
              WHERE EXISTS (SELECT 1 FROM list_account WHERE list_account.id = gone.id \

@@ -1,5 +1,7 @@
 //! The meaning of database errors for the caller.
 
+use std::fmt::Display;
+
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgDatabaseError;
@@ -26,7 +28,7 @@ impl From<sqlx::Error> for StoreError {
                 "no connection was free in time: the database cannot be reached, is locked, or all connections are in use"
                     .into(),
             ),
-            sqlx::Error::ColumnNotFound(_) => Self::Schema(text),
+            sqlx::Error::ColumnNotFound(_) => older(text),
             // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
             sqlx::Error::Configuration(_) => Self::Refused("the database's address cannot be read".into()),
             _ => Self::Refused(text),
@@ -39,7 +41,8 @@ impl From<MigrateError> for StoreError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => Self::from(error),
-            other => Self::Schema(other.to_string()),
+            MigrateError::VersionMissing(version) => newer(&[version]),
+            other => older(other),
         }
     }
 }
@@ -55,7 +58,7 @@ fn judge_database(error: &dyn DatabaseError) -> StoreError {
     let text = words.map_or_else(|| message.to_owned(), |words| format!("{words} ({message})"));
     match decision {
         Decision::Again => StoreError::Unavailable(text),
-        Decision::Migrate => StoreError::Schema(text),
+        Decision::Migrate => older(text),
         Decision::Never => StoreError::Refused(text),
     }
 }
@@ -142,15 +145,30 @@ impl From<Missing> for StoreError {
     }
 }
 
+/// Tables that a migration mends.
+fn older(why: impl Display) -> StoreError {
+    StoreError::Schema(format!(
+        "the store's tables are not as this version needs them: {why}; run `twitter-updater migrate`"
+    ))
+}
+
+/// Tables that no migration of this version mends.
+fn newer(migrations: &[i64]) -> StoreError {
+    StoreError::Schema(format!(
+        "the store was written by a newer version of twitter-updater (migrations {migrations:?}). Install that version, or \
+         restore the backup from before the upgrade (docs/operations.md#upgrade-and-downgrade)"
+    ))
+}
+
 /// Compares the migrations a database has with those this program knows.
 pub(super) fn compare(applied: &[i64], known: &Migrator) -> Result<(), StoreError> {
     let behind: Vec<_> = known.iter().map(|migration| migration.version).filter(|v| !applied.contains(v)).collect();
-    let ahead: Vec<_> = applied.iter().filter(|version| !known.version_exists(**version)).collect();
+    let ahead: Vec<_> = applied.iter().copied().filter(|version| !known.version_exists(*version)).collect();
     if !ahead.is_empty() {
-        return Err(StoreError::Schema(format!("a newer version has already applied its migrations {ahead:?}")));
+        return Err(newer(&ahead));
     }
     if !behind.is_empty() {
-        return Err(StoreError::Schema(format!("migrations {behind:?} are not applied")));
+        return Err(older(format_args!("migrations {behind:?} are not applied")));
     }
     Ok(())
 }

@@ -23,6 +23,9 @@ use crate::model::provider::Provider;
 /// Pipelines whose items are accounts, by the words for them: an item's id is the account's.
 const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits", "community"];
 
+/// The word for media, whose ids name accounts on some networks.
+const MEDIA: &str = "media";
+
 /// Tables with rows of an item, by its namespace and id. In SQLite these are views of `<name>_row`, by the key of the row in
 /// `tweet`.
 pub(super) const OF_ITEM: &[&str] = &[
@@ -53,9 +56,11 @@ pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("community_appearance", "source"),
 ];
 
-/// What an id says of a post's author: on Bluesky it is an address, `at://did:plc:…/app.bsky.feed.post/…`.
+/// What an id says of the author: on Bluesky that of a post is an address, `at://did:plc:…/app.bsky.feed.post/…`, and that of a
+/// medium begins with the account, `did:plc:…/bafkrei…`.
 pub(super) fn author_in(id: &str) -> Option<&str> {
-    id.strip_prefix("at://")?.split('/').next().filter(|author| author.starts_with("did:"))
+    let (author, _) = id.strip_prefix("at://").unwrap_or(id).split_once('/')?;
+    Some(author).filter(|author| author.starts_with("did:"))
 }
 
 /// The person behind the rows of a pipeline.
@@ -63,7 +68,7 @@ pub(super) fn author_in(id: &str) -> Option<&str> {
 pub struct PersonOf {
     /// The network: Twitter's two APIs have the same accounts.
     pub network: String,
-    /// True: the id of a row is the account's. False: the row's author is.
+    /// True: the id of a row is the account's. False: the row's author is, or its id names it.
     pub by_id: bool,
 }
 
@@ -74,6 +79,7 @@ impl PersonOf {
         let id = PipelineId::read(namespace)?;
         let by_id = match &id.kind {
             Kind::Posts => false,
+            Kind::Items(word) if word == MEDIA => false,
             Kind::Items(word) if OF_ACCOUNTS.contains(&word.as_str()) => true,
             Kind::Items(_) | Kind::Timelines | Kind::Streams => return None,
         };
@@ -148,7 +154,8 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// Which of these are kept away, in the order asked.
     async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>>;
 
-    /// All items of a person: its accounts and its posts. Reads each pipeline of posts of the network to its end.
+    /// All items of a person: its accounts, its posts, and the media whose ids name it. Reads each pipeline of posts and of media
+    /// of the network to its end.
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>>;
 
     /// The media that none but these posts show.
@@ -199,7 +206,7 @@ pub(super) fn dropped(
 
 /// The pipeline of the media of a pipeline of posts; `None` where it has none.
 pub(super) fn media_namespace(posts: &str) -> Option<String> {
-    beside(posts, "media")
+    beside(posts, MEDIA)
 }
 
 /// The pipeline of the profiles of the authors of a pipeline of posts; `None` where it has none.
@@ -233,12 +240,16 @@ mod tests {
             ("visits:twitter:p3", person("twitter", true)),
             ("followers:bluesky", person("bluesky", true)),
             ("community:twitter:pt-pt", person("twitter", true)),
-            ("media:twitter", None),
+            ("media:twitter", person("twitter", false)),
             ("source:poll:search/tweets", None),
             ("thing:update", None),
         ] {
             assert_eq!(PersonOf::rows(namespace), of, "{namespace}");
         }
         assert_eq!(media_namespace("x:update").as_deref(), Some("media:x"));
+        for id in ["at://did:plc:a/app.bsky.feed.post/1", "did:plc:a/bafkrei"] {
+            assert_eq!(author_in(id), Some("did:plc:a"));
+        }
+        assert_eq!((author_in("did:plc:a"), author_in("1"), author_in("at://a.b/c")), (None, None, None));
     }
 }

@@ -141,9 +141,10 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// Each medium, in the order asked; `None` for one that no post has named.
     async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>>;
 
-    /// Stores results, all or nothing. Those of media that do not wait any more change nothing, except that the file of a
-    /// stored one may be removed.
-    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()>;
+    /// Stores results, all or nothing; returns the ids of those that were stored. Results of media that do not wait any more
+    /// change nothing, except that the file of a stored one may be removed. Nor does `stored` where the file is not taken, or is
+    /// being removed: by a clock that is ahead, it was taken long ago.
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>>;
 
     /// The ids of posts that show a medium and when that was seen first, ms since the epoch, the first one first; `limit`
     /// of them.
@@ -267,10 +268,11 @@ macro_rules! seen_again {
     };
 }
 
-/// Rows of media that take a result; `given` are the results.
+/// Rows of media that take a result; `given` are the results, `there` the hashes of files that nobody removes.
 macro_rules! takes_result {
     () => {
-        "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at)) \
+        "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at) \
+         AND (given.state <> 'stored' OR given.sha256 IN (SELECT sha256 FROM there))) \
          OR (of.state = 'stored' AND given.state = 'removed'))"
     };
 }

@@ -416,8 +416,8 @@ pub enum StoreError {
     /// Nothing was stored, or it is not known whether it was; the same call may be made again.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// The tables are missing or of another version: run `twitter-updater migrate`.
-    #[error("the store's tables are not as this version needs them: {0}; run `twitter-updater migrate`")]
+    /// The tables are missing or of another version; the text says what to do.
+    #[error("{0}")]
     Schema(String),
     /// The store's file was deleted or replaced: nothing is written any more, and the process has to stop.
     #[error("{0}")]
@@ -495,8 +495,13 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// The ways by which a tweet came, the first one first, each with its time, ms since the epoch.
     async fn ways(&self, namespace: &str, id: &str) -> Result<Vec<(Millis, Way)>>;
 
-    /// Tweets by state.
+    /// Tweets by state. Walks over all of them.
     async fn counts(&self, namespace: &str) -> Result<StateCounts>;
+
+    /// The number of *dead* tweets. Walks over no others, where it can.
+    async fn dead(&self, namespace: &str) -> Result<u64> {
+        Ok(self.counts(namespace).await?.dead)
+    }
 }
 
 /// The records of posts. Errors are those of [`Lifecycle`].

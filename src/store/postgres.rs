@@ -56,10 +56,17 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Who wrote a given post: its author, or the one whom its id names, as [`forget::author_in`](crate::store::forget::author_in) does.
+/// Whom an id names, as [`forget::author_in`](crate::store::forget::author_in) says it.
+macro_rules! author_in {
+    ($id:literal) => {
+        concat!("substring(", $id, " FROM '^(?:at://)?(did:[^/]+)/')")
+    };
+}
+
+/// Who wrote a given post: its author, or the one whom its id names.
 macro_rules! author {
     () => {
-        "COALESCE(author, substring(id FROM '^at://(did:[^/]+)/'))"
+        concat!("COALESCE(author, ", $crate::store::postgres::author_in!("id"), ")")
     };
 }
 
@@ -95,15 +102,27 @@ macro_rules! insert_rows {
     };
 }
 
+/// A visit to somebody who is kept away brings nothing: $36 and $37 are the way.
+macro_rules! comes {
+    () => {
+        "($36 <> 'visit' OR NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, $37))"
+    };
+}
+
 /// `xmax` is 0 in a row version that was inserted, and the locker's where one was updated.
 const RECORD: &str = concat!(
     "WITH written AS (",
     insert_rows!(),
+    "AND ",
+    comes!(),
+    "\n",
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
      SELECT $1::text, id, $36, $37, $38, $39 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
      WHERE ",
     kept!(),
+    " AND ",
+    comes!(),
     " ON CONFLICT DO NOTHING) \
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
@@ -138,7 +157,7 @@ macro_rules! save_statement {
     };
 }
 
-use {author, insert_rows, kept, save_statement};
+use {author, author_in, insert_rows, kept, save_statement};
 
 const SAVE: &str = save_statement!();
 
@@ -442,6 +461,11 @@ impl Lifecycle for PostgresStore {
 
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
         Ok(rows::state_counts(self.rows(|| sqlx::query(rows::COUNTS).bind(namespace)).await?))
+    }
+
+    async fn dead(&self, namespace: &str) -> Result<u64> {
+        let (dead,): (i64,) = self.row(|| sqlx::query(rows::DEAD).bind(namespace)).await?;
+        Ok(number(dead))
     }
 }
 

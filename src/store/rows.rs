@@ -329,6 +329,9 @@ pub(super) fn below(id: Option<&str>) -> Cow<'_, str> {
 /// The statement of [`super::Lifecycle::counts`].
 pub(super) const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
 
+/// The statement of [`super::Lifecycle::dead`].
+pub(super) const DEAD: &str = "SELECT count(*) FROM tweet WHERE namespace = $1 AND state = 'dead'";
+
 /// The statement of [`super::Posts::tweet`].
 pub(super) const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
 

@@ -29,7 +29,7 @@ use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
-    Observation, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Observation, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
 use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::Millis;
@@ -342,6 +342,13 @@ impl Lifecycle for SqliteStore {
         let given = rows::recorded(at, tweets);
         let (n_given, bare_given) = (given.len(), bare(&given));
         let mut transaction = self.begin().await?;
+        if way.pipeline == "visit"
+            && let Some(PersonOf { network, .. }) = PersonOf::rows(namespace)
+            && !forget::away(&mut transaction, &network, [way.source.as_str()]).await?.is_empty()
+        {
+            // A visit to somebody who is kept away brings nothing.
+            return Ok(Recorded { known: tweets.len() as u64, ..Recorded::default() });
+        }
         let mut rows = forget::kept(&mut transaction, namespace, given).await?;
         let bare = if rows.len() == n_given { bare_given } else { bare(&rows) };
         // Whoever writes is alone, and a new row has the next key: those behind this one are new.
@@ -436,6 +443,11 @@ impl Lifecycle for SqliteStore {
     async fn counts(&self, namespace: &str) -> Result<StateCounts> {
         let rows = sqlx::query_as(rows::COUNTS).bind(namespace).fetch_all(self.readers()).await?;
         Ok(rows::state_counts(rows))
+    }
+
+    async fn dead(&self, namespace: &str) -> Result<u64> {
+        let dead: i64 = sqlx::query_scalar(rows::DEAD).bind(namespace).fetch_one(self.readers()).await?;
+        Ok(rows::number(dead))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod commands;
 mod dropping;
+mod growth;
 mod language;
 mod place;
 mod rule;

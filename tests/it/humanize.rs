@@ -179,6 +179,25 @@ async fn a_queue_that_is_out_leaves_the_last_figures_with_the_reason() {
     assert!(again.outage.is_none() && at_ms(&again) >= at_ms(&well) + 21_000);
 }
 
+/// A large file: nothing is counted twice at a time, and what took long before is no outage.
+#[tokio::test(start_paused = true)]
+async fn a_count_that_takes_long_is_waited_for() {
+    let watch = Watch::new();
+    watch.queue.look_takes.store(30, SeqCst);
+    let mut seen = watch.reader.watch();
+    let first = next(&mut seen).await;
+    assert_eq!((first.snapshot.is_none(), Answer::of(&first).state), (true, State::Unknown));
+    seen.wait_for(|seen| seen.outage.is_none()).await.unwrap();
+    let figures = at_ms(&seen.borrow_and_update());
+    assert_eq!(watch.looks(), 1);
+    // A tenth of the time.
+    seconds(290).await;
+    assert_eq!(watch.looks(), 1);
+    let again = next(&mut seen).await;
+    assert_eq!((watch.looks(), again.outage.is_none()), (2, true));
+    assert!(at_ms(&again) >= figures + 300_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_out_is_told_and_the_figures_go_on() {
     let watch = Watch::new();

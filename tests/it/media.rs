@@ -6,6 +6,7 @@ pub mod bucket;
 mod doubts;
 pub mod fetch;
 mod fetch_bounds;
+mod forgotten;
 pub mod process;
 mod read;
 mod removal;

@@ -101,7 +101,7 @@ const LINES: &[(&str, &str, &[&str])] = &[
         "watcher",
         &["id since why", "UTC refused (HTTP 400)", "UTC its worker died with it"],
     ),
-    ("twitter-updater dead retry 23", "app", &["1 live again, 0 lived already, 0 refused"]),
+    ("twitter-updater dead retry 23", "app", &["1 retried, 0 were not dead, 0 refused"]),
     ("redis-cli SET '{tweet:update}:paused' 'database moves'", "operator", &["OK"]),
     ("redis-cli DEL '{tweet:update}:paused'", "operator", &["1"]),
     ("redis-cli ZADD '{tweet:update}:incoming' 0 1859281604160127180", "operator", &["1"]),

@@ -355,6 +355,26 @@ fn the_command_plans_for_the_settings_in_effect() {
     assert_eq!(two["calls_per_15_min"].as_f64(), Some(1_200.0));
 }
 
+/// Each network has its own batches and limits.
+#[test]
+fn posts_are_planned_for_the_network_that_was_chosen() {
+    let settings = variables(&[("mastodon.instances.social.api", "https://social.example")]);
+    let output = run(&["plan", "--provider", "mastodon:social", "--tweets-per-day", "100000"], &settings);
+    let said = text(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("of 20 ids each") && said.contains("of 900 calls per 15 min\n"),
+        "{said}"
+    );
+    let output = run(&["plan", "--provider", "bluesky", "--tweets-per-day", "1000"], &settings);
+    let said = text(&output.stderr);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout), said.lines().count()),
+        (Some(64), String::new(), 1),
+        "{said}"
+    );
+    assert!(said.contains("bluesky publishes no limit of calls") && said.contains("25 posts"), "{said}");
+}
+
 #[test]
 fn numbers_that_cannot_be_are_one_line() {
     for number in ["0", "-0", "-1", "-1.5", "nan", "NaN", "inf", "1e13"] {

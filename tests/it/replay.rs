@@ -226,7 +226,7 @@ fn bare_ids_from_before_snowflake(
         let told: Vec<u64> = said
             .lines()
             .filter_map(|line| line.strip_prefix("line ")?.split_once(": "))
-            .inspect(|(_, reason)| assert!(reason.contains("created_at is needed"), "{reason}"))
+            .inspect(|(_, reason)| assert!(reason.contains("too short to contain its date"), "{reason}"))
             .map(|(line, _)| line.parse().unwrap())
             .collect();
         assert_eq!(told, refused[..refused.len().min(50)], "the first 50 are told one by one");

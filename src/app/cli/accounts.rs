@@ -19,7 +19,7 @@ use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::QueueError;
-use crate::ingest::{Input, NamedLines, Progress, ProgressDisplay, Queued, StarterError};
+use crate::ingest::{Input, NAMES_COLUMNS, NamedLines, Progress, ProgressDisplay, Queued, SKIPPED, StarterError};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
@@ -133,12 +133,18 @@ pub(super) async fn each_account(
     };
     let (name, display) = (input.name.clone(), ProgressDisplay::new(&input.name, input.bytes));
     let mut refusals = Refusals::beside(&display);
-    let refused = |line, reason: &str| refusals.tell(line, reason);
+    let mut skipped = 0;
+    let refused = |line, reason: &str| {
+        let names_columns = reason == NAMES_COLUMNS;
+        skipped += u64::from(names_columns);
+        refusals.tell(line, if names_columns { SKIPPED } else { reason });
+    };
     let mut lines = NamedLines::new(tokio::io::BufReader::new(input.source), account_of(provider));
     let resolved = resolver.resolve(&mut lines, hand_over, refused).await;
     display.show(Progress { bytes: lines.bytes(), ..Progress::default() });
     display.finish();
-    let resolved = resolved.map_err(|error| ended(&name, error))?;
+    let mut resolved = resolved.map_err(|error| ended(&name, error))?;
+    resolved.refused -= skipped;
     if resolved.is_empty() {
         say(&format!("{name} is empty: it names no account"));
     }

@@ -27,11 +27,16 @@ use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize
 
 /// Appearances that are told of an account.
 const APPEARANCES: u32 = 20;
+/// Who decides where a file of seeds does,
+const SEED: &str = "seed";
+/// and why, before the name of the file.
+const SEED_OF: &str = "a seed of ";
 /// Accounts that are read at once.
 const PAGE: u32 = 5_000;
 
 /// Show who belongs to a community, and decide by hand.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater community why pt-pt 12")]
 pub(super) enum Command {
     /// Show the sizes of all communities.
     #[command(
@@ -63,7 +68,7 @@ pub(super) enum Command {
         /// Its id, or its handle with @ where a stored account has it.
         account: String,
         /// member, outside or candidate.
-        state: Belonging,
+        state: String,
         /// The reason, which is kept.
         #[arg(long, default_value = "", value_parser = of_one_line)]
         why: String,
@@ -183,8 +188,8 @@ impl Command {
                 let (input, credentials, (by_hand, database)) = opened?;
                 let hand_over = async |resolved: Vec<Resolved>| {
                     let ids: Vec<String> = resolved.into_iter().map(|account| account.id).collect();
-                    let why = format!("a seed of {}", file.display());
-                    by_hand.decide(&ids, Belonging::Member, "seed", &why, clock::wall_ms()).await?;
+                    let why = format!("{SEED_OF}{}", file.display());
+                    by_hand.decide(&ids, Belonging::Member, SEED, &why, clock::wall_ms()).await?;
                     Ok(())
                 };
                 let forgetting = Some(&*database.forgetting);
@@ -195,14 +200,17 @@ impl Command {
                 write_answer(json, &lines, &text)?;
                 Ok(if lines.is_clean() { 0 } else { exit::INPUT })
             }
-            Self::Decide { name, account, state, why, who, json } => {
-                if !matches!(state, Belonging::Member | Belonging::Outside | Belonging::Candidate) {
-                    return BadUsage::because(format!("{state} is no decision: write member, outside or candidate"));
-                }
+            Self::Decide { name, account, state: word, why, who, json } => {
+                let decisions = [Belonging::Member, Belonging::Outside, Belonging::Candidate];
+                let Some(state) = decisions.into_iter().find(|state| state.as_str() == word) else {
+                    return BadUsage::because(format!("{word:?} is no decision: write member, outside or candidate"));
+                };
                 let who = who.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".to_owned());
                 let service = Service::new(settings)?;
                 let (by_hand, database) = by_hand(settings, &service, &name).await?;
-                let account = id_of(&database, &settings.community(&name)?.provider, &account).await?;
+                let Some(account) = id_of(&database, &settings.community(&name)?.provider, &account).await? else {
+                    return Ok(has_no_profile(&account));
+                };
                 let one = std::slice::from_ref(&account);
                 if by_hand.decide(one, state, &who, &why, clock::wall_ms()).await? == one {
                     say(&format!("{account}: {FORGOTTEN}"));
@@ -232,6 +240,9 @@ impl Command {
                     let about = of.findings().into_iter().map(|finding| finding.about).collect::<Vec<_>>().join("; ");
                     let _ = writeln!(text, "{:<22} {:>6.2}  {about}", of.account, of.score.unwrap_or(0.0));
                 }
+                if near.is_empty() {
+                    text = "no undecided accounts yet".to_owned();
+                }
                 write_answer(json, &serde_json::json!({ "near": near }), &text)?;
                 Ok(0)
             }
@@ -239,12 +250,18 @@ impl Command {
     }
 }
 
+/// Says that a handle leads to no id; the exit code.
+fn has_no_profile(handle: &str) -> u8 {
+    say(&format!("{handle}: no stored profile has the handle; give the account's id"));
+    exit::INPUT
+}
+
 async fn list(settings: &Settings, json: bool) -> Result<u8> {
     let mut all = Vec::new();
     for (name, community) in &settings.communities {
         let opened = Opened::new(settings, name).await?;
         let network = network(&community.provider);
-        let size = opened.communities().size(&opened.namespace(), network.neighbours(), clock::wall_ms()).await?;
+        let size = opened.communities().size(&opened.namespace(), Some(network.neighbours()), clock::wall_ms()).await?;
         all.push(Sized { community: name.clone(), on: community.on, size });
     }
     let mut text = String::from("community             members     open  candidates      outside        seen\n");
@@ -264,7 +281,10 @@ async fn list(settings: &Settings, json: bool) -> Result<u8> {
 
 async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Result<u8> {
     let opened = Opened::new(settings, name).await?;
-    let account = &id_of(&opened.database, &opened.id.provider, account).await?;
+    let Some(account) = id_of(&opened.database, &opened.id.provider, account).await? else {
+        return Ok(has_no_profile(account));
+    };
+    let account = &*account;
     let (communities, namespace) = (opened.communities(), opened.namespace());
     let Some(found) = communities.community_account(&namespace, account).await? else {
         say(&format!("{account}: the community {name} does not know it"));
@@ -273,8 +293,15 @@ async fn why(settings: &Settings, name: &str, account: &str, json: bool) -> Resu
     let evidence = found.findings();
     let changes = communities.belonging_changes(&namespace, account).await?;
     let appearances = communities.appearances(&namespace, account, APPEARANCES).await?;
-    let mut text = format!("{account} is {} of {name} since {}", found.state, when(found.decided_at));
+    let state = match found.state {
+        Belonging::Member | Belonging::Candidate => format!("a {}", found.state),
+        other => other.to_string(),
+    };
+    let mut text = format!("{account} has been {state} of {name} since {}", when(found.decided_at));
     match (&found.by_hand, &found.why) {
+        (Some(who), Some(why)) if who == SEED => {
+            let _ = write!(text, ": it is a seed ({})", why.strip_prefix(SEED_OF).unwrap_or(why));
+        }
         (Some(who), why) => {
             let why = why.as_deref().filter(|why| !why.is_empty()).unwrap_or("no reason was given");
             let _ = write!(text, ", decided by {who}: {why}");

@@ -11,6 +11,7 @@ use crate::pipelines::kind::Registered;
 
 /// List, retry or drop what is dead: posts that failed repeatedly in requests of their own.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater dead list")]
 pub(super) enum Command {
     /// List dead tweets, with the reasons.
     #[command(

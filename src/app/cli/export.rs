@@ -9,10 +9,10 @@ use std::str::FromStr;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::start::Start;
 use super::{BadUsage, Options, eprint_line, say};
 use crate::app;
 use crate::base::clock::Millis;
-use crate::config::Settings;
 use crate::ingest::{Moment, ProgressDisplay};
 use crate::model::post::TweetState;
 use crate::ops::export::{Export, Format, GraphFormat, NoSuchFormat};
@@ -80,7 +80,7 @@ impl Arguments {
                 pipeline.namespace()
             ));
         }
-        let export = self.export(&start.settings, &pipeline).await?;
+        let export = self.export(&start, &pipeline).await?;
         let display = ProgressDisplay::new(&self.table, None);
         let progress = |rows| display.show_count(rows, "rows");
         let done = match self.file() {
@@ -112,8 +112,15 @@ impl Arguments {
         Ok(())
     }
 
-    async fn export(&self, settings: &Settings, pipeline: &Registered) -> Result<Export> {
+    async fn export(&self, start: &Start, pipeline: &Registered) -> Result<Export> {
+        let settings = &start.settings;
         let Some(table) = pipeline.table(&self.table) else {
+            if let Some(setting) = setting_of(&self.table).filter(|_| !start.names_pipeline()) {
+                return BadUsage::because(format!(
+                    "these settings collect no {}: set {setting}, or name your configuration with --config or TWITTER_UPDATER_CONFIG",
+                    self.table
+                ));
+            }
             let names: Vec<&str> = pipeline.tables().map(|table| table.name).collect();
             return BadUsage::because(format!(
                 "there is no table {:?}; there are {}, and those of what else is collected: see `export --help`",
@@ -150,6 +157,17 @@ impl Arguments {
         let (of, from) = (pipeline.namespace(), app::store_name(settings));
         let request = format!("{} {format:?} {of} {state:?} {lang:?} {since:?} {until:?} of {from}", table.name);
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
+    }
+}
+
+/// The setting without which there is no such table.
+fn setting_of(table: &str) -> Option<&'static str> {
+    match table {
+        "accounts" | "account_changes" | "account_counts" | "account_posts" => Some("accounts.collect"),
+        "edges" | "crawls" => Some("relations.collect"),
+        "media" | "media_uses" => Some("media.collect"),
+        "community" | "community_changes" | "community_reasons" => Some("communities.NAME"),
+        _ => None,
     }
 }
 

@@ -29,6 +29,7 @@ use crate::store::{Communities, Database, Forgetting, Mark, Part, Way};
 
 /// Follow accounts: visit their timelines again and again, and collect all of their posts.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater accounts follow accounts.txt")]
 pub(super) enum Command {
     /// Follow the accounts of a file, a line each: an id, a handle or an address. Handles are resolved once, within the quota,
     /// and kept as ids. Exits with 65 if a line was refused.
@@ -139,7 +140,8 @@ impl Command {
 
 async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<u8> {
     let Opened { follower, schedule, ahead, .. } = open(settings, provider).await?;
-    let division = follower.divide(&*schedule, clock::wall_ms() + ahead).await?;
+    let mut division = follower.divide(&*schedule, clock::wall_ms() + ahead).await?;
+    division.visits_per_day.iter_mut().for_each(|visits| *visits += 0.0); // the sum of nothing is -0
     let mut text = String::from("part    accounts   visits a day\n");
     for (part, (accounts, visits)) in division.accounts.iter().zip(&division.visits_per_day).enumerate() {
         text.push_str(&format!("{part:<4} {:>11} {visits:>14.1}\n", grouped(*accounts)));
@@ -164,7 +166,7 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
     let Some(PartQueue { queue, .. }) = parts.first() else {
         return Err(BadConfig("visits.parts must be 1 or more".to_owned()).into());
     };
-    let ahead = queue.stats().await?.now_ms - clock::wall_ms();
+    let ahead = queue.brief().await?.now_ms - clock::wall_ms();
     let follower = Follower { provider: provider.clone(), parts, followed };
     let schedule = Registered { id: visits_of(provider, 0), kind: Arc::new(Timelines) }.schedule(settings);
     let communities = communities_of(settings, provider).iter().map(PipelineId::to_string).collect();

@@ -26,6 +26,7 @@ use crate::store::{Database, Forgetting, RemovedRows, network, providers};
 
 /// Remove what is stored of a person, and store nothing of it again.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater forget account 2244994945")]
 pub(super) enum Command {
     /// Forget an account: its profile with all former ones, its posts with their objects and histories, who follows it and whom
     /// it follows, its visits, the media that none but its posts show, and its jobs. A salted hash of its id stays, so that
@@ -38,7 +39,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Account {
-    /// Its id, or its handle with @ where a stored account has it.
+    /// Its id, or its handle with @ where its profile is stored.
     #[arg(value_name = "ID|@HANDLE")]
     account: String,
     /// Remove it.
@@ -59,7 +60,12 @@ impl Command {
         let provider = start.settings.provider()?;
         app::store_is_there(&start.settings)?;
         let database = app::open_patient_store(&start.settings).await?;
-        let account = id_of(&database, &provider, &account).await?;
+        let Some(account) = id_of(&database, &provider, &account).await? else {
+            bail!(
+                "no stored profile has the handle {account}. Its posts may still be stored: find author_id in \"export posts\", \
+                 then run forget account ID"
+            );
+        };
         if undo {
             let back = database.forgetting.let_back(&network(&provider), &account).await?;
             let text =
@@ -84,7 +90,7 @@ impl Command {
             return Ok(exit::USAGE);
         }
         let done = forget.run(&Queues(Service::new(&start.settings)?), clock::wall_ms()).await?;
-        write_answer(json, &done, &shown(&done))?;
+        write_answer(json, &done, &shown(&done, start.settings.media.collect))?;
         Ok(0)
     }
 }
@@ -111,13 +117,13 @@ pub(super) async fn refuse_kept_away(
     Ok((accounts(kept), accounts(refused)))
 }
 
-/// The id of an account that is given by its id, or by a handle that a stored account has or had.
+/// The id of an account that is given by its id, or by a handle that a stored profile has or had; `None` where none has it.
 ///
 /// # Errors
-/// It is neither, or no stored account has the handle, or several have; or the store is out.
-pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<String> {
+/// It is neither, or several profiles have the handle; or the store is out.
+pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<Option<String>> {
     let handle = match account_of(provider)(given) {
-        Ok(Named::Id(id)) => return Ok(id),
+        Ok(Named::Id(id)) => return Ok(Some(id)),
         Ok(Named::Handle(handle)) => handle,
         Err(why) => return BadUsage::because(format!("the account {given:?}: {why}")),
     };
@@ -128,8 +134,8 @@ pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str)
     }
     let mut all = ids.into_iter();
     match (all.next(), all.next()) {
-        (Some(id), None) => Ok(id),
-        (None, _) => bail!("no stored account has or had the handle {given}: give its id"),
+        (one, None) => Ok(one),
+        (None, Some(_)) => Ok(None),
         (Some(one), Some(other)) => {
             bail!("several accounts have or had the handle {given} ({one}, {other}): give the id")
         }
@@ -143,11 +149,12 @@ fn table(rows: &RemovedRows) -> String {
     })
 }
 
-fn shown(done: &Forgotten) -> String {
+fn shown(done: &Forgotten, has_media: bool) -> String {
     let of = |rows: &RemovedRows| if rows.0.is_empty() { "  nothing\n".to_owned() } else { table(rows) };
     let already = if done.is_new { "" } else { " (it was kept away before)" };
+    let media = if has_media { "an updater removes the media files within two hours" } else { "" };
     format!(
-        "kept away from now on{already}\nremoved rows\n{}rows of others whose objects name it, which stay\n{}files of media go with the next look of an updater, within two hours",
+        "kept away from now on{already}\nremoved rows\n{}rows of others whose objects name it, which stay\n{}{media}",
         of(&done.removed),
         of(&done.stays)
     )

@@ -20,6 +20,7 @@ use crate::pipelines::community::language::{Variants, detect};
 
 /// Train, evaluate and try the models that tell the variants of a language apart, such as Portuguese of Portugal and of Brazil.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater language evaluate labelled.tsv")]
 pub(super) enum Command {
     /// Count a model of two variants from labelled texts: text and label a line, tab separated.
     #[command(

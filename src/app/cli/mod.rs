@@ -145,7 +145,13 @@ enum Command {
 
 async fn run(Cli { options, command }: Cli) -> Result<u8> {
     if options.names_pipeline() && !command.takes_pipeline() {
-        return BadUsage::because("--pipeline has no meaning here: see its help for the commands that take it");
+        return BadUsage::because(match command {
+            Command::Status(_) => "status takes no --pipeline: it prints all pipelines; --provider selects a network",
+            _ => {
+                "this command takes no --pipeline: credentials, dead, enqueue, export, pause, prune, rebuild, refresh, resume and \
+                 schedule do"
+            }
+        });
     }
     match command {
         Command::Demo(demo) => demo.run(options).await,

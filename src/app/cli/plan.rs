@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::ArgGroup;
 
-use super::{Options, write_answer};
+use super::{BadUsage, Options, write_answer};
 use crate::app;
 use crate::base::clock;
 use crate::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
@@ -13,7 +13,8 @@ use crate::model::relation::Side;
 use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
 use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
 use crate::ops::report::plan::{
-    ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, X_CALLS, X_LIST_CALLS,
+    ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, TWITTER_CALLS, X_CALLS,
+    X_LIST_CALLS,
 };
 use crate::pipelines::relations::pages;
 use crate::providers::registry::{accounts, capabilities};
@@ -26,16 +27,23 @@ use crate::providers::registry::{accounts, capabilities};
 )]
 pub(super) struct Arguments {
     /// New tweets per day.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number)]
     tweets_per_day: Option<f64>,
     /// Instead: accounts whose profiles are collected, for each network of the settings.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "tweets_per_day")]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = number,
+        conflicts_with = "tweets_per_day"
+    )]
     accounts: Option<f64>,
     /// Instead: accounts whose followers are read, or whose friends: each of the two lists has a quota of its own.
     #[arg(
         long,
         value_name = "N",
         allow_negative_numbers = true,
+        value_parser = number,
         requires = "list_sizes",
         conflicts_with_all = ["tweets_per_day", "accounts"]
     )]
@@ -47,6 +55,7 @@ pub(super) struct Arguments {
         value_name = "SIZES",
         allow_negative_numbers = true,
         value_delimiter = ',',
+        value_parser = number,
         requires = "followers",
         conflicts_with_all = ["tweets_per_day", "accounts"]
     )]
@@ -80,6 +89,11 @@ pub(super) struct Arguments {
     /// One JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a number of the command line.
+fn number(text: &str) -> Result<f64, &'static str> {
+    text.trim().parse().map_err(|_| "write a number, like 100000")
 }
 
 /// The calls of the adaptive schedule.
@@ -117,14 +131,30 @@ impl Arguments {
 
     fn plan(&self, settings: &Settings) -> Result<Plan> {
         let ages = &settings.tweet_age;
-        let is_x = settings.providers()? == [Provider::X];
-        let provider = if is_x { Provider::X } else { Provider::Twitter };
+        // Several networks have no plan together.
+        let provider = match &settings.providers()?[..] {
+            [one] => one.clone(),
+            _ => Provider::Twitter,
+        };
+        let capabilities = capabilities(&provider);
+        let calls = match provider {
+            Provider::Twitter => TWITTER_CALLS,
+            Provider::X => X_CALLS,
+            Provider::Mastodon(_) => MASTODON_CALLS,
+            Provider::Bluesky => {
+                return BadUsage::because(format!(
+                    "bluesky publishes no limit of calls and needs no credentials, so there is nothing to plan: a call takes up to {} \
+                     posts",
+                    capabilities.batch_limit
+                ));
+            }
+        };
         // The command line has the one or the other.
         let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
-        let mut plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities(&provider)))?;
-        if is_x {
+        let mut plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities))?.with_calls(calls);
+        if provider == Provider::X {
             let terms = app::read_terms(settings);
-            plan = plan.with_calls(X_CALLS).with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
+            plan = plan.with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
         }
         if let Some(credentials) = self.credentials() {
             plan = plan.with_credentials(ages, credentials);

@@ -15,6 +15,7 @@ use crate::store::export::Wanted;
 
 /// Train the adaptive schedule from your own data.
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  twitter-updater schedule train --to my-model.toml")]
 pub(super) enum Command {
     /// Train a model for schedule = "adaptive" from the stored counts of your posts, and compare it with the model in use.
     #[command(

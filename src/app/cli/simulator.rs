@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::start::address;
 use super::{Options, duration, write_line};
 use crate::config::Settings;
 use crate::ingest::Moment;
@@ -23,7 +24,7 @@ use crate::simulator::{
 )]
 pub(super) struct Arguments {
     /// The address; port 0 takes a free port.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address)]
     listen: SocketAddr,
     /// Serve only the recorded tweets in this folder's JSON files.
     #[arg(long, value_name = "FOLDER")]

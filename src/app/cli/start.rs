@@ -59,7 +59,7 @@ pub(super) struct Options {
 pub(super) struct Listen {
     /// Serve /live, /ready, /metrics and the role's other endpoints at this address. Overrides http.listen. Port 0
     /// takes a free port.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
 }
 
@@ -221,6 +221,11 @@ impl Start {
 /// Reads a duration of the command line.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 20s or 5m"))
+}
+
+/// Reads an address of the command line.
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an IP address and a port, like 127.0.0.1:8082")
 }
 
 /// The configuration file or folder from the command line, else from the environment.

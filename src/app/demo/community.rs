@@ -224,7 +224,7 @@ async fn follow(
     while !stop.is_draining() && run_for.is_none_or(|span| watch.elapsed() < span) {
         let is_due = noted.as_ref().is_none_or(|noted| noted.elapsed() >= DAY / 24);
         if is_due || !text.is_hidden() {
-            let size = communities.size(namespace, network.neighbours(), clock::wall_ms()).await?;
+            let size = communities.size(namespace, Some(network.neighbours()), clock::wall_ms()).await?;
             let day = watch.elapsed().as_secs_f64() / DAY.as_secs_f64();
             let CommunitySize { members, candidates, open, outside, seen, posts, edges, .. } = size;
             text.set_message(format!(
@@ -241,7 +241,7 @@ async fn follow(
         stop.sleep(left).await;
     }
     text.finish();
-    growth.push(communities.size(namespace, network.neighbours(), clock::wall_ms()).await?);
+    growth.push(communities.size(namespace, Some(network.neighbours()), clock::wall_ms()).await?);
     Ok(growth)
 }
 

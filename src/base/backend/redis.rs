@@ -286,6 +286,11 @@ pub fn decide(error: &RedisError) -> BackendError {
                 "LOADING" | "BUSY" | "NOSCRIPT" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "MISCONF" | "NOREPLICAS"
                 | "MOVED" | "UNBLOCKED",
             ) => BackendError::Unavailable(text),
+            Some("NOAUTH") => BackendError::Refused(
+                "Redis requires a password: write queue.redis.url as redis://:PASSWORD@HOST:PORT (with the colon), or \
+                 redis://USER:PASSWORD@HOST:PORT"
+                    .to_owned(),
+            ),
             _ => BackendError::Refused(format!("Redis refuses: {text}")),
         },
         ErrorKind::UnexpectedReturnType | ErrorKind::Parse => {
@@ -339,6 +344,8 @@ mod tests {
         {
             assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");
         }
+        let told = decide(&refusal("NOAUTH Authentication required.")).to_string();
+        assert!(told.contains("redis://:PASSWORD@HOST:PORT (with the colon)"), "{told}");
     }
 
     #[test]

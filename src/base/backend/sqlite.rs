@@ -31,6 +31,7 @@ const LOCKED: u32 = 6;
 const INPUT_OUTPUT: u32 = 10;
 const FULL: u32 = 13;
 const CANNOT_OPEN: u32 = 14;
+const NO_DATABASE: u32 = 26;
 
 /// A file that was opened, told from another one of the same name. SQLite does not notice that its file was deleted or
 /// replaced: it goes on to write where nobody reads.
@@ -150,11 +151,27 @@ async fn connect(options: &SqliteConnectOptions, patience: Duration) -> Result<S
 /// [`BackendError::Unavailable`] when it cannot be opened or made, or stays locked.
 pub async fn open(path: &Path, patience: Duration) -> Result<SharedFile, BackendError> {
     SharedFile::open(path, patience).await.map_err(|error: Cannot| match error {
-        Cannot::Open(error) => {
-            BackendError::Unavailable(format!("the file {} cannot be opened: {error}", path.display()))
-        }
+        Cannot::Open(error) => BackendError::Unavailable(unopened(path, &error)),
         Cannot::Find(missing) => missing.into(),
     })
+}
+
+/// Why that file cannot be opened, and what to do.
+fn unopened(path: &Path, error: &sqlx::Error) -> String {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match code(error) {
+        CANNOT_OPEN if folder.is_dir() => {
+            let what = if path.exists() { format!("{shown} or its folder") } else { format!("the folder of {shown}") };
+            format!(
+                "{what} cannot be written: change its rights, or set queue.embedded.path and store.sqlite.path ({error})"
+            )
+        }
+        NO_DATABASE => format!(
+            "{shown} is no SQLite database: name another file (queue.embedded.path), or restore a backup ({error})"
+        ),
+        _ => format!("the file {shown} cannot be opened: {error}"),
+    }
 }
 
 /// Why a file was not opened.
@@ -284,6 +301,23 @@ mod tests {
         assert!(gone().await.contains("jobs.db was replaced"));
         std::fs::rename(&aside, &path).unwrap();
         file.begin::<BackendError>().await.unwrap().commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_to_do_about_a_file_that_is_not_opened_is_told() {
+        let told = async |path: &Path| open(path, Duration::from_secs(5)).await.unwrap_err().to_string();
+        // Nobody may make a file there, not even root.
+        let why = told(Path::new("/proc/jobs.db")).await;
+        assert!(
+            why.contains("the folder of /proc/jobs.db cannot be written: change its rights, or set queue."),
+            "{why}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let notes = folder.path().join("notes.txt");
+        std::fs::write(&notes, "no database, though long enough for a header".repeat(9)).unwrap();
+        assert!(told(&notes).await.contains("notes.txt is no SQLite database: name another file"));
+        let why = told(&folder.path().join("none").join("jobs.db")).await;
+        assert!(why.contains("cannot be opened"), "{why}");
     }
 
     #[tokio::test]

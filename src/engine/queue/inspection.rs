@@ -8,6 +8,9 @@ use serde::Serialize;
 use super::{Hour, Lane, LaneDue, Minute, Order, Result};
 use crate::base::clock::Millis;
 
+/// A worker whose heartbeat is older than this, ms, is not counted on.
+const HEARTBEAT_PATIENCE_MS: u64 = 15_000;
+
 /// The place of an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -182,6 +185,14 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Returns true if this worker is the first live one by name: it does what one has to do for all.
+    #[must_use]
+    pub fn is_first(&self, name: &str) -> bool {
+        let lives = |of: &&WorkerStats| of.beat_age_ms.unsigned_abs() < HEARTBEAT_PATIENCE_MS;
+        let first = self.workers.iter().filter(lives).map(|of| &*of.worker).min();
+        first.is_none_or(|first| first >= name)
+    }
+
     /// Puts the lanes in order, by tier, most impatient first, and adds them up.
     pub(super) fn with_lanes(mut self, mut lanes: Vec<LaneStats>) -> Self {
         lanes.sort_by(|a, b| (a.tier, a.patience_ms, &a.lane).cmp(&(b.tier, b.patience_ms, &b.lane)));
@@ -198,6 +209,11 @@ impl Stats {
 pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// The namespace at this moment.
     async fn stats(&self) -> Result<Stats>;
+
+    /// The same without its lanes, where counting them takes long: for whoever asks for the clock, the workers or the dead.
+    async fn brief(&self) -> Result<Stats> {
+        self.stats().await
+    }
 
     /// The approximate number of due ids, by which a pace is chosen.
     async fn due(&self) -> Result<u64>;

@@ -152,8 +152,8 @@ impl Dead {
     pub async fn list(&self, limit: usize) -> Result<DeadList, StarterError> {
         let mut list = DeadList {
             dead: Vec::new(),
-            in_store: self.store.counts(self.queue.namespace()).await?.dead,
-            in_queue: self.queue.stats().await?.dead,
+            in_store: self.store.dead(self.queue.namespace()).await?,
+            in_queue: self.queue.brief().await?.dead,
             more: false,
         };
         let mut next = Some(Cursor::default());
@@ -272,7 +272,7 @@ impl Dead {
         }
         // Those that only the queue knows. Who is done with leaves this list; who was buried since then waits
         // for the next command, or this one might never end.
-        let began = self.queue.stats().await?.now_ms;
+        let began = self.queue.brief().await?.now_ms;
         let mut from = 0;
         loop {
             let page = self.queue.dead(from, PAGE).await?;

@@ -126,11 +126,12 @@ impl Tally {
     /// One line for a person.
     #[must_use]
     pub fn line(&self, act: Act) -> String {
+        let Self { done: count, already: before, refused } = self;
         let (done, already) = match act {
-            Act::Retry => ("live again", "lived already"),
+            Act::Retry if *before == 1 => ("retried", "was not dead"),
+            Act::Retry => ("retried", "were not dead"),
             Act::Drop => ("dropped", "had ended already"),
         };
-        let Self { done: count, already: before, refused } = self;
         format!("{count} {done}, {before} {already}, {refused} refused")
     }
 }

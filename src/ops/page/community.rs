@@ -7,14 +7,14 @@ use tokio::sync::Mutex;
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
 use super::words::{error, relative};
-use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
 use crate::model::pipeline_id::PipelineId;
-use crate::pipelines::community::network;
+use crate::ops::counting::Counting;
 use crate::pipelines::community::shown::COMMUNITY;
 use crate::store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
 
-/// How often all is counted, while somebody watches.
+/// How often all is counted, while somebody watches, unless that takes more than its part of the time.
 const EVERY: Duration = Duration::from_secs(15);
 /// The time limit: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ struct Read {
 
 /// What was read last, for all who watch.
 #[derive(Debug, Default)]
-pub(super) struct CommunityRead(Mutex<Option<(Stopwatch, Result<Read, String>)>>);
+pub(super) struct CommunityRead(Mutex<Counting<Read, Result<Read, String>>>);
 
 /// Returns true if a namespace is that of a community.
 pub(super) fn is_community(namespace: &str) -> bool {
@@ -43,10 +43,8 @@ pub(super) fn is_community(namespace: &str) -> bool {
 }
 
 async fn read(communities: &dyn Communities, namespace: &str, threshold: f64) -> Result<Read, StoreError> {
-    let network = PipelineId::read(namespace).map(|id| network(&id.provider));
-    let Some(network) = network else { return Ok(Read::default()) };
     Ok(Read {
-        size: communities.size(namespace, network.neighbours(), clock::wall_ms()).await?,
+        size: communities.size(namespace, None, clock::wall_ms()).await?,
         growth: communities.growth(namespace, 0, POINTS).await?,
         by_reason: communities.by_reason(namespace).await?,
         near: communities.near_misses(namespace, threshold, NEAR).await?,
@@ -62,20 +60,14 @@ impl CommunityRead {
         threshold: f64,
         address: &(dyn Fn(&str) -> String + Sync),
     ) -> Markup {
-        let mut last = self.0.lock().await;
-        let known = match last.take() {
-            Some((watch, known)) if watch.elapsed() < EVERY => last.insert((watch, known)),
-            _ => {
-                let asked = tokio::time::timeout(PATIENCE, async {
-                    let database = database.as_ref().map_err(Clone::clone)?;
-                    let read = read(&*database.communities, namespace, threshold).await;
-                    read.map_err(|error| error.to_string())
-                });
-                let silent = |_| Err(format!("no answer within {} ms", PATIENCE.as_millis()));
-                last.insert((Stopwatch::start(), asked.await.unwrap_or_else(silent)))
-            }
+        let (mut counting, namespace) = (self.0.lock().await, namespace.to_owned());
+        let communities = database.as_ref().map(|database| database.communities.clone()).map_err(Clone::clone);
+        let ask = || async move {
+            let read = read(&*communities?, &namespace, threshold).await;
+            read.map_err(|error| error.to_string())
         };
-        section(&known.1, address)
+        counting.ask(EVERY, PATIENCE, None, ask, |read| read).await;
+        html! { @if let Some(read) = &counting.said { (section(read, address)) } }
     }
 }
 

@@ -171,8 +171,8 @@ impl Page {
     /// The list from there on, with a line before it.
     async fn list(&self, shown: &Shown, status: StatusCode, told: Option<Markup>) -> Response {
         let read = async |dead: &Dead| {
-            let in_store = dead.store.counts(dead.queue.namespace()).await?.dead;
-            let in_queue = dead.queue.stats().await?.dead;
+            let in_store = dead.store.dead(dead.queue.namespace()).await?;
+            let in_queue = dead.queue.brief().await?.dead;
             Ok::<_, StarterError>(((in_store, in_queue), rows(dead, shown).await?))
         };
         let (status, list) = match self.archive.ask(read).await {

@@ -133,7 +133,7 @@ impl Page {
             add("workers", state_sections::workers(snapshot));
             add("dead", state_sections::dead(snapshot, &latest[..latest.len().min(NAMED)], &self.routes));
             if is_media(self.whole.queue.namespace()) {
-                add("media", self.media.section(&self.archive).await);
+                add("media", self.media.section(self.archive.store(), self.whole.queue.namespace()).await);
             }
             if is_community(self.whole.queue.namespace()) {
                 add("community", self.community_section().await);

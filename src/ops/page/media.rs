@@ -6,16 +6,15 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::words::{count, error};
-use crate::base::clock::Stopwatch;
 use crate::base::humanize::grouped;
 use crate::model::media::MediaState;
 use crate::model::pipeline_id::PipelineId;
-use crate::ops::Archive;
-use crate::ops::dead::Dead;
+use crate::ops::StoreAtHand;
+use crate::ops::counting::Counting;
 use crate::pipelines::media::MEDIA;
-use crate::store::{MediaTotal, StoreError};
+use crate::store::{MediaTotal, Store, StoreError};
 
-/// How often they are counted, while somebody watches: all of them are.
+/// How often they are counted, while somebody watches, unless that takes more than its part of the time: all of them are.
 const EVERY: Duration = Duration::from_secs(15);
 /// The time limit: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -29,7 +28,7 @@ struct Counted {
 
 /// What was counted last, for all who watch.
 #[derive(Debug, Default)]
-pub(super) struct MediaCounts(Mutex<Option<(Stopwatch, Result<Counted, String>)>>);
+pub(super) struct MediaCounts(Mutex<Counting<Counted, Result<Counted, String>>>);
 
 /// Returns true if a namespace holds media.
 pub(super) fn is_media(namespace: &str) -> bool {
@@ -38,23 +37,20 @@ pub(super) fn is_media(namespace: &str) -> bool {
 
 impl MediaCounts {
     /// `#media`, as counted a moment ago.
-    pub(super) async fn section(&self, archive: &Archive) -> Markup {
-        let mut read = self.0.lock().await;
-        let counted = match read.take() {
-            Some((watch, counted)) if watch.elapsed() < EVERY => read.insert((watch, counted)),
-            _ => {
-                let asked = tokio::time::timeout(PATIENCE, archive.ask(counts)).await;
-                let counted = asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", PATIENCE.as_millis())));
-                read.insert((Stopwatch::start(), counted))
-            }
+    pub(super) async fn section(&self, store: StoreAtHand, namespace: &str) -> Markup {
+        let (mut counting, namespace) = (self.0.lock().await, namespace.to_owned());
+        let ask = || async move {
+            let store = store.load();
+            let store = store.as_ref().as_ref().map_err(Clone::clone)?;
+            counts(&**store, &namespace).await.map_err(|error| error.to_string())
         };
-        section(&counted.1)
+        counting.ask(EVERY, PATIENCE, None, ask, |counted| counted).await;
+        html! { @if let Some(counted) = &counting.said { (section(counted)) } }
     }
 }
 
-async fn counts(dead: &Dead) -> Result<Counted, StoreError> {
-    let totals = dead.store.media_totals(dead.queue.namespace()).await?;
-    Ok(Counted { totals, bytes: dead.store.media_bytes().await? })
+async fn counts(store: &dyn Store, namespace: &str) -> Result<Counted, StoreError> {
+    Ok(Counted { totals: store.media_totals(namespace).await?, bytes: store.media_bytes().await? })
 }
 
 /// What a state means, in a few words.

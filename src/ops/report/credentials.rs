@@ -184,7 +184,7 @@ impl fmt::Display for CredentialsReport {
         writeln!(
             f,
             "{:<width$}  {:<9}{:>10}{:>11}{:>11}{:>13}{:>13}  parked",
-            "credential", "kind", "limit", "remaining", "reset in", "permits out", "calls today"
+            "credential", "kind", "limit", "remaining", "reset in", "in flight", "calls today"
         )?;
         for Row { kind, account, .. } in &self.credentials {
             let limit = if account.unmetered { "no limit".to_owned() } else { calls(account.limit) };

@@ -19,7 +19,7 @@ use crate::store::{Communities, CommunitySize, Growth};
 
 /// Candidates, and accounts that are judged again, of one step.
 const AT_ONCE: u32 = 1_000;
-/// Steps between two entries of the log of growth, and between two looks at all accounts.
+/// Steps between two entries of the log of growth, also where one could not be made, and between two looks at all accounts.
 const SELDOM: u32 = 60;
 /// Who decides on the seeds of the settings.
 pub const BY_SETTINGS: &str = "settings";
@@ -116,7 +116,8 @@ impl Growing {
                 again.map_err(|error| Outlook::Outage(error.to_string()))?;
             }
         }
-        self.log(seldom, now, &mut done.logged).await.map_err(out)
+        self.log(seldom, now, &mut done.logged).await;
+        Ok(())
     }
 
     /// Makes the seeds of the settings members, unless somebody has decided on them.
@@ -137,22 +138,40 @@ impl Growing {
         by_hand.map(drop).map_err(|error| Outlook::Outage(error.to_string()))
     }
 
-    /// Writes the size down where it has changed, now and then.
-    async fn log(
-        &self,
-        every: Duration,
-        now: Millis,
-        logged: &mut Option<(Stopwatch, CommunitySize)>,
-    ) -> crate::store::Result<()> {
+    /// Writes the size down where it has changed, now and then. Where it cannot, growth goes on, and the size has to wait as long:
+    /// counting takes long, and would be for nothing again.
+    async fn log(&self, every: Duration, now: Millis, logged: &mut Option<(Stopwatch, CommunitySize)>) {
         if logged.as_ref().is_some_and(|(since, _)| since.elapsed() < every) {
-            return Ok(());
+            return;
         }
-        let size = self.communities.size(&self.namespace, self.network.neighbours(), now).await?;
-        let before = logged.as_ref().map(|(_, size)| CommunitySize { at: size.at, ..size.to_owned() });
+        let before = logged.as_ref().map(|(_, size)| *size);
+        let size = self.note(now, before).await.unwrap_or_else(|error| {
+            tracing::warn!(namespace = self.namespace, %error, "the size of the community is not recorded this time");
+            before.unwrap_or_default()
+        });
+        *logged = Some((Stopwatch::start(), size));
+    }
+
+    async fn note(&self, now: Millis, before: Option<CommunitySize>) -> crate::store::Result<CommunitySize> {
+        let counted = self.communities.size(&self.namespace, Some(self.network.neighbours()), now).await;
+        let size = match counted {
+            Ok(size) => size,
+            Err(error) => {
+                let CommunitySize { posts, edges, .. } = before.unwrap_or_default();
+                let size = self.communities.size(&self.namespace, None, now).await?;
+                tracing::warn!(
+                    namespace = self.namespace,
+                    %error,
+                    posts,
+                    edges,
+                    "posts and follows cannot be counted in time: recorded with their last numbers"
+                );
+                CommunitySize { posts, edges, ..size }
+            }
+        };
         if before.is_none_or(|before| CommunitySize { at: now, ..before } != size) {
             self.communities.note_size(&self.namespace, &size).await?;
         }
-        *logged = Some((Stopwatch::start(), size));
-        Ok(())
+        Ok(size)
     }
 }

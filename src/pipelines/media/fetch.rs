@@ -112,6 +112,9 @@ pub struct Stored {
 pub trait Fetch: Send + Sync {
     /// Fetches a file, in that time at most. The file is there before this says so; asked again, it changes nothing.
     async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched;
+
+    /// Removes what came of the file of a medium that is not fetched any more.
+    fn discard(&self, _namespace: &str, _id: &str) {}
 }
 
 /// Fetches files from their hosts.
@@ -202,6 +205,13 @@ impl Fetch for Fetcher {
             _ => self.hosts.answers(&host),
         }
         fetched
+    }
+
+    fn discard(&self, namespace: &str, id: &str) {
+        // Where another process has it in work, it ends there.
+        if let Ok(Some(part)) = self.keeper.parts.part(namespace, id) {
+            part.discard();
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! The file is there before the store says so. A process that dies in between leaves a file that no medium names yet; the
 //! next attempt finds the same bytes and names it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,12 +91,15 @@ impl FreeHandler for MediaHandler {
         // The rest of the lease, without the time for the save and for the settle.
         let left = span(batch.fence.deadline - batch.now.now()).saturating_sub(self.save_timeout);
         let within = left.mul_f64(0.75);
-        let fetched = join_all(known.iter().map(async |medium| match medium {
+        let fetched = join_all(batch.jobs.iter().zip(&known).map(async |(job, medium)| match medium {
             Some(medium) if !medium.state.is_final() => {
                 let (namespace, id, url) = (&*self.namespace, &*medium.id, &*medium.url);
                 Some(self.fetcher.fetch(Wanted { namespace, id, url }, within).await)
             }
-            _ => None,
+            _ => {
+                self.fetcher.discard(&self.namespace, &job.id);
+                None
+            }
         }));
         let fetched = fetched.await;
         failpoint::point("after_answer");
@@ -105,10 +109,10 @@ impl FreeHandler for MediaHandler {
         for ((job, medium), fetched) in batch.jobs.iter().zip(known).zip(fetched) {
             self.judge(&mut results, job, medium, fetched, at);
         }
-        let Results { tried, lives, mut handled, disk } = results;
-        if let Err(outlook) = self.in_time(self.save(&tried, &lives)).await {
+        if let Err(outlook) = self.in_time(self.save(&mut results)).await {
             return Handled::released(batch, outlook);
         }
+        let Results { mut handled, disk, .. } = results;
         handled.outlook = match disk {
             Some(why) => Outlook::Outage(why),
             None if handled.verdicts.is_empty() => Outlook::Unchanged,
@@ -133,8 +137,26 @@ impl MediaHandler {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    async fn save(&self, tried: &[MediumTried], lives: &[Observation]) -> Result<(), StoreError> {
-        self.store.save_media(&self.namespace, tried).await?;
+    /// Saves media, then lives; but nothing of a medium that is gone by now, since whoever forgets a person has looked for its media
+    /// before.
+    async fn save(&self, results: &mut Results) -> Result<(), StoreError> {
+        let Results { tried, lives, handled, .. } = results;
+        let saved: HashSet<String> = self.store.save_media(&self.namespace, tried).await?.into_iter().collect();
+        let tried: HashSet<&str> = tried.iter().map(|tried| &*tried.id).collect();
+        // It was forgotten while its file came, or somebody settled it, or removes its file: the next delivery finds out.
+        let is_undone = |id: &str| tried.contains(id) && !saved.contains(id);
+        lives.retain(|life| !is_undone(&life.id));
+        for (_, verdict) in handled.verdicts.iter_mut().filter(|(job, _)| is_undone(&job.id)) {
+            *verdict = Verdict::Retry { after: millis(self.retrying.first), counted: false };
+        }
+        let untried: Vec<String> =
+            lives.iter().map(|life| &life.id).filter(|id| !tried.contains(id.as_str())).cloned().collect();
+        if !untried.is_empty() {
+            let standings = self.store.standing(&self.namespace, &untried).await?;
+            let gone = untried.iter().zip(standings).filter(|(_, standing)| standing.is_none());
+            let gone: HashSet<&String> = gone.map(|(id, _)| id).collect();
+            lives.retain(|life| !gone.contains(&life.id));
+        }
         self.store.save(&self.namespace, lives).await?;
         failpoint::point("after_commit");
         Ok(())
@@ -150,7 +172,7 @@ impl MediaHandler {
         at: Millis,
     ) {
         let Some(medium) = medium else {
-            // An id that somebody put in by hand: no post has told its address.
+            // An id that somebody put in by hand: no post has told its address. Or it is forgotten, and has no row.
             results.end(job, at, Some("no post names this medium"));
             return;
         };

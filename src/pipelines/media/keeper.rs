@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Whoever takes a file that is being removed waits until it is gone; whoever removes files takes none that somebody took
-//! lately.
+//! lately. Clocks differ, so the store lets no medium name a file that is being removed: it is fetched once more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,6 +92,14 @@ impl Keeper {
             stop.sleep(BETWEEN_PAGES).await;
             after = next;
         }
+        self.learn_used().await
+    }
+
+    /// Learns how many bytes all updaters keep.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn learn_used(&self) -> Result<(), StoreError> {
         self.parts.set_used(u64::try_from(self.store.media_bytes().await?).unwrap_or(0));
         Ok(())
     }

@@ -103,7 +103,7 @@ impl PipelineKind for Media {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened> {
-        let Opening { id, settings, database: Database { store, .. }, metrics, stop, .. } = opening;
+        let Opening { id, settings, queue, worker, database: Database { store, .. }, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
         let parts = Parts::open(&media.folder, media.max_disk_bytes, used);
@@ -119,6 +119,8 @@ impl PipelineKind for Media {
         let removal = Removal {
             namespace: namespace.clone(),
             posts: PipelineId::posts(&id.provider).to_string(),
+            queue,
+            worker,
             keeper,
             store: store.clone(),
             counters: counters.clone(),

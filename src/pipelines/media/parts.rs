@@ -63,13 +63,26 @@ impl Parts {
         Ok(parts)
     }
 
-    fn remove_old(&self) -> io::Result<()> {
+    /// Removes parts that nobody has gone on with: their media were given up elsewhere, or are forgotten.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn remove_old(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
             // Another process may have removed it.
             let age = entry.metadata().and_then(|of| of.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > OLD_PART) {
-                let _ = fs::remove_file(entry.path());
+            if age.is_none_or(|age| age <= OLD_PART) {
+                continue;
+            }
+            let (path, part) = (entry.path(), entry.path().with_extension(""));
+            if path != part {
+                // A validator, which goes with its part.
+                if !part.exists() {
+                    let _ = fs::remove_file(path);
+                }
+            } else if let Ok(Some(part)) = take(path) {
+                part.discard();
             }
         }
         Ok(())
@@ -116,17 +129,21 @@ impl Parts {
     /// The disk's.
     pub fn part(&self, namespace: &str, id: &str) -> io::Result<Option<Part>> {
         let name = hex(digest(&SHA256, format!("{namespace}\0{id}").as_bytes()).as_ref());
-        let path = self.root.join(name);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-        // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
-        let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
-        Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false) }))
+        take(self.root.join(name))
     }
+}
+
+/// Opens a part; `None` if another process has it in work.
+fn take(path: PathBuf) -> io::Result<Option<Part>> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
+    let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
+    Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false) }))
 }
 
 impl Part {
@@ -269,14 +286,23 @@ mod tests {
     }
 
     #[test]
-    fn old_parts_are_removed_at_the_start() {
+    fn old_parts_that_nobody_has_in_work_are_removed() {
         let (root, parts) = parts(0, 0);
         let part = parts.part("n", "1").unwrap().unwrap();
+        part.note_validator("http://h/1", Some("\"tag\""), None).unwrap();
         let long_ago = part.file.metadata().unwrap().modified().unwrap() - 2 * OLD_PART;
         part.file.set_modified(long_ago).unwrap();
         let young = parts.part("n", "2").unwrap().unwrap();
+        young.note_validator("http://h/2", Some("\"tag\""), None).unwrap();
+        let noted = File::options().write(true).open(validator_of(&young.path)).unwrap();
+        noted.set_modified(long_ago).unwrap();
+        parts.remove_old().unwrap();
+        assert!(part.path.exists(), "it is in work");
+        let path = part.path.clone();
+        drop(part);
         let again = Parts::open(&root.path().join("media"), 0, 0).unwrap();
-        assert!(!part.path.exists() && young.path.exists());
+        assert!(!path.exists() && !validator_of(&path).exists());
+        assert!(young.path.exists() && young.validator("http://h/2").is_some());
         drop(again);
     }
 }

@@ -11,6 +11,7 @@ use super::counters::Fetches;
 use super::keeper::{BETWEEN_PAGES, Keeper, PAGE};
 use crate::base::clock::{millis, wall_ms};
 use crate::base::shutdown::Stop;
+use crate::engine::queue::Queue;
 use crate::model::media::MediaState;
 use crate::store::{MediumTried, Store, StoreError, StoredMedium};
 
@@ -26,6 +27,10 @@ pub struct Removal {
     pub namespace: String,
     /// The pipeline of the posts.
     pub posts: String,
+    /// The queue of the media.
+    pub queue: Arc<dyn Queue>,
+    /// The worker's name.
+    pub worker: String,
     /// Keeps the files.
     pub keeper: Arc<Keeper>,
     /// The store.
@@ -45,11 +50,19 @@ impl Removal {
         }
     }
 
-    /// Removes what is unused for so long; says how many media that is.
+    /// Removes what is unused for so long; says how many media that is. The worker that leads reads all media for the others.
     ///
     /// # Errors
     /// The store's.
     pub async fn look(&self, age: Duration, stop: &Stop) -> Result<u64, StoreError> {
+        // In a folder of this machine, perhaps, so each does it.
+        if let Err(error) = self.keeper.parts.remove_old() {
+            tracing::debug!(%error, "old parts of media cannot be removed");
+        }
+        if !self.queue.brief().await.is_ok_and(|stats| stats.is_first(&self.worker)) {
+            self.keeper.learn_used().await?;
+            return Ok(0);
+        }
         let before = wall_ms().saturating_sub(millis(age));
         let (mut removed, mut after) = (0, Some(String::new()));
         while let Some(from) = after.filter(|_| !stop.is_draining()) {

@@ -10,6 +10,10 @@ use crate::quota::budget::day;
 use crate::quota::budget::{Budget, ChargedReads, Counted, DAYS_KEPT, Period, Span};
 use crate::quota::ledger::LedgerError;
 
+/// Each day by itself, or SQLite would walk over all that was charged in these days for each id.
+const TAKE_BACK: &str = "DELETE FROM quota_charged WHERE api = ? AND id = ? AND call = ? AND day IN (?, ?, ?)
+     RETURNING day, length, number";
+
 impl EmbeddedLedger {
     /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
     ///
@@ -147,17 +151,15 @@ impl EmbeddedLedger {
         id: &str,
         read: Option<&String>,
     ) -> Result<(), LedgerError> {
-        let ours: Vec<(i64, Millis, i64)> = sqlx::query_as(
-            "DELETE FROM quota_charged WHERE api = ? AND id = ? AND call = ? AND day BETWEEN ? AND ?
-             RETURNING day, length, number",
-        )
-        .bind(&self.api)
-        .bind(id)
-        .bind(call)
-        .bind(day(now) - 1)
-        .bind(day(now) + 1)
-        .fetch_all(&mut **tx)
-        .await?;
+        let ours: Vec<(i64, Millis, i64)> = sqlx::query_as(TAKE_BACK)
+            .bind(&self.api)
+            .bind(id)
+            .bind(call)
+            .bind(day(now) - 1)
+            .bind(day(now))
+            .bind(day(now) + 1)
+            .fetch_all(&mut **tx)
+            .await?;
         for (day, length, number) in &ours {
             let placed = sqlx::query(
                 "INSERT INTO quota_charged (api, day, id, call, length, number) SELECT ?1, ?2, ?3, '', ?4, ?5
@@ -250,5 +252,21 @@ impl EmbeddedLedger {
             sqlx::query(sql).bind(&self.api).bind(day(now) - kept).execute(&mut **tx).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_taken_back_is_found_by_its_id() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::raw_sql(include_str!("../schema.sql")).execute(&mut connection).await.unwrap();
+        let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {TAKE_BACK}"));
+        let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(plan).fetch_all(&mut connection).await.unwrap();
+        assert!(plan.iter().any(|(.., step)| step.contains("(api=? AND day=? AND id=?)")), "{plan:?}");
     }
 }

@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, bind_rows, save_statement};
+use super::{PostgresStore, author_in, bind_rows, save_statement};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
 use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
 use crate::store::rows::{self, clean, number};
 use crate::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, Result, Saved, Sighting, Signs,
-    StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, PersonOf, Result, Saved, Sighting,
+    Signs, StoredAccount,
 };
 
 /// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values. Of an
@@ -34,17 +34,23 @@ const SAVE: &str = save_statement!(
      ON given.id = written.id WHERE given.raw = ''))"
 );
 
-/// Each account is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
-const SEE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS post, \
+/// Each account is named once, in the order of the ids: two batches wait for each other and cannot deadlock. Whoever shows a post
+/// of somebody who is kept away is active all the same.
+const SEE: &str = concat!(
+    "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS post, \
      (value ->> 2)::bigint AS at FROM json_array_elements($2::json) AS given (value)), \
      seen AS (INSERT INTO account_post SELECT $1, given.id, post, at FROM given \
-     JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.id ORDER BY given.id COLLATE \"C\", post COLLATE \"C\" \
+     JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.id \
+     WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($3, ",
+    author_in!("post"),
+    ") ORDER BY given.id COLLATE \"C\", post COLLATE \"C\" \
      ON CONFLICT DO NOTHING), \
      locked AS MATERIALIZED (SELECT account.id, newest.at FROM (SELECT id, MAX(at) AS at FROM given GROUP BY id) AS newest \
      JOIN account ON account.namespace = $1 AND account.id = newest.id \
      WHERE active_at IS NULL OR active_at < newest.at ORDER BY account.id FOR UPDATE OF account) \
      UPDATE account SET active_at = GREATEST(account.active_at, locked.at) FROM locked \
-     WHERE account.namespace = $1 AND account.id = locked.id";
+     WHERE account.namespace = $1 AND account.id = locked.id"
+);
 
 const SIGNS: &str = concat!(
     "SELECT ",
@@ -95,7 +101,9 @@ impl Accounts for PostgresStore {
             return Ok(());
         }
         let given = accounts::given_sightings(sightings);
-        let _: Vec<()> = self.rows(|| sqlx::query(SEE).bind(namespace.to_owned()).bind(given.clone())).await?;
+        let network = PersonOf::rows(namespace).map(|of| of.network);
+        let see = || sqlx::query(SEE).bind(namespace.to_owned()).bind(given.clone()).bind(network.clone());
+        let _: Vec<()> = self.rows(see).await?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
+use super::{PostgresStore, author_in};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::community::Belonging;
@@ -18,15 +18,33 @@ macro_rules! kept {
     ($account:literal, $network:literal) => {
         concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
     };
+    (post $id:literal, $network:literal) => {
+        concat!(
+            "(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(",
+            $network,
+            ", ",
+            author_in!($id),
+            "))"
+        )
+    };
+}
+
+macro_rules! among {
+    ($which:literal) => {
+        concat!(
+            "= ANY(ARRAY(SELECT given.value ->> 0 FROM json_array_elements(CAST($2 AS json)) AS given (value)",
+            $which,
+            "))"
+        )
+    };
 }
 
 statements!(
     "json_array_elements(CAST($2 AS json)) AS given (value)",
     "json_array_elements(CAST($5 AS json)) AS searches (value)",
-    "list_owner",
     "post_language (namespace, id, language, confidence) SELECT tweet.namespace, tweet.id,",
     kept,
-    "= ANY(ARRAY(SELECT given.value ->> 0 FROM json_array_elements(CAST($2 AS json)) AS given (value)))"
+    among
 );
 
 /// Each post is looked up by itself: a subquery with a LIMIT is not joined in another way.
@@ -36,6 +54,17 @@ const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
      ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN LATERAL (SELECT id, text FROM tweet \
      WHERE tweet.namespace = $1 AND tweet.id = newest.post AND text IS NOT NULL AND retweet_of IS NULL \
      AND (author_id IS NULL OR author_id = of.account) LIMIT 1) AS tweet";
+
+/// Each step is looked up by itself, as [`TEXTS`] are: joined, PostgreSQL reads all edges, all accounts on lists, and all of the
+/// community. OFFSET 0 keeps a list, which has many rows, as a step of its own.
+const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
+     count(*) FILTER (WHERE known.state = 'outside') \
+     FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
+     CROSS JOIN LATERAL (SELECT key FROM list_owner WHERE namespace = $3 AND id = of.account LIMIT 1) AS list \
+     CROSS JOIN LATERAL (SELECT member FROM list_edge WHERE list_edge.list = list.key AND closed_by IS NULL OFFSET 0) AS edge \
+     CROSS JOIN LATERAL (SELECT id FROM list_account WHERE key = edge.member LIMIT 1) AS friend \
+     CROSS JOIN LATERAL (SELECT state FROM community_account WHERE namespace = $1 AND account = friend.id LIMIT 1) AS known \
+     GROUP BY of.account";
 
 #[async_trait]
 impl Communities for PostgresStore {
@@ -185,8 +214,9 @@ impl Communities for PostgresStore {
         Ok(rows.into_iter().map(|(account,)| account).collect())
     }
 
-    async fn size(&self, namespace: &str, of: Neighbours<'_>, at: Millis) -> Result<CommunitySize> {
-        self.row(|| sqlx::query(communities::SIZE).bind(namespace.to_owned()).bind(at).bind(of.posts.to_owned())).await
+    async fn size(&self, namespace: &str, of: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize> {
+        let posts = of.map(|of| of.posts.to_owned());
+        self.row(|| sqlx::query(communities::SIZE).bind(namespace.to_owned()).bind(at).bind(posts.clone())).await
     }
 
     async fn note_size(&self, namespace: &str, size: &CommunitySize) -> Result<()> {

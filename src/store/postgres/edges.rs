@@ -434,7 +434,7 @@ impl Edges for PostgresStore {
     }
 
     async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
-        const FORGOTTEN: &str = forgotten!("list_owner");
+        const FORGOTTEN: &str = forgotten!("account", "list_owner");
         let [followers, friends, profiles] =
             [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
         let statement = || {

@@ -211,7 +211,7 @@ impl Forgetting for PostgresStore {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = $1 AND id = $2";
         // Also those of which only the id, or the visit that brought them, says whose they are.
         const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = $1 \
-             AND (author_id = $2 OR starts_with(id, 'at://' || $2 || '/')) \
+             AND (author_id = $2 OR starts_with(id, 'at://' || $2 || '/') OR starts_with(id, $2 || '/')) \
              UNION SELECT tweet.id FROM tweet_way AS way JOIN tweet ON tweet.namespace = way.namespace AND tweet.id = way.id \
              WHERE way.namespace = $1 AND way.pipeline = 'visit' AND way.source = $2 AND tweet.author_id IS NULL";
         let mut items = Vec::new();
@@ -266,6 +266,8 @@ impl Forgetting for PostgresStore {
     }
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {
+        const APPEARED_IN: &str = "DELETE FROM community_appearance WHERE namespace = ANY($1) \
+             AND starts_with(post, 'at://' || ($2::text[])[1] || '/')";
         let mut removed = RemovedRows::default();
         let account = [clean(account).into_owned()];
         for (table, column) in OF_ACCOUNT {
@@ -273,6 +275,9 @@ impl Forgetting for PostgresStore {
             let sql = format!("DELETE FROM {table} WHERE namespace = ANY($1) AND {column} = ANY($2)");
             removed.add(table, self.count(&sql, &namespaces, &account).await?);
         }
+        // And those in its own posts, whomever they show.
+        let namespaces = self.namespaces_in("community_appearance", network).await?;
+        removed.add("community_appearance", self.count(APPEARED_IN, &namespaces, &account).await?);
         let namespaces = self.namespaces_in("account_handle", network).await?;
         let sql = "DELETE FROM account_handle WHERE namespace = ANY($1) AND handle = ANY($2)";
         removed.add("account_handle", self.count(sql, &namespaces, handles).await?);

@@ -25,14 +25,18 @@ const RECORD: &str = concat!(
 
 const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE namespace = $1 AND id = ANY($2)");
 
+/// Whoever removes a file waits for those that are about to name it, and sees them then.
 const SAVE: &str = concat!(
-    "UPDATE media AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
+    "WITH given AS MATERIALIZED (SELECT * FROM json_to_recordset($2::json) AS given (id text, state text, bytes bigint, \
+     type text, sha256 text, attempts bigint, failing_since bigint, reason text, at bigint)), \
+     there AS MATERIALIZED (SELECT sha256 FROM media_file WHERE sha256 IN (SELECT sha256 COLLATE \"C\" FROM given \
+     WHERE state = 'stored') AND removing IS NULL ORDER BY sha256 FOR SHARE) \
+     UPDATE media AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
      type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
-     failing_since = given.failing_since, reason = given.reason, checked_at = given.at \
-     FROM json_to_recordset($2::json) AS given (id text, state text, bytes bigint, type text, sha256 text, \
-     attempts bigint, failing_since bigint, reason text, at bigint) \
+     failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND ",
-    takes_result!()
+    takes_result!(),
+    " RETURNING of.id"
 );
 
 const OF_POST: &str = concat!(
@@ -57,6 +61,10 @@ const UNUSED_FILES: &str = concat!(
     " AND NOT EXISTS (SELECT 1 FROM media WHERE media.sha256 = media_file.sha256 AND media.state = 'stored') \
      RETURNING sha256"
 );
+
+/// Of files marked just now, those that a medium names which was saved meanwhile.
+const NAMED_FILES: &str = "UPDATE media_file SET removing = NULL WHERE sha256 = ANY($2) AND removing = $1 \
+     AND EXISTS (SELECT 1 FROM media WHERE media.sha256 = media_file.sha256 AND media.state = 'stored') RETURNING sha256";
 
 /// The row of the room is locked first, as whoever takes a file does it.
 const FORGET: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE) \
@@ -91,14 +99,15 @@ impl MediaStore for PostgresStore {
         Ok(media::in_order(ids, rows))
     }
 
-    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()> {
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>> {
         if tried.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let given = media::given_tried(tried);
         failpoint::point("before_commit"); // the statement is its own transaction
-        let _: Vec<()> = self.rows(|| sqlx::query(SAVE).bind(namespace.to_owned()).bind(given.clone())).await?;
-        Ok(())
+        let saved: Vec<(String,)> =
+            self.rows(|| sqlx::query(SAVE).bind(namespace.to_owned()).bind(given.clone())).await?;
+        Ok(saved.into_iter().map(|(id,)| id).collect())
     }
 
     async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>> {
@@ -152,7 +161,13 @@ impl MediaStore for PostgresStore {
         let page: Vec<(String,)> = self.rows(page).await?;
         let page: Vec<String> = page.into_iter().map(|(sha256,)| sha256).collect();
         let unused = || sqlx::query(UNUSED_FILES).bind(before).bind(now).bind(page.clone());
-        let unused: Vec<(String,)> = self.rows(unused).await?;
+        let mut unused: Vec<(String,)> = self.rows(unused).await?;
+        if !unused.is_empty() {
+            // A statement of its own: the one before sees no save that it has waited for.
+            let marked: Vec<String> = unused.iter().map(|(sha256,)| sha256.clone()).collect();
+            let named: Vec<(String,)> = self.rows(|| sqlx::query(NAMED_FILES).bind(now).bind(marked.clone())).await?;
+            unused.retain(|file| !named.contains(file));
+        }
         Ok(Looked::of(page, limit, unused.into_iter().map(|(sha256,)| sha256).collect()))
     }
 

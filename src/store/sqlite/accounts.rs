@@ -3,11 +3,13 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
+use super::forget::away_from;
 use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
 use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
+use crate::store::forget::author_in;
 use crate::store::rows::clean;
 use crate::store::{
     AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, Result, Saved, Sighting, Signs,
@@ -108,8 +110,14 @@ impl Accounts for SqliteStore {
         }
         let given = accounts::given_sightings(sightings);
         let mut transaction = self.begin().await?;
-        for statement in [SEE, SIGN_OF_LIFE] {
-            sqlx::query(statement).bind(namespace).bind(&given).execute(&mut *transaction).await?;
+        let authors: Vec<&str> = sightings.iter().filter_map(|seen| author_in(&seen.post)).collect();
+        let away = away_from(&mut transaction, namespace, authors).await?;
+        let is_kept = |seen: &&Sighting| author_in(&seen.post).is_none_or(|author| !away.contains(author));
+        // Whoever shows a post of somebody who is kept away is active all the same.
+        let kept = (!away.is_empty()).then(|| sightings.iter().filter(is_kept).cloned().collect::<Vec<_>>());
+        let kept = kept.map(|kept| accounts::given_sightings(&kept));
+        for (statement, given) in [(SEE, kept.as_ref().unwrap_or(&given)), (SIGN_OF_LIFE, &given)] {
+            sqlx::query(statement).bind(namespace).bind(given).execute(&mut *transaction).await?;
         }
         Ok(transaction.commit().await?)
     }

@@ -8,6 +8,7 @@ use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::community::Belonging;
 use crate::store::communities::{self, statements};
+use crate::store::forget::author_in;
 use crate::store::rows::clean;
 use crate::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
@@ -17,18 +18,23 @@ use crate::store::{
 
 /// Who is kept away is taken out before: one transaction has both.
 macro_rules! kept {
-    ($account:literal, $network:literal) => {
+    ($($whose:tt)*) => {
         "TRUE"
+    };
+}
+
+macro_rules! among {
+    ($which:literal) => {
+        concat!("IN (SELECT given.value ->> 0 FROM json_each($2) AS given", $which, ")")
     };
 }
 
 statements!(
     "json_each($2) AS given",
     "json_each($5) AS searches",
-    "tweet",
     "post_language_row (tweet, language, confidence) SELECT tweet.key,",
     kept,
-    "IN (SELECT given.value ->> 0 FROM json_each($2) AS given)"
+    among
 );
 
 /// The newest posts of one account: SQLite joins nothing laterally. CROSS JOIN keeps it from walking all posts.
@@ -36,6 +42,14 @@ const TEXTS: &str = "SELECT $2 AS account, tweet.id, tweet.text FROM (SELECT pos
      AND id = $2 ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN tweet \
      WHERE tweet.namespace = $1 AND tweet.id = newest.post AND tweet.text IS NOT NULL AND tweet.retweet_of IS NULL \
      AND (tweet.author_id IS NULL OR tweet.author_id = $2)";
+
+/// In the order of the tables, each by its key.
+const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
+     count(*) FILTER (WHERE known.state = 'outside') FROM (SELECT given.value ->> 0 AS account FROM json_each($2) AS given) AS of \
+     CROSS JOIN tweet AS list CROSS JOIN list_edge AS edge CROSS JOIN list_account AS friend \
+     CROSS JOIN community_account AS known WHERE list.namespace = $3 AND list.id = of.account \
+     AND edge.list = list.key AND edge.closed_by IS NULL AND friend.key = edge.member \
+     AND known.namespace = $1 AND known.account = friend.id GROUP BY of.account";
 
 #[async_trait]
 impl Communities for SqliteStore {
@@ -49,8 +63,13 @@ impl Communities for SqliteStore {
     ) -> Result<Vec<KnownAccount>> {
         let mut transaction = self.begin().await?;
         let people = appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author));
+        let people = people.chain(appeared.iter().filter_map(|of| author_in(of.post.as_deref()?)));
         let away = away_from(&mut transaction, namespace, people.collect::<Vec<_>>()).await?;
-        let appeared: Vec<Appearance> = appeared.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
+        let is_away = |of: &Appearance| {
+            let author = of.post.as_deref().and_then(author_in);
+            away.contains(&of.account) || author.is_some_and(|author| away.contains(author))
+        };
+        let appeared: Vec<Appearance> = appeared.iter().filter(|of| !is_away(of)).cloned().collect();
         let found: Vec<FoundPost> = found.iter().filter(|of| !away.contains(&of.author)).cloned().collect();
         let (found, appeared) = (communities::given_posts(&found), communities::given_appearances(&appeared));
         let appear = sqlx::query(APPEAR).bind(namespace).bind(&appeared).bind(at);
@@ -173,8 +192,8 @@ impl Communities for SqliteStore {
         Ok(outdated.fetch_all(self.readers()).await?)
     }
 
-    async fn size(&self, namespace: &str, of: Neighbours<'_>, at: Millis) -> Result<CommunitySize> {
-        let size = sqlx::query_as(communities::SIZE).bind(namespace).bind(at).bind(of.posts);
+    async fn size(&self, namespace: &str, of: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize> {
+        let size = sqlx::query_as(communities::SIZE).bind(namespace).bind(at).bind(of.map(|of| of.posts));
         Ok(size.fetch_one(self.readers()).await?)
     }
 

@@ -51,6 +51,9 @@ const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) \
 const OPEN_EDGES: &str = "SELECT json_group_array(json_array(member, first_page)) FROM json_each(?2) \
      CROSS JOIN list_edge ON list = ?1 AND member = value WHERE closed_by IS NULL";
 
+/// By the index of the forgotten: the view of accounts begins with all profiles.
+const FORGOTTEN: &str = forgotten!("account_row CROSS JOIN tweet ON tweet.key = account_row.tweet", "tweet");
+
 const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member FROM list_edge \
      WHERE list = ?1 AND member > ?2 AND closed_by IS NULL ORDER BY member LIMIT ?3)";
 
@@ -341,7 +344,6 @@ impl Edges for SqliteStore {
     }
 
     async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>> {
-        const FORGOTTEN: &str = forgotten!("tweet");
         let [followers, friends, profiles] =
             [edges::KINDS[0], edges::KINDS[1], edges::PROFILES].map(|kind| edges::namespace(kind, network));
         let forgotten = sqlx::query_scalar(FORGOTTEN).bind(network).bind(followers).bind(friends).bind(profiles);
@@ -374,5 +376,22 @@ impl Edges for SqliteStore {
         }
         transaction.commit().await?;
         Ok(forgotten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection};
+
+    use super::super::MIGRATIONS;
+    use super::*;
+
+    #[tokio::test]
+    async fn the_forgotten_are_found_by_their_index() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        MIGRATIONS.run_direct(None, &mut connection, false).await.unwrap();
+        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {FORGOTTEN}")));
+        let plan: Vec<(i64, i64, i64, String)> = plan.fetch_all(&mut connection).await.unwrap();
+        assert!(plan.iter().any(|(.., step)| step.contains("INDEX account_forgotten")), "{plan:?}");
     }
 }

@@ -31,6 +31,44 @@ const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN t
      AND NOT EXISTS (SELECT 1 FROM media_use_row AS other WHERE other.tweet = used.tweet \
      AND other.post NOT IN (SELECT value FROM json_each(?2)))";
 
+/// Appearances that an account has led to, and those in its posts: no index has them by either.
+const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
+
+/// What stands of others: whom it led to, that it showed their posts, and that they showed its own. The visits to its own posts
+/// go with them. By table: the statement that reads all rows of namespaces (?1) for those that tell of the account (?2), and
+/// answers their keys as JSON; and the one that removes rows by their keys (?1).
+const TOLD: [(&str, &str, &str); 3] = [
+    (
+        BY_SOURCE.0,
+        "SELECT json_array(namespace, account, source) FROM community_appearance \
+         WHERE namespace IN (SELECT value FROM json_each(?1)) \
+         AND (source = ?2 OR post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0')",
+        "DELETE FROM community_appearance \
+         WHERE (source = ?2 OR post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0') AND (namespace, account, source) \
+         IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1))",
+    ),
+    (
+        "tweet_way",
+        "SELECT json_array(way.tweet) FROM tweet_way_row AS way CROSS JOIN tweet ON tweet.key = way.tweet \
+         WHERE way.pipeline = 'visit' AND way.source = ?2 AND tweet.author_id IS NOT NULL \
+         AND tweet.namespace IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM tweet_way_row WHERE pipeline = 'visit' AND source = ?2 \
+         AND tweet IN (SELECT value ->> 0 FROM json_each(?1))",
+    ),
+    // An id that begins with its address: 0 follows after the slash.
+    (
+        "account_post",
+        "SELECT json_array(shown.tweet) FROM account_post_row AS shown CROSS JOIN tweet ON tweet.key = shown.tweet \
+         WHERE shown.post > 'at://' || ?2 || '/' AND shown.post < 'at://' || ?2 || '0' \
+         AND tweet.namespace IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM account_post_row WHERE post > 'at://' || ?2 || '/' AND post < 'at://' || ?2 || '0' \
+         AND tweet IN (SELECT value ->> 0 FROM json_each(?1))",
+    ),
+];
+
+/// Rows that one transaction removes.
+const PORTION: usize = 500;
+
 fn hash(salt: &[u8], network: &str, account: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
     let hash = hmac::sign(&key, format!("{network} {}", clean(account)).as_bytes());
@@ -177,12 +215,41 @@ impl SqliteStore {
         let known: Vec<String> = sqlx::query_scalar(NAMESPACES).fetch_all(self.readers()).await?;
         Ok(of_network(known, network))
     }
+
+    /// Removes what [`TOLD`] says; returns the number of rows. Others write while all rows are read, so it reads until it finds
+    /// nothing.
+    async fn remove_told(
+        &self,
+        read: &'static str,
+        remove: &'static str,
+        namespaces: &str,
+        account: &str,
+    ) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let asked = sqlx::query_scalar(read).bind(namespaces).bind(account);
+            let keys: Vec<String> = asked.fetch_all(self.readers()).await?;
+            if keys.is_empty() {
+                return Ok(removed);
+            }
+            for keys in keys.chunks(PORTION) {
+                let mut transaction = self.begin().await?;
+                let gone = sqlx::query(remove).bind(format!("[{}]", keys.join(","))).bind(account);
+                removed += gone.execute(&mut *transaction).await?.rows_affected();
+                transaction.commit().await?;
+            }
+        }
+    }
 }
 
-/// The namespaces in another table, which is small.
+/// The namespaces there are in another table, found as those in `tweet`.
+fn namespaces_of_table(table: &str) -> String {
+    NAMESPACES.replace("FROM tweet", &format!("FROM {table}"))
+}
+
 async fn namespaces_in(connection: &mut SqliteConnection, table: &str, network: &str) -> Result<String> {
-    let sql = format!("SELECT DISTINCT namespace FROM {table}");
-    let known: Vec<String> = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(connection).await?;
+    let sql = AssertSqlSafe(namespaces_of_table(table));
+    let known: Vec<String> = sqlx::query_scalar(sql).fetch_all(connection).await?;
     let of: Vec<String> = of_network(known, network).into_iter().map(|(namespace, _)| namespace).collect();
     Ok(serde_json::json!(of).to_string())
 }
@@ -217,7 +284,8 @@ impl Forgetting for SqliteStore {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND id = ?2";
         // Also those of which only the id, or the visit that brought them, says whose they are.
         const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
-             AND (author_id = ?2 OR substr(id, 1, length(?2) + 6) = 'at://' || ?2 || '/') \
+             AND (author_id = ?2 OR substr(id, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
+             OR substr(id, 1, length(?2) + 1) = ?2 || '/') \
              UNION SELECT tweet.id FROM tweet_way_row AS way JOIN tweet ON tweet.key = way.tweet \
              WHERE tweet.namespace = ?1 AND way.pipeline = 'visit' AND way.source = ?2 AND tweet.author_id IS NULL";
         let mut items = Vec::new();
@@ -273,10 +341,11 @@ impl Forgetting for SqliteStore {
 
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows> {
         let mut removed = RemovedRows::default();
-        let (accounts, handles) =
-            (serde_json::json!([clean(account)]).to_string(), serde_json::json!(handles).to_string());
+        let account = clean(account);
+        let (accounts, handles) = (serde_json::json!([account]).to_string(), serde_json::json!(handles).to_string());
         let mut transaction = self.begin().await?;
-        let tables = OF_ACCOUNT.iter().map(|(table, column)| (*table, *column, &accounts));
+        let tables =
+            OF_ACCOUNT.iter().filter(|of| **of != BY_SOURCE).map(|(table, column)| (*table, *column, &accounts));
         for (table, column, values) in tables.chain([("account_handle", "handle", &handles)]) {
             let namespaces = namespaces_in(&mut transaction, table, network).await?;
             let sql = format!(
@@ -286,19 +355,16 @@ impl Forgetting for SqliteStore {
             let gone = sqlx::query(AssertSqlSafe(sql)).bind(namespaces).bind(values).execute(&mut *transaction).await?;
             removed.add(table, gone.rows_affected());
         }
-        // What stands of others' posts: that it showed them, and that others showed its own. The visits to its own posts go with them.
-        const SHOWN: &str = "DELETE FROM tweet_way_row WHERE pipeline = 'visit' AND source = ?2 \
-             AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)) AND author_id IS NOT NULL)";
-        const SHOWN_BY: &str = "DELETE FROM account_post_row WHERE substr(post, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
-             AND tweet IN (SELECT key FROM tweet WHERE namespace IN (SELECT value FROM json_each(?1)))";
+        transaction.commit().await?;
+        // After it, since who is no member leads to nobody any more.
+        let led_to = namespaces_in(&mut *self.readers().acquire().await?, BY_SOURCE.0, network).await?;
         let (own, posts): (Vec<_>, Vec<_>) =
             self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
-        for (table, sql, of) in [("tweet_way", SHOWN, posts), ("account_post", SHOWN_BY, own)] {
-            let namespaces = json(of.iter().map(|(namespace, _)| namespace.as_str().into()));
-            let gone = sqlx::query(sql).bind(namespaces).bind(clean(account)).execute(&mut *transaction).await?;
-            removed.add(table, gone.rows_affected());
+        let names = |of: Vec<(String, bool)>| json(of.iter().map(|(namespace, _)| namespace.as_str().into()));
+        let namespaces = [led_to, names(posts), names(own)];
+        for ((table, read, remove), namespaces) in TOLD.into_iter().zip(&namespaces) {
+            removed.add(table, self.remove_told(read, remove, namespaces, &account).await?);
         }
-        transaction.commit().await?;
         Ok(removed)
     }
 
@@ -317,5 +383,39 @@ impl Forgetting for SqliteStore {
             stay.add(&namespace, number(rows));
         }
         Ok(stay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection;
+
+    use super::super::MIGRATIONS;
+    use super::*;
+
+    async fn plan(connection: &mut SqliteConnection, sql: &str) -> Vec<String> {
+        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+        let plan: Vec<(i64, i64, i64, String)> = plan.fetch_all(connection).await.unwrap();
+        plan.into_iter().map(|(.., step)| step).collect()
+    }
+
+    /// Nobody else writes during a removal: what takes long is read before.
+    #[tokio::test]
+    async fn what_is_removed_of_an_account_is_found_by_its_key() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        MIGRATIONS.run_direct(None, &mut connection, false).await.unwrap();
+        let keys = [
+            "(namespace=? AND account=? AND source=?)",
+            "(tweet=? AND pipeline=? AND source=?)",
+            "(tweet=? AND post>? AND post<?)",
+        ];
+        for ((table, _, remove), key) in TOLD.into_iter().zip(keys) {
+            let plan = plan(&mut connection, remove).await;
+            assert!(plan[0].contains(key), "{table}: {plan:?}");
+        }
+        for (table, _) in OF_ACCOUNT {
+            let plan = plan(&mut connection, &namespaces_of_table(table)).await;
+            assert!(!plan.iter().any(|step| step.contains(&format!("SCAN {table}"))), "{table}: {plan:?}");
+        }
     }
 }

@@ -31,12 +31,14 @@ const SAVE: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT tweet.key, value ->> 'state' AS state, value ->> 'bytes' AS bytes, \
      value ->> 'type' AS type, value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, \
      value ->> 'failing_since' AS failing_since, value ->> 'reason' AS reason, value ->> 'at' AS at FROM json_each(?2) \
-     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id') \
+     CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id'), \
+     there AS (SELECT sha256 FROM media_file WHERE sha256 IN (SELECT sha256 FROM given) AND removing IS NULL) \
      UPDATE media_row AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
      type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
      failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.tweet = given.key AND ",
-    takes_result!()
+    takes_result!(),
+    " RETURNING (SELECT saved.id FROM tweet AS saved WHERE saved.key = tweet)"
 );
 
 const OF_POST: &str = concat!(
@@ -94,15 +96,16 @@ impl MediaStore for SqliteStore {
         Ok(media::in_order(ids, rows))
     }
 
-    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<()> {
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>> {
         if tried.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut transaction = self.begin().await?;
         let given = media::given_tried(tried);
-        sqlx::query(SAVE).bind(namespace).bind(given).execute(&mut *transaction).await?;
+        let saved = sqlx::query_scalar(SAVE).bind(namespace).bind(given).fetch_all(&mut *transaction).await?;
         failpoint::point("before_commit");
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        Ok(saved)
     }
 
     async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>> {

@@ -33,7 +33,7 @@ fn every_subcommand_shows_how_it_is_used() {
     let whole = Cli::command();
     let nested = |command: &clap::Command| command.get_subcommands().cloned().collect::<Vec<_>>();
     for command in whole.get_subcommands() {
-        for command in if command.has_subcommands() { nested(command) } else { vec![command.clone()] } {
+        for command in [vec![command.clone()], nested(command)].concat() {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = after.lines().filter_map(|line| Some(line.split_once("twitter-updater ")?.1));
             let examples: Vec<&str> = examples.map(|line| line.split(['|', '>', ')']).next().unwrap()).collect();
@@ -72,6 +72,8 @@ fn a_command_line_that_cannot_be_is_told_on_standard_error() {
         (&["demo", "--for", "20"], "--for"),
         (&["demo", "--tweets", "0"], "--tweets"),
         (&["simulator", "--listen", "here"], "--listen"),
+        (&["ops", "--listen", "localhost:8082"], "write an IP address and a port, like 127.0.0.1:8082"),
+        (&["plan", "--tweets-per-day", "100k"], "write a number, like 100000"),
         (&["simulator", "--accounts-gone", "0.6"], "from 0 to 0.5"),
         (&["simulator", "--accounts", "2000000"], "--accounts"),
         (&["rebuild", "--every", "10"], "--every"),
@@ -184,13 +186,32 @@ fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
     {
         says_one_line(&run(arguments, &settings), 65, "empty.txt is empty: it names no account");
     }
+    // The file of our own export names its column.
+    let exported = home.file("exported.csv", "id\n12\n");
+    for arguments in [&["enqueue", "--accounts", &exported][..], &["community", "seed", "c", &exported]] {
+        let output = run(arguments, &settings);
+        let said = (output.status.code(), text(&output.stderr));
+        assert_eq!(said, (Some(0), "line 1: skipped, it names the columns\n".to_owned()), "{arguments:?}");
+    }
     says_one_line(&run(&["export", "foo"], &settings), 64, "there is no table \"foo\"");
-    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "--format lines is for ids and raw");
     says_one_line(
-        &run(&["community", "decide", "c", "1", "open", "--why", "so"], &settings),
+        &run(&["status", "--pipeline", "tweet:update"], &settings),
         64,
-        "open is no decision",
+        "status takes no --pipeline: it prints",
     );
+    says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "--format lines is for ids and raw");
+    for word in ["open", "yes"] {
+        let says = format!("{word:?} is no decision: write member, outside or candidate");
+        says_one_line(&run(&["community", "decide", "c", "1", word, "--why", "so"], &settings), 64, &says);
+    }
+    for arguments in [&["community", "decide", "c", "@nobody", "member"][..], &["community", "why", "c", "@nobody"]] {
+        says_one_line(&run(arguments, &settings), 65, "@nobody: no stored profile has the handle");
+    }
+    assert_eq!(text(&run(&["community", "near", "c"], &settings).stdout), "no undecided accounts yet\n");
+    let why = text(&run(&["community", "why", "c", "12"], &settings).stdout);
+    assert!(why.starts_with("12 has been a member of c since ") && why.contains(": it is a seed ("), "{why}");
+    let divided = run(&["accounts", "divide"], &settings);
+    assert!(divided.status.success() && text(&divided.stdout).contains("           0            0.0\n"), "{divided:?}");
     let edges = run(&["export", "edges"], &settings);
     assert!(edges.status.success() && text(&edges.stderr).contains("there are more: --pipeline friends:twitter"));
     let of = |pipeline| text(&run(&["--pipeline", pipeline, "credentials"], &settings).stdout);

@@ -128,22 +128,22 @@ async fn the_retried_live_again_and_are_due_now() {
     let graves = Graveyard::new(3).await;
     let [one, two, three] = &graves.ids[..] else { panic!("three") };
     let (code, out, error) = graves.dead(&["retry", one, two]);
-    assert_eq!((code, &*out, &*error), (0, "2 live again, 0 lived already, 0 refused\n", ""));
+    assert_eq!((code, &*out, &*error), (0, "2 retried, 0 were not dead, 0 refused\n", ""));
     let stored = graves.stored(one).await;
     assert_eq!((stored.state, stored.reason), (TweetState::Live, None));
     assert!((0..60_000).contains(&(wall_ms() - stored.next_due.unwrap())));
     // Given again, as after a lost reply; and half done: the store says it lives, the queue that it is dead.
-    assert_eq!(graves.dead(&["retry", one]).1, "0 live again, 1 lived already, 0 refused\n");
+    assert_eq!(graves.dead(&["retry", one]).1, "0 retried, 1 was not dead, 0 refused\n");
     let (code, out, _) = graves.dead(&["retry", one, "77", "--json"]);
     let acted: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &acted["already"], &acted["refused"]), (65, &1.into(), &1.into()));
     assert_eq!((&acted["refusals"][0]["id"], acted["refusals"].as_array().unwrap().len()), (&"77".into(), 1));
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
     graves.bury_in_the_queue(&[(two.clone(), "why".to_owned())]).await;
-    assert_eq!(graves.dead(&["retry", two]).1, "1 live again, 0 lived already, 0 refused\n");
+    assert_eq!(graves.dead(&["retry", two]).1, "1 retried, 0 were not dead, 0 refused\n");
     // In neither place of the queue any more: lost with a wipe.
     graves.queue.forget(std::slice::from_ref(two)).await.unwrap();
-    assert_eq!(graves.dead(&["retry", two]).1, "1 live again, 0 lived already, 0 refused\n");
+    assert_eq!(graves.dead(&["retry", two]).1, "1 retried, 0 were not dead, 0 refused\n");
     let mut due = graves.claimable().await;
     due.sort();
     assert_eq!(due, [one.clone(), two.clone()]);
@@ -194,7 +194,7 @@ async fn who_is_not_dead_is_refused_with_the_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_them_page_by_page() {
-    for (act, says, state) in [("retry", "live again", TweetState::Live), ("drop", "dropped", TweetState::Ended)] {
+    for (act, says, state) in [("retry", "retried", TweetState::Live), ("drop", "dropped", TweetState::Ended)] {
         let graves = Graveyard::new(1_200).await;
         // A third is known to the store alone.
         graves.queue.forget(&graves.ids[..400]).await.unwrap();

@@ -63,6 +63,18 @@ async fn fill(store: &dyn Store, count: u32) {
     }
 }
 
+#[test]
+fn a_table_that_is_not_collected_is_told_with_its_setting() {
+    let home = Home::new();
+    for (table, setting) in
+        [("edges", "relations.collect"), ("accounts", "accounts.collect"), ("media_uses", "media.collect")]
+    {
+        let says =
+            format!("these settings collect no {table}: set {setting}, or name your configuration with --config");
+        says_one_line(&home.run(&["export", table]), 64, &says);
+    }
+}
+
 async fn embedded(count: u32) -> (Home, Variables) {
     let home = Home::new();
     fill(&SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap(), count).await;

@@ -15,7 +15,7 @@ fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
     let young = id_aged(MINUTE, 9_999);
     vec![
         (b"x".to_vec(), "not a digit"),
-        (b"7".to_vec(), "created_at is needed"),
+        (b"7".to_vec(), "the id is too short to contain its date"),
         (b"1111111111222222222233333333334444444444".to_vec(), "40 digits"),
         (b"-1500000000000000001".to_vec(), "negative"),
         (b"1.5E+18".to_vec(), "scientific notation"),
@@ -35,6 +35,7 @@ fn bad_lines() -> Vec<(Vec<u8>, &'static str)> {
 fn told(output: &Output) -> Vec<(u64, String)> {
     let said = text(&output.stderr);
     let lines = said.lines().filter_map(|line| line.strip_prefix("line ")?.split_once(": "));
+    let lines = lines.filter(|(_, reason)| !reason.starts_with("skipped"));
     lines.map(|(number, reason)| (number.parse().unwrap(), reason.to_owned())).collect()
 }
 
@@ -99,13 +100,13 @@ fn each_kind_of_bad_file_is_told_from_the_good() {
         ("empty", vec![], None, 0),
         ("blank", b" \r\n\n\t\n".to_vec(), None, 0),
         ("binary", binary, Some((1, "NUL byte")), 0),
-        ("one-byte-lines", b"1\n2\nx\n".to_vec(), Some((1, "created_at is needed")), 0),
+        ("one-byte-lines", b"1\n2\nx\n".to_vec(), Some((1, "or use --once")), 0),
         ("40-digits", format!("{}\n{}\n", young(1), "1".repeat(40)).into_bytes(), Some((2, "40 digits")), 1),
         ("negative", format!("-{}\n{}\n", young(1), young(2)).into_bytes(), Some((1, "negative")), 1),
         ("huge-line", [young(1).into_bytes(), b"\n".to_vec(), vec![b'9'; 9 << 20]].concat(), Some((2, "1 MiB")), 1),
         ("truncated", format!("{}\n{{\"id_str\":\"{}", young(1), young(2)).into_bytes(), Some((2, "not JSON")), 1),
         ("utf-16", utf16(&format!("{}\n{}\n", young(1), young(2))), Some((1, "UTF-16")), 0),
-        ("csv", csv.into_bytes(), Some((1, "only the id column")), 0),
+        ("csv", csv.into_bytes(), Some((2, "only the id column")), 0),
         ("excel", b"PK\x03\x04\x14\0\x06\0".to_vec(), Some((1, "Excel")), 0),
         ("gzip", b"\x1f\x8b\x08\0\0\0\0\0".to_vec(), Some((1, "gzip")), 0),
         ("cr-line-ends", format!("{}\r{}\r", young(1), young(2)).into_bytes(), Some((1, "CR alone")), 0),
@@ -170,6 +171,28 @@ fn a_clean_file_is_scheduled_once_however_often_it_is_enqueued() {
         assert_eq!(summary["too_old"], 1);
         assert_eq!(home.status()["delayed"], 3);
     }
+}
+
+/// What this program writes, and what people copy.
+#[test]
+fn exported_ids_and_addresses_are_taken() {
+    let home = Home::new();
+    let ids = young(3);
+    assert!(home.run(&["enqueue", &home.file("ids.txt", ids[..2].join("\n"))]).status.success());
+    let exported = home.path("export.csv");
+    let exported = exported.to_str().unwrap();
+    assert!(home.run(&["export", "ids", "--to", exported]).status.success());
+    let mut file = std::fs::read_to_string(exported).unwrap();
+    assert!(file.starts_with("id"), "{file}");
+    file += &format!("# by hand\nhttps://x.com/jack/status/{}?s=20\n@jack\n", ids[2]);
+    let output = home.run(&["enqueue", "--json", &home.file("again.csv", format!("\u{feff}{file}"))]);
+    assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("line 1: skipped, it names the columns\n"), "{said}");
+    assert!(told(&output).len() == 1 && said.contains("line 6: a handle, not a post's id. For accounts: "), "{said}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = ["lines", "known", "scheduled", "refused"].map(|key| summary[key].as_u64().unwrap());
+    assert_eq!(counted, [4, 2, 1, 1], "{summary}");
 }
 
 #[test]

@@ -29,7 +29,12 @@ fn a_person_is_forgotten_and_stays_so() {
     let output = home.run(&["enqueue", &file]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 
-    says_one_line(&home.run(&["forget", "account", "@nobody", "--yes"]), 1, "give its id");
+    // The author's posts are stored, and its profile is not.
+    says_one_line(
+        &home.run(&["forget", "account", "@n12", "--yes"]),
+        1,
+        "no stored profile has the handle @n12. Its posts may still be stored: find author_id in \"export posts\"",
+    );
     let output = home.run(&["forget", "account", "12"]);
     says_one_line(&output, 64, "--yes");
     assert!(text(&output.stdout).contains("tweet:update"), "{}", text(&output.stdout));
@@ -51,7 +56,14 @@ fn a_person_is_forgotten_and_stays_so() {
 
     let output = home.run(&["enqueue", &file]);
     assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr).matches("2 of the lines up to this one").count(), 1, "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stderr)
+            .matches("up to here 2 lines belong to people who asked to be forgotten; they were not stored")
+            .count(),
+        1,
+        "{}",
+        text(&output.stderr)
+    );
     let reasons = text(&output.stdout).split_once("refused, by reason:").map(|(_, reasons)| reasons.to_owned());
     assert!(reasons.is_some_and(|reasons| reasons.contains("2  its person asked to be forgotten")), "{output:?}");
     assert!(!exported().contains("of 12"), "{}", exported());
@@ -119,7 +131,7 @@ async fn who_was_named_by_a_handle_is_found_by_it_again_when_it_broke_off() {
     let output = home.run(&["forget", "account", "@ann", "--yes"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&home.run(&["export", "posts"]).stdout).matches("of 12").count(), 0);
-    says_one_line(&home.run(&["forget", "account", "@ann", "--yes"]), 1, "give its id");
+    says_one_line(&home.run(&["forget", "account", "@ann", "--yes"]), 1, "run forget account ID");
     let again = home.run(&["forget", "account", "12", "--yes"]);
     assert!(text(&again.stdout).contains("removed rows\n  nothing"), "{}", text(&again.stdout));
 }

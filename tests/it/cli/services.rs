@@ -72,6 +72,8 @@ fn a_redis_with_another_password_is_told_from_one_that_is_away() {
     let redis = TestRedis::start(&["--requirepass", "another"]);
     let url = format!("{}?pass=canary", redis.url);
     refuses(&home, &["status"], &[("queue.backend", "redis"), ("queue.redis.url", &url)], "password");
+    let without = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
+    refuses(&home, &["status"], &without, "Redis requires a password: write queue.redis.url as ");
 }
 
 #[test]

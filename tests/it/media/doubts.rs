@@ -117,6 +117,7 @@ async fn a_fault_that_ends_leaves_the_file() {
     let world = World::new(DAY, 7 * DAY).await;
     world.waits(&[0, 1, 3, 7, 15, 31], &doubted(MediaState::Gone, "HTTP 403")).await;
     let file = Whole { sha256: "aa".to_owned(), bytes: 7, kind: "image/png" };
+    world.store.take_file("aa", 7, NOW, 0).await.unwrap();
     let stored = Fetched::Stored(Stored { file, is_new: true, is_continued: false });
     assert_eq!(world.at(63, &stored).await.state, MediaState::Stored);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::engine::queue::{Lateness, Workers};
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::pipelines::media::counters::Fetches;
@@ -15,6 +16,8 @@ use twitter_updater::pipelines::media::removal::{AGE, Removal};
 use twitter_updater::store::{Expired, MediumSeen, MediumTried, NewTweet, Observation, Seen, SqliteStore, Store, Way};
 
 use super::fetch::World;
+use crate::support::memory_queue::{MemoryQueue, ServiceClock};
+use crate::support::queue_model::Rules;
 
 const NS: &str = "media:twitter";
 
@@ -26,11 +29,13 @@ async fn put(world: &World, store: &dyn Store, id: &str) -> String {
     store.record(NS, now, &Way::of("fan_out"), &[new]).await.unwrap();
     let medium = Medium { id: id.to_owned(), url: world.server.url("/ok/1"), kind: MediaKind::Photo };
     store.record_media(NS, &[MediumSeen { medium, post: format!("of {id}"), at: now - 10 }]).await.unwrap();
+    let bytes = stored.file.bytes as i64;
+    store.take_file(&stored.file.sha256, bytes, now, 0).await.unwrap();
     let tried = MediumTried {
         id: id.to_owned(),
         at: now,
         state: MediaState::Stored,
-        bytes: Some(stored.file.bytes as i64),
+        bytes: Some(bytes),
         sha256: Some(stored.file.sha256.clone()),
         ..MediumTried::default()
     };
@@ -64,19 +69,24 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     let (parts, files) = (Parts::open(world.root.path(), 0, 0).unwrap(), Arc::new(world.folder.clone()));
     let keeper = Arc::new(Keeper { parts, files, store: store.clone() });
     let file = world.keeper.store.media_bytes().await.unwrap();
-    store.take_file(&sha256, file, wall_ms(), 0).await.unwrap();
-    let removal = Removal {
+    let queue = Arc::new(MemoryQueue::new(NS, ServiceClock::right(), Rules::default()));
+    let removal_of = |worker: &str| Removal {
         namespace: NS.to_owned(),
         posts: "tweet:update".to_owned(),
-        keeper,
+        queue: queue.clone(),
+        worker: worker.to_owned(),
+        keeper: keeper.clone(),
         store: store.clone(),
         counters: counters.clone(),
     };
+    let removal = removal_of("a");
     assert_eq!(removal.look(AGE, &stop).await.unwrap(), 0, "seen and written within the hour");
     assert!(world.folder.path(&sha256).exists());
     // A post that is stored keeps what it shows.
     let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None };
     store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
+    queue.heartbeat("a", &[], &[], &Lateness::default()).await.unwrap();
+    assert_eq!(removal_of("b").look(Duration::ZERO, &stop).await.unwrap(), 0, "the first worker does it for all");
     assert_eq!(removal.look(Duration::ZERO, &stop).await.unwrap(), 1);
     assert!(world.folder.path(&sha256).exists(), "another medium has the same file");
     let states = async || -> Vec<MediaState> {

@@ -50,7 +50,7 @@ fn a_round_takes_the_pages_of_all_lists_and_x_takes_money_for_each_member() {
 #[test]
 fn short_visits_between_whole_ones_take_a_call_each() {
     let often = [("relations.revisit", "1d"), ("relations.complete_every", "10d")];
-    let told = plan(&["--followers", "100", "--list-sizes", "50000"], &often);
+    let told = plan(&["--followers", "100", "--list-sizes", "50000, 50000"], &often);
     let twitter = of(&told, "twitter");
     close(&twitter["calls_per_day"], 100.0 * (10.0 * 0.1 + 0.9));
     assert_eq!(twitter["rounds"][0]["enough"], true);

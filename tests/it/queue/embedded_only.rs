@@ -1,6 +1,7 @@
 //! What only a file can get wrong.
 
 use sqlx::sqlite::SqlitePool;
+use twitter_updater::engine::queue::Stats;
 use twitter_updater::quota::{Ask, EmbeddedLedger, Ledger};
 
 use super::*;
@@ -64,6 +65,22 @@ async fn what_was_refused_is_bounded() {
     sqlx::query(old).bind(long_ago).execute(&raw).await.unwrap();
     queue.refuse_incoming(&[("y y".into(), "why".into())]).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().incoming_refused, 2);
+}
+
+/// Lanes are walked for the page alone: a worker asks who leads, and nobody asks it for them.
+#[tokio::test]
+async fn what_is_told_in_brief_has_no_lanes() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), "test", Duration::from_secs(20)).await.unwrap();
+    schedule(&queue, &young(), 0, &["1", "2"]).await;
+    let claimed = batch(&queue, ClaimRequest { limit: 1, ..request("a") }).await;
+    queue.heartbeat("a", &[], &[("requests", 2)], &Lateness::default()).await.unwrap();
+    let (stats, brief) = (queue.stats().await.unwrap(), queue.brief().await.unwrap());
+    assert_eq!((stats.lanes.len(), stats.delayed, brief.lanes.len(), brief.delayed), (1, 1, 0, 0));
+    assert_eq!((brief.leased, brief.leased, claimed.jobs.len()), (1, stats.leased, 1));
+    assert_eq!((&brief.namespace, &brief.counters), (&stats.namespace, &stats.counters));
+    let workers = |of: &Stats| of.workers.iter().map(|worker| worker.worker.clone()).collect::<Vec<_>>();
+    assert_eq!((workers(&brief), workers(&stats)), (vec!["a".to_owned()], vec!["a".to_owned()]));
 }
 
 #[tokio::test]

@@ -279,7 +279,7 @@ impl Communities for Linked {
         self.call(move |rows| rows.those(limit, is_older)).await
     }
 
-    async fn size(&self, _: &str, _: Neighbours<'_>, at: Millis) -> Result<CommunitySize, StoreError> {
+    async fn size(&self, _: &str, _: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize, StoreError> {
         self.call(move |_| CommunitySize { at, ..CommunitySize::default() }).await
     }
 

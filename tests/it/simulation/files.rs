@@ -122,6 +122,10 @@ impl Fetch for LinkedFetch {
         }
         let lost = |why| Fetched::Failed { why: format!("{why:?}"), is_of_host: true, after: None };
         let fetched = answer.unwrap_or_else(lost);
+        if let Fetched::Stored(Stored { file, .. }) = &fetched {
+            let taken = self.world.store.take_file(&file.sha256, 1_000, self.world.provider.now(), 0);
+            taken.await.unwrap();
+        }
         match &fetched {
             Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
             Fetched::Doubted { .. } => {}

@@ -1,5 +1,7 @@
 //! Communities: what is seen, judged and decided, in every backend.
 
+mod plans;
+
 use std::sync::Arc;
 
 use twitter_updater::model::account::Account;
@@ -144,7 +146,7 @@ async fn decisions(of: &Both) {
     decide(T + 22, decision("a", Belonging::Open, 0.41, 40)).await;
     let near = of.communities.near_misses(COMMUNITY, 0.5, 10).await.unwrap();
     assert_eq!(near.iter().map(|of| &*of.account).collect::<Vec<_>>(), ["a"]);
-    let size = of.communities.size(COMMUNITY, OF, T + 30).await.unwrap();
+    let size = of.communities.size(COMMUNITY, Some(OF), T + 30).await.unwrap();
     assert_eq!((size.members, size.open, size.outside, size.seen, size.candidates), (1, 1, 1, 1, 0), "{size:?}");
     of.communities.note_size(COMMUNITY, &size).await.unwrap();
     of.communities.note_size(COMMUNITY, &size).await.unwrap();

@@ -695,6 +695,7 @@ async fn burying_twice_keeps_the_first_reason(store: &dyn Store) {
     assert_eq!((one.first_seen, one.checked_at, one.lookups), (T, None, 0));
     assert_eq!(get(store, "2").await.reason.as_deref(), Some("other"));
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { dead: 2, ..StateCounts::default() });
+    assert_eq!(store.dead(NS).await.unwrap(), 2);
 }
 
 async fn the_exhumed_live_again_or_end(store: &dyn Store) {
@@ -798,6 +799,7 @@ async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
     assert_eq!(again, Recorded { new: 1, ..Recorded::default() });
     assert_eq!(store.remove(NS, Expired::Before(T + 99), &all).await.unwrap(), 2);
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 2, dead: 1, ..StateCounts::default() });
+    assert_eq!(store.dead(NS).await.unwrap(), 1);
 }
 
 async fn namespaces_do_not_mix(store: &dyn Store) {
@@ -811,6 +813,7 @@ async fn namespaces_do_not_mix(store: &dyn Store) {
     assert_eq!((there.state, there.metrics), (TweetState::Dead, counts(7, 8)));
     assert_eq!(store.history(other, "1").await.unwrap(), [MetricsAt { checked_at: T - 5, metrics: counts(7, 8) }]);
     assert_eq!(store.counts(NS).await.unwrap(), StateCounts { live: 1, ..StateCounts::default() });
+    assert_eq!((store.dead(NS).await.unwrap(), store.dead(other).await.unwrap()), (0, 1));
     assert_eq!(store.standing("none", &["1".into()]).await.unwrap(), [None]);
 }
 

@@ -1,7 +1,7 @@
 //! Edges: what every backend keeps of lists, rule by rule; a random comparison with the truth; a recorded pair of lists.
 
 mod graph;
-mod plans;
+pub(super) mod plans;
 mod recorded;
 mod truth;
 

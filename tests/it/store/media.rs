@@ -1,13 +1,14 @@
 //! Media: what every backend keeps of them, rule by rule.
 
+use sqlx::{Connection, PgConnection};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Metrics, TweetState};
 use twitter_updater::store::{
-    Expired, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
+    Expired, Lifecycle, MediaStore, MediaTotal, MediumSeen, MediumTried, Observation, Room, Store, StoredMedium, Taken,
 };
 
-use super::{T, found, missing, new_tweet, way};
+use super::{T, found, missing, new_tweet, open_postgres, way};
 
 const NS: &str = "media:twitter";
 const POSTS: &str = "tweet:update";
@@ -36,6 +37,7 @@ on_both! {
     a_medium_is_recorded_once_with_each_of_its_posts
     another_address_brings_back_what_was_given_up
     a_result_is_stored_while_it_waits
+    a_medium_is_stored_only_while_its_file_is_there
     a_file_counts_once_however_many_show_it
     a_file_is_taken_within_the_room_and_not_while_it_is_removed
     files_go_with_the_last_post_that_shows_them
@@ -66,6 +68,12 @@ fn stored(id: &str, sha256: &str, bytes: i64) -> MediumTried {
         file_type: Some("image/png".to_owned()),
         sha256: Some(sha256.to_owned()),
         ..MediumTried::default()
+    }
+}
+
+async fn take(store: &dyn Store, files: &[(&str, i64)]) {
+    for (sha256, bytes) in files {
+        store.take_file(sha256, *bytes, T, 0).await.unwrap();
     }
 }
 
@@ -110,14 +118,34 @@ async fn a_result_is_stored_while_it_waits(store: &dyn Store) {
     let waiting = medium(store, "a").await;
     assert_eq!((waiting.attempts, waiting.failing_since, waiting.checked_at), (2, Some(T + 10), Some(T + 20)));
     assert!(waiting.reason.unwrap().starts_with("HTTP 503"));
+    take(store, &[("aabb", 7), ("cc", 1)]).await;
+    let mut saved = Vec::new();
     for _ in 0..2 {
-        store.save_media(NS, &[stored("a", "aabb", 7)]).await.unwrap();
+        saved.push(store.save_media(NS, &[stored("a", "aabb", 7)]).await.unwrap());
     }
-    store.save_media(NS, &[failed(T + 900, 9), stored("none", "cc", 1)]).await.unwrap();
+    assert_eq!(saved, [vec!["a".to_owned()], Vec::new()]);
+    assert!(store.save_media(NS, &[failed(T + 900, 9), stored("none", "cc", 1)]).await.unwrap().is_empty());
     store.record_media(NS, &[seen("a", "http://h/other", "4", T + 900)]).await.unwrap();
     let is = medium(store, "a").await;
     assert_eq!((is.state, is.bytes, is.sha256.as_deref()), (MediaState::Stored, Some(7), Some("aabb")));
     assert_eq!((is.file_type.as_deref(), &*is.url, is.reason), (Some("image/png"), "http://h/a", None));
+}
+
+/// Whoever looks for unused files by a clock that is ahead takes one for old that is on its way.
+async fn a_medium_is_stored_only_while_its_file_is_there(store: &dyn Store) {
+    record(store, &[seen("a", "http://h/a", "2", T)]).await;
+    let save = async || store.save_media(NS, &[stored("a", "aa", 7)]).await.unwrap();
+    assert!(save().await.is_empty(), "no file was taken");
+    take(store, &[("aa", 7)]).await;
+    let now = T + 3_600_000;
+    assert_eq!(store.unused_files(now, now, "", 10).await.unwrap().unused, ["aa"]);
+    assert!(save().await.is_empty(), "it is being removed");
+    store.forget_files(&["aa".to_owned()], now).await.unwrap();
+    assert!(save().await.is_empty(), "it is gone");
+    assert_eq!(medium(store, "a").await.state, MediaState::Waiting);
+    take(store, &[("aa", 7)]).await;
+    assert_eq!(save().await, ["a"]);
+    assert!(store.unused_files(now, now, "", 10).await.unwrap().unused.is_empty(), "a medium has it");
 }
 
 async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
@@ -149,13 +177,11 @@ async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
 
 async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
     record(store, &["a", "b", "c", "d"].map(|id| seen(id, "http://h/", "2", T))).await;
+    take(store, &[("aa", 7), ("aa", 7), ("bb", 3), ("cc", 5)]).await;
     store.save_media(NS, &[stored("a", "aa", 7), stored("b", "aa", 7), stored("c", "cc", 5)]).await.unwrap();
     let total = |state, media, bytes| MediaTotal { state, media, bytes };
     let totals = store.media_totals(NS).await.unwrap();
     assert_eq!(totals, [total(MediaState::Stored, 3, 19), total(MediaState::Waiting, 1, 0)]);
-    for (sha256, bytes) in [("aa", 7), ("aa", 7), ("bb", 3), ("cc", 5)] {
-        store.take_file(sha256, bytes, T, 0).await.unwrap();
-    }
     assert_eq!(store.media_bytes().await.unwrap(), 15);
     // Each look is later than the time that the one before has for itself.
     let mut now = T + 1;
@@ -213,6 +239,7 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
         &[seen("a", "http://h/a", "2", T), seen("a", "http://h/a", "3", T), seen("b", "http://h/b", "gone", T)],
     )
     .await;
+    take(store, &[("aa", 7), ("bb", 5)]).await;
     store.save_media(NS, &[stored("a", "aa", 7), stored("b", "bb", 5)]).await.unwrap();
     let unused = async || -> Vec<String> {
         // In pages of one.
@@ -239,6 +266,7 @@ async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {
 
 async fn a_medium_with_a_file_outlives_its_retention(store: &dyn Store) {
     record(store, &["a", "b"].map(|id| seen(id, "http://h/", "2", T))).await;
+    take(store, &[("aa", 7)]).await;
     store.save_media(NS, &[stored("a", "aa", 7)]).await.unwrap();
     let over = |id: &str| Observation { state: TweetState::Ended, next_due: None, ..missing(id, T + 100, 1, T + 100) };
     store.save(NS, &[over("a"), over("b")]).await.unwrap();
@@ -246,4 +274,32 @@ async fn a_medium_with_a_file_outlives_its_retention(store: &dyn Store) {
     assert_eq!(store.remove(NS, Expired::Before(T + 900), &ids).await.unwrap(), 1);
     assert_eq!(medium(store, "a").await.state, MediaState::Stored);
     assert_eq!(store.media(NS, &ids[1..]).await.unwrap(), [None]);
+}
+
+/// Whoever looks for unused files waits for a save that is about to name one, and sees it then.
+#[tokio::test]
+async fn a_save_under_way_keeps_its_file() {
+    let url = crate::support::postgres::database().await;
+    let store = open_postgres(&url).await;
+    store.migrate().await.unwrap();
+    record(&store, &[seen("a", "http://h/a", "2", T)]).await;
+    take(&store, &[("aa", 7)]).await;
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut transaction = other.begin().await.unwrap();
+    // As a save does that has not committed yet.
+    for save in ["SELECT FROM media_file FOR SHARE", "UPDATE media SET state = 'stored', sha256 = 'aa'"] {
+        sqlx::query(save).execute(&mut *transaction).await.unwrap();
+    }
+    let (looked, ()) = tokio::join!(store.unused_files(T + 9, T + 9, "", 10), async {
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event_type = 'Lock')";
+        let mut third = PgConnection::connect(&url).await.unwrap();
+        while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut third).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        transaction.commit().await.unwrap();
+    });
+    assert!(looked.unwrap().unused.is_empty());
+    let room = store.take_file("aa", 7, T + 10, 0).await.unwrap();
+    assert_eq!(room, Room { taken: Taken::Known, used: 7 }, "nobody removes it");
 }

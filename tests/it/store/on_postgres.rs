@@ -208,6 +208,8 @@ async fn tables_of_another_version_are_told() {
         .unwrap();
     for error in [store.check().await.unwrap_err(), store.migrate().await.unwrap_err()] {
         assert!(matches!(&error, StoreError::Schema(why) if why.contains("999")), "{error:?}");
+        let told = error.to_string();
+        assert!(told.starts_with("the store was written by a newer version") && !told.contains("migrate`"), "{told}");
     }
     connection.execute("DELETE FROM store_migrations").await.unwrap();
     assert!(matches!(store.check().await, Err(StoreError::Schema(_))));

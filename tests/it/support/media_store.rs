@@ -46,7 +46,7 @@ macro_rules! hand_on_media {
                     $pass_on!(self.$field.media(namespace, ids))
                 }
 
-                async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
+                async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>, StoreError> {
                     let (namespace, tried) = (namespace.to_owned(), tried.to_vec());
                     $pass_on!(self.$field.save_media(namespace, tried))
                 }
@@ -141,10 +141,14 @@ impl MediaInMemory {
         self.uses.entry(key).or_default().entry(seen.post.clone()).or_insert(seen.at);
     }
 
-    fn save(&mut self, namespace: &str, tried: &MediumTried) {
-        let Some(known) = self.media.get_mut(&(namespace.to_owned(), tried.id.clone())) else { return };
-        let waits = known.state == MediaState::Waiting && known.checked_at <= Some(tried.at);
-        if waits || (known.state, tried.state) == (MediaState::Stored, MediaState::Removed) {
+    fn save(&mut self, namespace: &str, tried: &MediumTried) -> bool {
+        let Some(known) = self.media.get_mut(&(namespace.to_owned(), tried.id.clone())) else { return false };
+        let is_there =
+            |sha256: &String| self.files.get(sha256).is_some_and(|file: &FileInMemory| file.removing.is_none());
+        let has_file = tried.state != MediaState::Stored || tried.sha256.as_ref().is_some_and(is_there);
+        let waits = known.state == MediaState::Waiting && known.checked_at <= Some(tried.at) && has_file;
+        let is_taken = waits || (known.state, tried.state) == (MediaState::Stored, MediaState::Removed);
+        if is_taken {
             let tried = tried.clone();
             known.state = tried.state;
             known.bytes = tried.bytes.or(known.bytes);
@@ -153,6 +157,7 @@ impl MediaInMemory {
             (known.attempts, known.failing_since) = (tried.attempts, tried.failing_since);
             (known.reason, known.checked_at) = (tried.reason, Some(tried.at));
         }
+        is_taken
     }
 
     /// Removes one without a file; returns false if it has one.
@@ -205,8 +210,11 @@ impl MediaStore for MemoryStore {
         self.with_media(namespace, |media, _| ids.iter().map(|id| get(id, media)).collect())
     }
 
-    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<(), StoreError> {
-        self.with_media(namespace, |media, _| tried.iter().for_each(|tried| media.save(namespace, tried)))
+    async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>, StoreError> {
+        self.with_media(namespace, |media, _| {
+            let saved = tried.iter().filter(|tried| media.save(namespace, tried));
+            saved.map(|tried| tried.id.clone()).collect()
+        })
     }
 
     async fn media_uses(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<(String, Millis)>, StoreError> {

@@ -30,6 +30,8 @@ pub struct WatchedQueue {
     /// Calls of `stats`, and whether they fail.
     pub looks: AtomicU64,
     pub fail_looks: AtomicBool,
+    /// Seconds that each of them takes.
+    pub look_takes: AtomicU64,
     /// How many `minutes` was asked for, call by call.
     pub minutes_asked: Mutex<Vec<u32>>,
     /// Jobs inside `schedule` right now, the most there ever were, and all that came out.
@@ -55,6 +57,7 @@ impl WatchedQueue {
             sink: AtomicBool::new(false),
             looks: AtomicU64::new(0),
             fail_looks: AtomicBool::new(false),
+            look_takes: AtomicU64::new(0),
             minutes_asked: Mutex::default(),
             jobs_in_flight: AtomicU64::new(0),
             most_jobs_in_flight: AtomicU64::new(0),
@@ -216,7 +219,12 @@ impl Inspection for WatchedQueue {
         if self.fail_looks.load(SeqCst) {
             return Err(away());
         }
-        self.inner.stats().await
+        let stats = self.inner.stats().await;
+        let takes = self.look_takes.load(SeqCst);
+        if takes > 0 {
+            tokio::time::sleep(Duration::from_secs(takes)).await;
+        }
+        stats
     }
 
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {

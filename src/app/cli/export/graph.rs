@@ -9,7 +9,7 @@ use crate::app;
 use crate::app::cli::refusals::Refusals;
 use crate::app::cli::start::Start;
 use crate::app::cli::{BadUsage, exit};
-use crate::ingest::{Input, NamedLines, ProgressDisplay};
+use crate::ingest::{Input, NAMES_COLUMNS, NamedLines, ProgressDisplay, SKIPPED};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::relation::Side;
 use crate::ops::export::{GraphExport, GraphFormat};
@@ -100,6 +100,10 @@ async fn accounts(
                         "no stored profile has the handle {handle}; write the id, or put it in by enqueue --accounts"
                     )
                 })
+            }
+            Err(why) if why == NAMES_COLUMNS => {
+                refusals.tell(line.line, SKIPPED);
+                continue;
             }
             Err(why) => Err(why),
         };

@@ -18,41 +18,12 @@ impl Inspection for EmbeddedQueue {
         let mut tx = self.file.readers().begin().await?;
         let now = clock::wall_ms();
         let lanes = lane_stats(self, &mut tx, now).await?;
-        let row = sqlx::query(
-            "SELECT (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1),
-                    (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence <= ?2),
-                    (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 2),
-                    (SELECT count(*) FROM queue_incoming WHERE namespace = ?1),
-                    (SELECT count(*) FROM queue_incoming_refused WHERE namespace = ?1),
-                    (SELECT paused FROM queue_namespace WHERE namespace = ?1),
-                    (SELECT max(0, fence - ?2) FROM queue_namespace WHERE namespace = ?1)",
-        )
-        .bind(&self.namespace)
-        .bind(now)
-        .fetch_one(&mut *tx)
-        .await?;
-        let number = |at: usize| row.get::<i64, _>(at) as u64;
-        let counters: Vec<(String, i64)> =
-            sqlx::query_as("SELECT name, value FROM queue_counter WHERE namespace = ? AND minute = 0")
-                .bind(&self.namespace)
-                .fetch_all(&mut *tx)
-                .await?;
-        let workers = worker_stats(self, &mut tx, now).await?;
-        Ok(Stats {
-            namespace: self.namespace.clone(),
-            now_ms: now,
-            leased: number(0),
-            expired: number(1),
-            dead: number(2),
-            incoming: number(3),
-            incoming_refused: number(4),
-            paused: row.get(5),
-            fence_ahead_ms: row.get(6),
-            counters: counters.into_iter().collect(),
-            workers,
-            ..Stats::default()
-        }
-        .with_lanes(lanes))
+        Ok(brief_stats(self, &mut tx, now).await?.with_lanes(lanes))
+    }
+
+    async fn brief(&self) -> Result<Stats> {
+        let mut tx = self.file.readers().begin().await?;
+        brief_stats(self, &mut tx, clock::wall_ms()).await
     }
 
     async fn due(&self) -> Result<u64> {
@@ -212,6 +183,43 @@ impl Inspection for EmbeddedQueue {
         .await?;
         Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())
     }
+}
+
+async fn brief_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: Millis) -> Result<Stats> {
+    let row = sqlx::query(
+        "SELECT (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1),
+                (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence <= ?2),
+                (SELECT count(*) FROM queue_job WHERE namespace = ?1 AND state = 2),
+                (SELECT count(*) FROM queue_incoming WHERE namespace = ?1),
+                (SELECT count(*) FROM queue_incoming_refused WHERE namespace = ?1),
+                (SELECT paused FROM queue_namespace WHERE namespace = ?1),
+                (SELECT max(0, fence - ?2) FROM queue_namespace WHERE namespace = ?1)",
+    )
+    .bind(&queue.namespace)
+    .bind(now)
+    .fetch_one(&mut *file)
+    .await?;
+    let number = |at: usize| row.get::<i64, _>(at) as u64;
+    let counters: Vec<(String, i64)> =
+        sqlx::query_as("SELECT name, value FROM queue_counter WHERE namespace = ? AND minute = 0")
+            .bind(&queue.namespace)
+            .fetch_all(&mut *file)
+            .await?;
+    let workers = worker_stats(queue, file, now).await?;
+    Ok(Stats {
+        namespace: queue.namespace.clone(),
+        now_ms: now,
+        leased: number(0),
+        expired: number(1),
+        dead: number(2),
+        incoming: number(3),
+        incoming_refused: number(4),
+        paused: row.get(5),
+        fence_ahead_ms: row.get(6),
+        counters: counters.into_iter().collect(),
+        workers,
+        ..Stats::default()
+    })
 }
 
 async fn lane_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: Millis) -> Result<Vec<LaneStats>> {

@@ -22,7 +22,7 @@ local function say_credentials(tag, now)
     say('no credential was used yet')
     return
   end
-  local rows = { { 'credential', 'endpoint', 'remaining', 'limit', 'reset in', 'permits out', 'calls today', 'last permit', 'parked' } }
+  local rows = { { 'credential', 'endpoint', 'remaining', 'limit', 'reset in', 'in flight', 'calls today', 'last permit', 'parked' } }
   for i = 1, #used, 2 do
     local name, endpoint = string.match(used[i], '^([^:]*):(.*)$')
     local window, credential = hash(tag .. ':window:' .. used[i]), hash(tag .. ':credential:' .. (name or used[i]))

@@ -118,7 +118,7 @@ impl SourceBook {
             }
         };
         let (places, stats) =
-            tokio::try_join!(queue.locate(names), queue.stats()).map_err(|error| error.to_string())?;
+            tokio::try_join!(queue.locate(names), queue.brief()).map_err(|error| error.to_string())?;
         Ok((places, Poller::of(&stats.workers)))
     }
 }

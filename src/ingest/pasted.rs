@@ -1,0 +1,124 @@
+//! What people copy in place of a post's id, as the line itself tells it. No I/O.
+
+use crate::model::pipeline_id::{Kind, PipelineId};
+use crate::model::provider::Provider;
+use crate::providers::named::{Address, is_digits};
+
+/// Words shorter than this are no handle that somebody would have copied.
+const SHORTEST_HANDLE: usize = 4;
+/// The longest handle of Twitter and X.
+const LONGEST_HANDLE: usize = 15;
+
+const TOO_SHORT: &str = "the id is too short to contain its date. For a post from before 2010-11-04 write \
+    {\"id\":\"20\",\"created_at\":\"2006-03-21T20:50:14Z\"} or use --once; for an account use --accounts";
+
+/// The posts' provider, where the namespace is of posts.
+fn posts_of(namespace: &str) -> Option<Provider> {
+    PipelineId::read(namespace).filter(|id| id.kind == Kind::Posts).map(|id| id.provider)
+}
+
+/// The id in a line that holds something else; an error says what the line holds, and what to write. `None` where the line may
+/// be an id, or nobody can tell what it is.
+pub(super) fn id_in(text: &str, namespace: &str) -> Option<Result<String, String>> {
+    // Good lines end here.
+    if text.starts_with(|first: char| first.is_ascii_digit()) || text.starts_with("at://") {
+        return None;
+    }
+    let provider = posts_of(namespace)?;
+    if text.contains(|c: char| c.is_whitespace() || c == ',' || c == ';') {
+        return None; // several columns
+    }
+    if let Ok(Some(address)) = Address::read(text) {
+        return Some(in_address(&address, &provider));
+    }
+    let (is_network_of_names, is_bluesky) =
+        (matches!(provider, Provider::Twitter | Provider::X), provider == Provider::Bluesky);
+    let is_name = |text: &str| {
+        (SHORTEST_HANDLE..=LONGEST_HANDLE).contains(&text.len())
+            && text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let what = match text {
+        _ if is_bluesky && text.starts_with("did:") => "an account's DID",
+        _ if text.starts_with('@') || (is_network_of_names && is_name(text)) || (is_bluesky && text.contains('.')) => {
+            "a handle"
+        }
+        _ => return None,
+    };
+    let id = if is_bluesky { "a post's at:// address" } else { "a post's id" };
+    Some(Err(format!("{what}, not {id}. For accounts: enqueue --accounts FILE, or accounts follow FILE")))
+}
+
+/// The same of an address.
+fn in_address(address: &Address, provider: &Provider) -> Result<String, String> {
+    let host = &*address.host;
+    let host = ["www.", "mobile.", "m."].iter().find_map(|of| host.strip_prefix(of)).unwrap_or(host);
+    match (provider, &address.segments()[..]) {
+        (Provider::Twitter | Provider::X, ["i", "web", "status", id, ..] | [_, "status" | "statuses", id, ..])
+            if matches!(host, "x.com" | "twitter.com") && is_digits(id) =>
+        {
+            Ok((*id).to_owned())
+        }
+        // Every client's addresses are written so, whatever its host.
+        (Provider::Bluesky, ["profile", did, "post", key, ..]) if did.starts_with("did:") => {
+            Ok(format!("at://{did}/app.bsky.feed.post/{key}"))
+        }
+        (Provider::Bluesky, ["profile", _, "post", key, ..]) => {
+            Err(format!("an address with a handle: write at://DID/app.bsky.feed.post/{key}, with the account's DID"))
+        }
+        (Provider::Mastodon(_), [.., id]) if is_digits(id) => {
+            Err(format!("an address, not an id: write {id}, if the address is one of this instance"))
+        }
+        _ => Err("an address of no post of this network: write the post's id".to_owned()),
+    }
+}
+
+/// The advice for an id that does not say when its post was made, where the network is Twitter or X.
+pub(super) fn without_date(namespace: &str) -> Option<&'static str> {
+    matches!(posts_of(namespace)?, Provider::Twitter | Provider::X).then_some(TOO_SHORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_taken_from_an_address_of_its_network_alone() {
+        let id = |text: &str, of: &Provider| id_in(text, &PipelineId::posts(of).to_string());
+        for text in [
+            "https://twitter.com/jack/status/20",
+            "x.com/i/web/status/20?s=46",
+            "https://mobile.twitter.com/jack/statuses/20/photo/1",
+        ] {
+            assert_eq!(id(text, &Provider::X), Some(Ok("20".to_owned())), "{text}");
+            assert!(
+                id(text, &Provider::Bluesky).unwrap().unwrap_err().contains("of no post of this network"),
+                "{text}"
+            );
+        }
+        let uri = "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l";
+        let page = "https://bsky.app/profile/did:plc:z72i7hdynmk6r22z27h6tvur/post/3l6oveex3ii2l";
+        assert_eq!(id(page, &Provider::Bluesky), Some(Ok(uri.to_owned())));
+        assert_eq!(id(uri, &Provider::Bluesky), None);
+        let social = Provider::Mastodon("social".to_owned());
+        for (text, of, says) in [
+            ("https://x.com/jack", Provider::X, "an address of no post"),
+            ("https://evil.example/jack/status/20", Provider::X, "an address of no post"),
+            ("https://bsky.app/profile/ann.example/post/3l", Provider::Bluesky, "at://DID/app.bsky.feed.post/3l"),
+            ("https://social.example/@ann/11223", social.clone(), "write 11223"),
+            ("@jack", Provider::Twitter, "a handle, not a post's id. For accounts: "),
+            ("TwitterDev", Provider::X, "a handle, not a post's id"),
+            ("@ann@b.example", social.clone(), "a handle, not a post's id"),
+            ("ann.example", Provider::Bluesky, "a handle, not a post's at:// address"),
+            ("did:plc:z72i7hdynmk6r22z27h6tvur", Provider::Bluesky, "an account's DID"),
+        ] {
+            let told = id(text, &of).unwrap().unwrap_err();
+            assert!(told.contains(says), "{text}: {told}");
+        }
+        for (text, of) in [("20", Provider::X), ("x", Provider::X), ("-150", Provider::X), ("a/b,c", Provider::X)] {
+            assert_eq!(id(text, &of), None, "{text}");
+        }
+        assert_eq!(id("AbCdEf", &social), None, "other software's ids are words");
+        assert_eq!(id_in("@jack", "followers:twitter"), None);
+    }
+}
