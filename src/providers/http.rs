@@ -212,6 +212,16 @@ impl Reply {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// All lines of a header that may come in several, joined by commas; `None` where it is missing.
+    ///
+    /// # Errors
+    /// [`LookupError::BadAnswer`] where one of them is not ASCII.
+    pub fn header_lines(&self, name: &str) -> Result<Option<String>, LookupError> {
+        let lines: Result<Vec<&str>, _> = self.headers.get_all(name).iter().map(HeaderValue::to_str).collect();
+        let lines = lines.map_err(|_| LookupError::BadAnswer(format!("its header {name} is not ASCII")))?;
+        Ok((!lines.is_empty()).then(|| lines.join(", ")))
+    }
+
     /// When it was sent by their clock, ms since the epoch, cut to whole seconds.
     #[must_use]
     pub fn date(&self) -> Option<Millis> {

@@ -8,7 +8,9 @@
 //! of the list or its owner, except [`LookupError::BadRequest`], which may.
 
 use async_trait::async_trait;
+use serde_json::Value;
 
+use super::http::Reply;
 use super::lookup::{Charge, LookupError, Quota};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account};
@@ -182,6 +184,17 @@ pub trait Relations: Send + Sync + std::fmt::Debug {
     /// Why the lists of the account with this handle may lack members whatever the pages hold, as the handle tells it.
     fn why_partial(&self, _handle: &str) -> Option<Partial> {
         None
+    }
+}
+
+/// The decision about the refusal of a list. Where no network's own words for an error are in its body, it is of whatever stands
+/// in front of the API, which would answer the same to all lists.
+pub(super) fn of_list(reply: &Reply, refusal: LookupError) -> LookupError {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let says_error = ["error", "errors", "title"].into_iter().any(|name| !body[name].is_null());
+    match refusal {
+        LookupError::BadRequest(said) | LookupError::BatchTooLarge(said) if !says_error => LookupError::Outage(said),
+        refusal => refusal,
     }
 }
 

@@ -356,7 +356,7 @@ impl ListReader {
             Some(cursor) => Next::Page(cursor),
             // Empty, or hidden: nobody knows. Who hides a list may hide its number as well, and a network tells 0 of those.
             None if partial == Some(Partial::Hidden) => Next::End(End::Hidden),
-            None if partial == Some(Partial::Remote) || page.unreadable.count > 0 => Next::End(End::Partial),
+            None if partial.is_some() || page.unreadable.count > 0 => Next::End(End::Partial),
             None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
         };
         let member = |Member { id, followed_at }| MemberSeen { id, followed_at };

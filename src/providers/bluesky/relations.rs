@@ -31,7 +31,7 @@ use crate::providers::http::Reply;
 use crate::providers::limits::their_clock;
 use crate::providers::lookup::{Charge, LookupError, not_json, object};
 use crate::providers::relations::{
-    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, check_limit,
+    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, check_limit, of_list,
 };
 use crate::providers::scalar::{self, present};
 use crate::quota::{Credential, CredentialKind};
@@ -167,7 +167,7 @@ impl Relations for Follows {
         {
             return Ok(RelationPage { listing, quota });
         }
-        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        let reply = reply.json(|reply| of_list(reply, refused(reply, &credential.kind)))?;
         let (mut page, asked) = match call {
             Call::Records { cursor } => (reply.read(|body| read_records(body, their_clock(&reply)))?, cursor),
             Call::Views { cursor } => (reply.read(|body| read_views(body, request.side, request.owner))?, cursor),

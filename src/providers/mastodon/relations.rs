@@ -18,7 +18,7 @@ use crate::providers::auth;
 use crate::providers::http::Reply;
 use crate::providers::lookup::{Charge, LookupError, list, text};
 use crate::providers::relations::{
-    ListCapabilities, Listing, Members, PageRequest, RelationPage, Relations, check_limit,
+    ListCapabilities, Listing, Members, PageRequest, RelationPage, Relations, check_limit, of_list,
 };
 use crate::quota::Credential;
 
@@ -61,9 +61,9 @@ impl Relations for Follows {
         if let Some(listing) = of_refusal(&reply, cursor.is_some()) {
             return Ok(RelationPage { listing, quota });
         }
-        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        let link = reply.header("link");
-        let mut page = reply.read(|body| read(body, link))?;
+        let reply = reply.json(|reply| of_list(reply, refused(reply, &credential.kind)))?;
+        let link = reply.header_lines("link")?;
+        let mut page = reply.read(|body| read(body, link.as_deref()))?;
         if page.members.is_empty() && cursor.is_none() && page.unreadable.count == 0 && page.next.is_none() {
             page.partial = Some(Partial::Hidden);
         } else if page.members.len() >= limit as usize && link.is_none() {

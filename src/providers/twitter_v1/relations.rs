@@ -15,7 +15,7 @@ use crate::model::relation::Side;
 use crate::providers::http::Reply;
 use crate::providers::lookup::{Charge, LookupError, not_json, object};
 use crate::providers::relations::{
-    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, check_limit,
+    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, check_limit, of_list,
 };
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -64,7 +64,7 @@ impl Relations for Follows {
         let quota = limits::of_headers(&reply);
         let endpoint = self.capabilities(side).endpoint;
         if reply.status != 200 {
-            let error = self.0.refused(&reply, endpoint, credential);
+            let error = of_list(&reply, self.0.refused(&reply, endpoint, credential));
             let listing = of_refusal(&reply, &error, cursor.is_some()).ok_or(error)?;
             return Ok(RelationPage { listing, quota });
         }

@@ -19,7 +19,7 @@ use crate::model::relation::Side;
 use crate::providers::http::Reply;
 use crate::providers::lookup::{Charge, LookupError, Outcome, not_json, object};
 use crate::providers::relations::{
-    ListCapabilities, Listing, Members, PageRequest, RelationPage, Relations, check_limit,
+    ListCapabilities, Listing, Members, PageRequest, RelationPage, Relations, check_limit, of_list,
 };
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
@@ -59,7 +59,7 @@ impl Relations for Follows {
         let reply = self.0.auth.get(&self.address(&request), credential).await?;
         let quota = errors::quota(&reply);
         if reply.status != 200 {
-            let error = self.0.auth.refused(errors::decide(&reply), credential);
+            let error = of_list(&reply, self.0.auth.refused(errors::decide(&reply), credential));
             let listing = of_refusal(&reply, &error, request.cursor.is_some()).ok_or(error)?;
             return Ok(RelationPage { listing, quota });
         }

@@ -313,6 +313,18 @@ async fn a_refusal_of_twitter_is_about_the_list_or_about_the_call() {
 }
 
 #[tokio::test]
+async fn what_stands_in_front_of_the_api_says_nothing_of_a_list() {
+    for provider in NETWORKS {
+        for status in [400, 413, 414, 422, 431] {
+            for body in ["<html>", r#"{"message":"no route"}"#] {
+                let said = both(provider, status, body).await;
+                assert_eq!(said, ("outage".to_owned(), "outage".to_owned()), "{provider:?} {status} {body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn x_says_in_a_success_why_there_is_no_list() {
     let problem = |title: &str, kind: &str, detail: &str, parameter: &str| {
         let problem = json!({
@@ -390,6 +402,13 @@ async fn an_instance_hides_lists_and_knows_a_part_of_others() {
     assert_eq!(members(&of(full.clone(), None).await).partial, Some(Partial::Unlinked));
     let link = r#"<https://a.example/x?since_id=9>; rel="prev""#;
     assert_eq!(members(&of(full.clone().header("link", link), None).await).partial, None, "it says that none follows");
+    let next = r#"<https://a.example/x?max_id=7>; rel="next""#;
+    let mut behind = full.clone().header("link", "<https://cdn.example>; rel=preconnect");
+    behind.headers.push(("link".to_owned(), next.to_owned()));
+    assert_eq!(members(&of(behind, None).await).next.as_deref(), Some("7"), "in a line of its own");
+    let no_text = full.clone().header("link", "<https://a.example/x?max_id=7>; rel=\"next\"; title=\"é\"");
+    let result = ask(Provider::Mastodon, no_text, Side::Followers, None).await;
+    assert_eq!(decision(&result.unwrap_err()), "bad answer");
     let link = r#"<https://a.example/x?page=2>; rel="next""#;
     let result = ask(Provider::Mastodon, full.header("link", link), Side::Followers, None).await;
     assert_eq!(decision(&result.unwrap_err()), "bad answer");
