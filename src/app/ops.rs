@@ -133,6 +133,7 @@ pub fn source_book(settings: &Settings, service: &Service, positions: PositionsA
                 provider: provider.clone(),
                 namespace: PipelineId::timelines(provider, endpoint).to_string(),
                 quiet_after: settings.poll.quiet_after(name),
+                longest: settings.poll.longest,
             })
         })
     });

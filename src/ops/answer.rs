@@ -8,6 +8,7 @@ pub use crate::ops::report::status::{Answer, State};
 use crate::ops::report::status::{Known, Status};
 use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
 use crate::pipelines::kind::Words;
+use crate::pipelines::refresh::UNAVAILABLE_LANE;
 use crate::quota::Reads;
 
 /// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
@@ -18,7 +19,7 @@ const MISSING_SHARE: u64 = 20;
 const FEW_MISSING: u64 = 2;
 /// Workers beat every 5 s; one that has not for so long, in ms, is not counted on.
 const HEARTBEAT_PATIENCE_MS: Millis = 12_000;
-/// What was measured longer ago than this, in ms, says nothing of now.
+/// What should have been measured again so long ago, in ms, says nothing of now.
 const MEASURED_FOR_MS: Millis = 20_000;
 /// A lease ends this much later than it should, in ms, only by a clock that stepped back.
 const CLOCK_SLACK_MS: Millis = 60_000;
@@ -51,7 +52,7 @@ impl Answer {
         if let Some(why) = unknown(snapshot) {
             return State::Unknown.because(format!("Unknown: {why}"));
         }
-        if let Some(sentence) = missing(snapshot).or_else(|| late(snapshot)) {
+        if let Some(sentence) = missing(snapshot).or_else(|| late(snapshot)).or_else(|| all_dead(snapshot)) {
             return State::Late.because(sentence);
         }
         if let Some(why) = failing(&snapshot.status.stats) {
@@ -113,6 +114,10 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
     }
     if let Some(reason) = &stats.paused {
         return Some(format!("it is paused: {}", one_line(reason)));
+    }
+    if snapshot.measured.has_lost && snapshot.freshness_of_all().ids == 0 {
+        let many = snapshot.words.many;
+        return Some(format!("the queue is empty, and the store has living {many}: run `twitter-updater rebuild`"));
     }
     if let Some(why) = no_worker(stats) {
         return Some(why);
@@ -184,14 +189,16 @@ fn failing(stats: &Stats) -> Option<String> {
 
 /// Why it cannot be told how fresh posts are.
 fn unknown(snapshot: &Snapshot) -> Option<String> {
-    let all = snapshot.freshness_of_all();
-    if all.ids == 0 {
-        return None;
-    }
-    let why = || snapshot.measured.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
-    let age = snapshot.measured.at_ms.map(|at| snapshot.at_ms() - at);
-    if all.late.is_none() || age.is_none_or(|age| age > MEASURED_FOR_MS) {
-        return Some(format!("the stored answers cannot be read: {}", why()));
+    let (all, sampled) = (snapshot.freshness_of_all(), &snapshot.measured);
+    let is_read = match (all.ids, sampled.at_ms) {
+        // Whether it has lost any.
+        (0, _) => sampled.error.is_none(),
+        (_, Some(at)) => all.late.is_some() && snapshot.at_ms() - at <= sampled.for_ms + MEASURED_FOR_MS,
+        (_, None) => false,
+    };
+    if !is_read {
+        let why = sampled.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
+        return Some(format!("the stored answers cannot be read: {why}"));
     }
     // A lane that came into being since then; what was drawn of the others says nothing of it.
     let unmeasured: u64 = snapshot.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
@@ -241,6 +248,13 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
+/// There are none but dead ones.
+fn all_dead(snapshot: &Snapshot) -> Option<String> {
+    let (dead, Words { one, many, .. }) = (snapshot.status.stats.dead, snapshot.words);
+    let who = if dead == 1 { format!("the only {one} is") } else { format!("all {} {many} are", grouped(dead)) };
+    (dead > 0 && snapshot.freshness_of_all().ids == 0).then(|| format!("Late: {who} dead; see `twitter-updater dead`"))
+}
+
 /// The number of posts, of this total, that may be late without need for action.
 fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
@@ -274,6 +288,11 @@ fn fresh(snapshot: &Snapshot) -> String {
             format!("{up} of {ids} {many} are up to date{by_a_sample}")
         }
     };
+    let is_away = |lane: &&Freshness| lane.lane == UNAVAILABLE_LANE;
+    let away: u64 = snapshot.freshness.iter().filter(is_away).map(|lane| lane.ids).sum();
+    if away > 0 && all.ids > 1 {
+        said += &format!(", {} of them unavailable", grouped(away));
+    }
     if (1..all.ids).contains(&waiting) {
         said += &format!(", {} wait for their first lookup", grouped(waiting));
     }
@@ -355,7 +374,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Sample};
+    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Order, Sample};
     use crate::model::post::TweetState;
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
@@ -399,7 +418,7 @@ mod tests {
             reads: None,
             due: vec![due("18m"), due("1d")],
             minutes: vec![minute(NOW - NOW % MINUTE_MS - MINUTE_MS), minute(NOW - NOW % MINUTE_MS)],
-            measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), error: None },
+            measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), ..Sampled::default() },
             lately: None,
             known_accounts: None,
             crawls: None,
@@ -488,6 +507,14 @@ mod tests {
             waiting.1,
             "52,000 of 100,000 posts are up to date (by a sample of 2,000), 48,000 wait for their first lookup"
         );
+        let away = |reading: &mut Reading| {
+            reading.stats.lanes[1].lane = "unavailable".to_owned();
+            hourly(reading).lane = Some("unavailable".to_owned());
+        };
+        assert_eq!(
+            answers(away),
+            is(State::Fresh, "All 100,000 posts are up to date (by a sample of 2,000), 96,000 of them unavailable")
+        );
         let none_yet = answers(|reading| hourly(reading).waiting = hourly(reading).sampled);
         assert!(none_yet.1.contains(" wait for their first lookup"), "{none_yet:?}");
         let nothing = answers(|reading| {
@@ -519,6 +546,46 @@ mod tests {
         // Its quota is a hundredth of what it needs: the remedy names the settings of accounts.
         let scarce = of(|reading| reading.accounts[0].limit = Some(9));
         assert!(scarce.ends_with("times as long (accounts.active, idle and frozen)"), "{scarce}");
+    }
+
+    #[test]
+    fn what_is_meant_to_wait_is_not_late() {
+        let judged = answers(|reading| {
+            let lane = LaneStats { lane: "judged".to_owned(), patience_ms: 3_600_000, ..LaneStats::default() };
+            let sample = Sample {
+                lane: Some(lane.lane.clone()),
+                patience_ms: Some(lane.patience_ms),
+                order: Order::OldestFirst,
+                total: 10,
+                ids: vec!["1".to_owned(); 10],
+            };
+            // A month ago.
+            let rows = vec![standing(30 * 86_400_000, false); 10];
+            reading.measured.of = Some(vec![Measured::of(&sample, &rows, &terms(), NOW), measured(None, 0)]);
+            reading.stats.lanes = vec![LaneStats { delayed: 10, order: Order::OldestFirst, ..lane }];
+        });
+        assert_eq!(judged, is(State::Fresh, "All 10 posts are up to date"));
+    }
+
+    #[test]
+    fn an_empty_queue_is_green_only_if_nothing_is_lost_and_not_all_are_dead() {
+        let empty = |change: fn(&mut Reading)| {
+            answers(|reading| {
+                (reading.stats.lanes, reading.due) = (vec![], vec![]);
+                reading.measured.of = Some(vec![measured(None, 0)]);
+                change(reading);
+            })
+        };
+        assert_eq!(empty(|_| {}), is(State::Fresh, "No posts are scheduled"));
+        let lost = "Stopped: the queue is empty, and the store has living posts: run `twitter-updater rebuild`";
+        assert_eq!(empty(|reading| reading.measured.has_lost = true), is(State::Stopped, lost));
+        assert_eq!(answers(|reading| reading.measured.has_lost = true).0, State::Fresh, "it is not empty any more");
+        let dead = |dead| format!("Late: {dead} dead; see `twitter-updater dead`");
+        assert_eq!(empty(|reading| reading.stats.dead = 1_200), is(State::Late, &dead("all 1,200 posts are")));
+        assert_eq!(empty(|reading| reading.stats.dead = 1), is(State::Late, &dead("the only post is")));
+        assert_eq!(answers(|reading| reading.stats.dead = 1_200).0, State::Fresh);
+        let unread = empty(|reading| reading.measured.error = Some("no route".to_owned()));
+        assert_eq!(unread, is(State::Unknown, "Unknown: the stored answers cannot be read: no route"));
     }
 
     #[test]
@@ -725,6 +792,8 @@ mod tests {
         );
         assert_eq!(unread(|measured| measured.at_ms = Some(NOW - 20_001)).0, State::Unknown);
         assert_eq!(unread(|measured| measured.at_ms = Some(NOW - 20_000)).0, State::Fresh);
+        let slow = |ago| answers(|of| (of.measured.at_ms, of.measured.for_ms) = (Some(NOW - ago), 30_000)).0;
+        assert_eq!((slow(50_000), slow(50_001)), (State::Fresh, State::Unknown), "measuring takes three seconds");
         let ahead = unread(|measured| measured.of.as_mut().unwrap()[1].ahead = 900);
         let new = unread(|measured| drop(measured.of.as_mut().unwrap().remove(0)));
         assert_eq!(new, is(State::Unknown, "Unknown: the answers of 4,000 of 100,000 posts were not read yet"));

@@ -12,10 +12,10 @@ use crate::base::clock::{self, Millis};
 use crate::engine::queue::{Queue, Sample};
 use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
-use crate::engine::schedule::{Known, Schedule};
+use crate::engine::schedule::{Known, Next, Schedule};
 use crate::model::post::TweetState;
 use crate::ops::terms::Terms;
-use crate::store::{Learnt, Standing, Store};
+use crate::store::{Learnt, Listing, Standing, Store};
 
 /// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
 pub const SAMPLED: usize = 1_000;
@@ -23,6 +23,10 @@ pub const SAMPLED: usize = 1_000;
 pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
+/// Within this, ms, what was recorded is in the queue: it follows at once.
+const PUT_IN_MS: Millis = 60_000;
+/// The interval of what is never late, ms: longer than any age.
+const ENDLESS: Millis = Millis::MAX / 2;
 
 /// The measured freshness of a lane, or of the leased ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -92,6 +96,8 @@ impl Measured {
         sum.unseen = unseen(sample, rows, terms, now);
         for row in rows {
             let (interval, slack) = match sample.patience_ms {
+                // Most of what is in it is meant to wait: its patience is no interval.
+                Some(_) if !sample.order.is_timed() => (ENDLESS, 0),
                 Some(patience) => (patience, buffer_ttl),
                 None => (row.as_ref().map_or(0, |row| interval_of(row, terms)), buffer_ttl + IN_FLIGHT_MS),
             };
@@ -127,12 +133,16 @@ impl Measured {
 }
 
 /// The longest interval that a leased post can have had when its last answer came: a lease does not say from which lane it
-/// was taken.
+/// was taken. One of a lane in which nothing is late has none, and neither has one whose first answer is being fetched.
 fn interval_of(row: &Standing, terms: &Terms) -> Millis {
+    let Some(at) = row.checked_at else { return ENDLESS };
+    let is_never_late = |(lane, _): Next| !lane.order.is_timed();
+    if terms.schedule.next(&Known::new("", None), at).is_some_and(is_never_late) {
+        return ENDLESS;
+    }
     if row.state == TweetState::Unavailable {
         return clock::millis(terms.unavailable_every);
     }
-    let at = row.checked_at.unwrap_or(row.first_seen);
     let longest = |created_at| terms.schedule.longest(&Known::new("", created_at), at);
     longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
@@ -198,9 +208,24 @@ pub async fn measure(
     Ok(measured)
 }
 
+/// Returns true if an empty queue has lost what was in it: the store has an item that belongs there, and not since just now.
+///
+/// # Errors
+/// One line: the store is out.
+pub(super) async fn has_lost(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, String> {
+    let living = store.page(namespace, Listing::Living, None, 1).await.map_err(|error| error.to_string())?;
+    let ids: Vec<String> = living.into_iter().map(|row| row.id).collect();
+    let rows = store.standing(namespace, &ids).await.map_err(|error| error.to_string())?;
+    Ok(rows.iter().flatten().any(|row| now - row.first_seen > PUT_IN_MS))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::engine::lane::{Lane, Order};
+    use crate::pipelines::community::schedule::ByEvidence;
 
     const NOW: Millis = 1_800_000_000_000;
 
@@ -247,6 +272,33 @@ mod tests {
         assert_eq!((fine.late, fine.waiting, fine.sampled, fine.ids), (0, 1, 2, 40));
         let late = of(187_001);
         assert_eq!((late.late, late.oldest_ms, late.scaled(late.late)), (1, 1, 20));
+    }
+
+    #[test]
+    fn what_is_meant_to_wait_is_never_late() {
+        let rows = [Some(standing(Some(9_000_000_000))), Some(standing(None)), None];
+        let judged = |lane: Option<Lane>, terms: &Terms| {
+            let sample = Sample {
+                lane: lane.as_ref().map(|lane| lane.name.to_string()),
+                patience_ms: lane.as_ref().map(|lane| lane.patience),
+                order: lane.map(|lane| lane.order).unwrap_or_default(),
+                total: 3,
+                ids: vec!["1".into(), "2".into(), "3".into()],
+            };
+            let Measured { late, waiting, oldest_ms, .. } = Measured::of(&sample, &rows, terms, NOW + 9_000_000_000);
+            (late, waiting, oldest_ms)
+        };
+        let usual = Terms::usual();
+        let hour = || Lane::new("1d", Duration::from_secs(3_600));
+        assert_eq!(judged(Some(hour()), &usual).0, 2, "in a lane by lateness, both of these rows are");
+        for order in [Order::OldestFirst, Order::NewestFirst] {
+            assert_eq!(judged(Some(hour().ordered(order)), &usual), (0, 2, 0), "{order:?}");
+        }
+        assert_eq!(judged(Some(Lane::first()), &usual), (0, 2, 0), "a large first load");
+        // In flight: one that was answered has its interval, one that was not has none.
+        assert_eq!((judged(None, &usual).0, judged(None, &usual).1), (1, 2));
+        let community = Terms { schedule: Arc::new(ByEvidence { again: Duration::from_secs(9) }), ..Terms::usual() };
+        assert_eq!(judged(None, &community), (0, 2, 0));
     }
 
     #[test]

@@ -8,14 +8,14 @@ use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::counting::Counting;
-use super::freshness::{Measured, measure};
+use super::freshness::{Measured, has_lost, measure};
 use super::lately::History;
 use super::polled::Polled;
 use super::whole_queue::PATIENCE;
 use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
-use crate::engine::queue::{Minute, QueueError, joined};
+use crate::engine::queue::{Minute, QueueError, Stats, joined};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
@@ -66,6 +66,8 @@ type Asking = (AbortOnDropHandle<(Result<Reading, QueueError>, Duration)>, Stopw
 #[derive(Debug, Default)]
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
+    /// The last that queue and ledger told.
+    reading: Option<Reading>,
     /// A question that was not answered in time. A file cannot be told to stop counting, so it is not put again meanwhile.
     asking: Option<Asking>,
     /// How long the last one took that was answered.
@@ -154,11 +156,15 @@ impl Reader {
             let watch = Stopwatch::start();
             let asking = self.read(&mut known).await;
             self.seen.send_replace(known.seen());
-            let took = watch.elapsed();
             // An outage takes long, too, but not the service's time.
             let share = asking * SHARE_OF_THE_TIME;
             let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(share) };
-            tokio::time::sleep(every.saturating_sub(took)).await;
+            let mut pace = READ_EVERY;
+            while every.saturating_sub(watch.elapsed()) > pace {
+                tokio::time::sleep(pace).await;
+                pace = self.look_again(&mut known).await;
+            }
+            tokio::time::sleep(every.saturating_sub(watch.elapsed())).await;
         }
     }
 
@@ -169,52 +175,103 @@ impl Reader {
         let asking = known.asking.take().filter(|(_, since)| since.elapsed() < STALE_AFTER);
         let (mut asking, since) = asking.unwrap_or_else(|| self.ask(&terms, known.snapshot.clone()));
         // Twice what it took the last time is no outage.
-        let patience = PATIENCE.max(known.took * 2);
-        let check_store = known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
-        let check = async {
-            if check_store {
-                self.look_at_store(known).await
+        let (mut answered, mut pace) = (None, READ_EVERY);
+        while answered.is_none() && (known.took * 2).saturating_sub(since.elapsed()) > PATIENCE {
+            answered = tokio::time::timeout(pace, &mut asking).await.ok();
+            if answered.is_none() {
+                pace = self.look_again(known).await;
             }
-        };
-        let pollers = async {
-            match &self.polled {
-                Some(polled) => polled.sources().await.trouble_of(&self.whole.provider),
-                None => None,
-            }
-        };
+        }
         let reading = async {
             let watch = Stopwatch::start();
             let answer = async {
                 let ended = |why: JoinError| (Err(QueueError::Unavailable(why.to_string())), Duration::ZERO);
-                let (reading, took) = (&mut asking).await.unwrap_or_else(ended);
+                let answered = match answered {
+                    Some(answered) => answered,
+                    None => (&mut asking).await,
+                };
+                let (reading, took) = answered.unwrap_or_else(ended);
                 Ok::<_, QueueError>((reading?, took))
             };
-            (self.whole.in_time(patience, answer).await, watch.elapsed())
+            (self.whole.in_time(PATIENCE, answer).await, watch.elapsed())
         };
-        let ((reading, waited), (), pollers) = tokio::join!(reading, check, pollers);
+        let ((reading, waited), (), pollers) =
+            tokio::join!(reading, self.watch_store(known), self.trouble_of_pollers());
         known.asking = (!asking.is_finished()).then_some((asking, since));
         known.pollers = pollers;
         match reading {
             Ok((reading, took)) => {
                 known.took = took;
                 // A file tells the time at which it began to count.
-                self.measure(known, &terms, reading.stats.now_ms + since.elapsed_ms()).await;
-                self.count_accounts(known).await;
-                self.read_crawls(known, &terms).await;
-                let lately = known.counted.add(&reading.stats.counters);
-                let (measured, known_accounts) = (known.measured.clone(), known.accounts.said.clone());
-                let crawls = known.crawls.said.clone();
-                let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
-                let snapshot = Snapshot::new(reading, known.store_out.clone(), &terms, self.whole.capabilities);
-                (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
+                let now = reading.stats.now_ms + since.elapsed_ms();
+                self.show(known, &terms, reading, now).await;
                 took
             }
-            // Contact is looked for all the time, so this is when it was lost, whenever somebody looks.
             Err(why) => {
-                let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
-                known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
+                self.lost_contact(known, why);
                 waited
             }
+        }
+    }
+
+    /// Looks again at what is quick to tell, and shows it with the last counts: a count that takes long must not hide that no
+    /// worker runs, or that it is paused, or that the store is out. Answers how long until the next look.
+    async fn look_again(&self, known: &mut Known) -> Duration {
+        let Some(last) = known.reading.clone() else { return READ_EVERY };
+        let brief = async {
+            let watch = Stopwatch::start();
+            (self.whole.in_time(PATIENCE, self.whole.queue.brief()).await, watch.elapsed())
+        };
+        let ((brief, took), (), pollers) = tokio::join!(brief, self.watch_store(known), self.trouble_of_pollers());
+        known.pollers = pollers;
+        let every = match brief {
+            Ok(brief) => {
+                let Stats { lanes, delayed, due, oldest_lateness_ms, .. } = last.stats;
+                let stats = Stats { lanes, delayed, due, oldest_lateness_ms, ..brief };
+                let now = stats.now_ms;
+                self.show(known, &self.terms.load(), Reading { stats, ..last }, now).await;
+                READ_EVERY.max(took * SHARE_OF_THE_TIME)
+            }
+            Err(why) => {
+                self.lost_contact(known, why);
+                READ_EVERY
+            }
+        };
+        self.seen.send_replace(known.seen());
+        every
+    }
+
+    /// Notes what queue and ledger told, with what the store tells; `now` is the queue's clock, ms since the epoch.
+    async fn show(&self, known: &mut Known, terms: &Terms, reading: Reading, now: Millis) {
+        let ids = reading.stats.delayed + reading.stats.leased;
+        self.measure(known, terms, ids, now).await;
+        self.count_accounts(known).await;
+        self.read_crawls(known, terms).await;
+        let lately = known.counted.add(&reading.stats.counters);
+        let (measured, known_accounts) = (known.measured.clone(), known.accounts.said.clone());
+        let crawls = known.crawls.said.clone();
+        known.reading = Some(reading.clone());
+        let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
+        let snapshot = Snapshot::new(reading, known.store_out.clone(), terms, self.whole.capabilities);
+        (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
+    }
+
+    /// Notes that the queue does not answer. Contact is looked for all the time, so this is when it was lost, whenever
+    /// somebody looks.
+    fn lost_contact(&self, known: &mut Known, why: String) {
+        let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
+        known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
+    }
+
+    async fn trouble_of_pollers(&self) -> Option<String> {
+        let polled = self.polled.as_ref()?;
+        polled.sources().await.trouble_of(&self.whole.provider)
+    }
+
+    /// Looks at the store, unless it has just been looked at.
+    async fn watch_store(&self, known: &mut Known) {
+        if known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
+            self.look_at_store(known).await;
         }
     }
 
@@ -225,15 +282,19 @@ impl Reader {
         known.store_checked = Some(Stopwatch::start());
     }
 
-    /// Measures how fresh the stored answers are, where the last measurement is too old; `now` is the queue's clock, ms
-    /// since the epoch.
-    async fn measure(&self, known: &mut Known, terms: &Terms, now: Millis) {
+    /// Measures how fresh the stored answers are, where the last measurement is too old; `ids` is how many the queue has,
+    /// `now` the queue's clock, ms since the epoch.
+    async fn measure(&self, known: &mut Known, terms: &Terms, ids: u64, now: Millis) {
         if let Some(Outage { why, .. }) = &known.store_out {
             // As soon as it answers.
             (known.measured.error, known.measured_at) = (Some(why.clone()), None);
             return;
         }
-        if known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long) {
+        // A queue that has just become empty may have lost all.
+        let last = &known.measured;
+        let is_news = ids == 0 && last.error.is_none() && last.of.iter().flatten().any(|of| of.ids > 0);
+        let will_do = known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long);
+        if will_do && !is_news {
             return;
         }
         let watch = Stopwatch::start();
@@ -241,7 +302,12 @@ impl Reader {
         let measured = match store.as_ref() {
             Ok(store) => {
                 let now = || now + watch.elapsed_ms();
-                let measuring = measure(&*self.whole.queue, &**store, terms, now);
+                let measuring = async {
+                    let queue = &*self.whole.queue;
+                    let of = measure(queue, &**store, terms, now).await?;
+                    let has_lost = ids == 0 && has_lost(&**store, queue.namespace(), now()).await?;
+                    Ok::<_, String>((of, has_lost))
+                };
                 match tokio::time::timeout(STORE_PATIENCE, measuring).await {
                     Ok(measured) => measured,
                     Err(_) => Err(format!("queue and store did not answer within {} s", STORE_PATIENCE.as_secs())),
@@ -250,14 +316,21 @@ impl Reader {
             Err(why) => Err(why.clone()),
         };
         match measured {
-            Ok(of) => known.measured = Sampled { of: Some(of), at_ms: Some(now), error: None },
+            Ok((of, has_lost)) => {
+                known.measured = Sampled { of: Some(of), at_ms: Some(now), has_lost, ..Sampled::default() };
+            }
             Err(why) => known.measured.error = Some(why),
         }
         let is_well = known.measured.of.iter().flatten().all(Measured::is_well);
         let every = if is_well { MEASURE_EVERY } else { MEASURE_AGAIN };
-        // Where there was no answer, it was not the services' time that passed.
-        let every =
-            if known.measured.error.is_some() { MEASURE_EVERY } else { every.max(watch.elapsed() * SHARE_OF_THE_TIME) };
+        let every = match &known.measured.error {
+            // It was not the services' time that passed.
+            Some(_) => MEASURE_EVERY,
+            None => every.max(watch.elapsed() * SHARE_OF_THE_TIME),
+        };
+        if known.measured.error.is_none() {
+            known.measured.for_ms = clock::millis(every);
+        }
         known.measured_at = Some((Stopwatch::start(), every));
     }
 

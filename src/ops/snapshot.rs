@@ -56,6 +56,12 @@ pub struct Sampled {
     pub at_ms: Option<Millis>,
     /// Why there is nothing newer, in one line.
     pub error: Option<String>,
+    /// How long it will do, ms: measuring takes no more than a part of the time.
+    #[serde(skip)]
+    pub for_ms: Millis,
+    /// True if the queue was empty although the store has items that belong into it.
+    #[serde(skip)]
+    pub has_lost: bool,
 }
 
 /// Everything the page shows of a moment.
@@ -393,7 +399,7 @@ mod tests {
                 leased: 50,
                 ..Stats::default()
             },
-            measured: Sampled { of: Some(of), at_ms: Some(0), error: None },
+            measured: Sampled { of: Some(of), at_ms: Some(0), ..Sampled::default() },
             ..Reading::default()
         };
         let snapshot = snapshot(reading);

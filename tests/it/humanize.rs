@@ -10,14 +10,15 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::config::Settings;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{
-    Claim, EmbeddedQueue, Inspection, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue, Verdict, Workers,
+    Administration, Claim, EmbeddedQueue, Inspection, Jobs, Lane, Lateness, MINUTE_MS, NewJob, Queue, RedisQueue,
+    Verdict, Workers,
 };
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::{Answer, Reader, Seen, Snapshot, State, StoreAtHand, Terms, WholeQueue};
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
 use twitter_updater::quota::Ledger;
-use twitter_updater::store::Store;
+use twitter_updater::store::{Lifecycle, NewTweet, Store, Way};
 
 use crate::support::claim;
 use crate::support::memory_ledger::MemoryLedger;
@@ -193,9 +194,73 @@ async fn a_count_that_takes_long_is_waited_for() {
     // A tenth of the time.
     seconds(290).await;
     assert_eq!(watch.looks(), 1);
-    let again = next(&mut seen).await;
+    // What comes in now is told by the next count.
+    let lane = Lane::new("1d", Duration::from_secs(3_600));
+    watch.queue.schedule(&[NewJob { id: "1".to_owned(), lane, due: 3_600_000.into() }]).await.unwrap();
+    let counted = |seen: &Seen| seen.snapshot.as_ref().is_some_and(|figures| figures.status.stats.delayed == 1);
+    let again = seen.wait_for(|seen| seen.outage.is_some() || counted(seen)).await.unwrap().clone();
     assert_eq!((watch.looks(), again.outage.is_none()), (2, true));
     assert!(at_ms(&again) >= figures + 300_000);
+}
+
+/// Between two counts of a large file, and during the second, the headline is as quick as ever.
+#[tokio::test(start_paused = true)]
+async fn what_is_quick_to_tell_does_not_wait_for_a_count_that_takes_long() {
+    let watch = Watch::new();
+    let beat = async || watch.queue.heartbeat("w", &[], &[], &Lateness::default()).await.unwrap();
+    watch.queue.look_takes.store(60, SeqCst);
+    beat().await;
+    let mut seen = watch.reader.watch();
+    seen.wait_for(|seen| seen.snapshot.is_some()).await.unwrap();
+    for _ in 0..4 {
+        beat().await;
+        seconds(5).await;
+        assert_eq!(Answer::of(&seen.borrow()).state, State::Fresh);
+    }
+    seconds(10).await;
+    let answer = Answer::of(&seen.borrow());
+    assert!(answer.sentence.starts_with("Stopped: no worker heartbeat for 1"), "{answer:?}");
+    assert_eq!(watch.looks(), 1);
+    // By now it counts again.
+    seconds(590).await;
+    assert_eq!(watch.looks(), 2);
+    watch.queue.pause(Some("the database moves")).await.unwrap();
+    seconds(2).await;
+    assert_eq!(Answer::of(&seen.borrow()).sentence, "Stopped: it is paused: the database moves");
+    watch.store.set_down(Some("no route"));
+    seconds(10).await;
+    let answer = Answer::of(&seen.borrow());
+    assert!(answer.sentence.contains("the store does not answer"), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_queue_of_what_the_store_has_is_not_fresh() {
+    let watch = Watch::new();
+    let mut seen = watch.reader.watch();
+    let beats: JoinHandle<()> = tokio::spawn({
+        let queue = watch.queue.clone();
+        async move {
+            loop {
+                queue.heartbeat("w", &[], &[], &Lateness::default()).await.unwrap();
+                seconds(1).await;
+            }
+        }
+    });
+    next(&mut seen).await;
+    let lane = Lane::new("1d", Duration::from_secs(3_600));
+    let new = NewTweet { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None };
+    let now = watch.queue.stats().await.unwrap().now_ms;
+    watch.store.record("tweet:update", now, &Way::of("enqueue"), &[new]).await.unwrap();
+    seconds(30).await;
+    assert_eq!(Answer::of(&seen.borrow()).sentence, "No posts are scheduled", "it may be on its way");
+    watch.queue.schedule(&[NewJob { id: "1".to_owned(), lane, due: 3_600_000.into() }]).await.unwrap();
+    seconds(60).await;
+    assert_eq!(Answer::of(&seen.borrow()).sentence, "The only post waits for its first lookup");
+    watch.queue.forget(&["1".to_owned()]).await.unwrap();
+    seconds(2).await;
+    let lost = "Stopped: the queue is empty, and the store has living posts: run `twitter-updater rebuild`";
+    assert_eq!(Answer::of(&seen.borrow()).sentence, lost);
+    beats.abort();
 }
 
 #[tokio::test(start_paused = true)]

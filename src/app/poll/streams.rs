@@ -119,6 +119,7 @@ pub async fn open(
                 source: fills,
                 lane: lane(source.pace.first()),
                 delay: rules.map_or(0, |rules| rules.k + clock::millis(rules.behind)),
+                put_for: Default::default(),
             },
             feed: Feed {
                 name: name.clone(),

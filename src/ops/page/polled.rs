@@ -65,6 +65,7 @@ fn one(source: &Source, now: Millis) -> Markup {
             }
             td data-name="Due" {
                 @match (source.turn, source.due_at) {
+                    (Turn::Delayed, _) if source.is_paused() => span.warn { "paused" },
                     (Turn::Delayed, Some(at)) => (relative(at, now, "late")),
                     (Turn::Dead | Turn::Absent, _) => span.bad { (source.turn.word()) },
                     (turn, _) => (turn.word()),
@@ -96,6 +97,7 @@ fn one(source: &Source, now: Millis) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::report::sources::Poller;
 
     const EVIL: &str = "</td><script>alert(1)</script>\"'&";
 
@@ -124,6 +126,9 @@ mod tests {
         }
         assert!(!text.contains("missing"), "{text}");
         assert!(shown(vec![source(Turn::Delayed, Some(4_000))], None).contains(">6s late<"));
+        let paused = Poller::Paused { reason: "why".to_owned() };
+        let paused = Source { poller: paused, ..source(Turn::Delayed, Some(4_000)) };
+        assert!(shown(vec![paused], None).contains("<span class=\"warn\">paused</span>"));
     }
 
     #[test]

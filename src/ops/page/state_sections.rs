@@ -342,7 +342,7 @@ mod tests {
                     ..Measured::default()
                 }]),
                 at_ms: Some(0),
-                error: None,
+                ..Sampled::default()
             },
             ..Reading::default()
         });

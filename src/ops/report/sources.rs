@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use self::book::{PositionsAtHand, Queues, SourceBook};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{cut, grouped, one_line, span, when};
-use crate::engine::queue::{Place, WorkerStats};
+use crate::engine::queue::{Place, Stats};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::providers::bluesky::timeline::LAYOUT;
@@ -24,6 +24,8 @@ use crate::store::{SourceGap, SourceRow, SourceTrouble};
 pub const GAPS_SHOWN: u32 = 3;
 /// The maximum number of characters shown of an error: it may contain an API's answer.
 const ERROR_CHARS: usize = 300;
+/// A source that is due for its longest interval and this, ms, is not polled.
+const OVERDUE_MS: Millis = 30_000;
 
 /// The place of a source in the queue of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -64,6 +66,9 @@ pub struct Source {
     /// True if that is longer ago than its `quiet_after`, although it can be read.
     #[serde(rename = "quiet")]
     pub is_quiet: bool,
+    /// True if the settings name it, and it has been due for too long.
+    #[serde(skip)]
+    pub is_overdue: bool,
     /// Its current failure, also before the first page. The error is one line of bounded length.
     pub trouble: Option<SourceTrouble>,
     /// Its place in its queue.
@@ -92,6 +97,11 @@ pub enum Poller {
     /// The queue did not answer.
     #[default]
     Unknown,
+    /// Nothing is polled until somebody ends that.
+    Paused {
+        /// Why.
+        reason: String,
+    },
     /// No heartbeat is known.
     Missing,
     /// The latest heartbeat of any.
@@ -108,10 +118,13 @@ pub enum Poller {
 const HEARTBEAT_PATIENCE_MS: Millis = 11_000;
 
 impl Poller {
-    /// The youngest of these workers.
+    /// The youngest of the workers, unless it is paused.
     #[must_use]
-    pub fn of(workers: &[WorkerStats]) -> Self {
-        let youngest = workers.iter().min_by_key(|worker| worker.beat_age_ms);
+    pub fn of(stats: &Stats) -> Self {
+        if let Some(reason) = &stats.paused {
+            return Self::Paused { reason: reason.clone() };
+        }
+        let youngest = stats.workers.iter().min_by_key(|worker| worker.beat_age_ms);
         youngest.map_or(Self::Missing, |worker| Self::Seen {
             age_ms: worker.beat_age_ms,
             trouble: worker.trouble().map(str::to_owned),
@@ -130,6 +143,8 @@ pub struct NamedSource {
     pub namespace: String,
     /// The time without new posts after which it is quiet; `None`: never.
     pub quiet_after: Option<Duration>,
+    /// The longest interval at which it is polled.
+    pub longest: Duration,
 }
 
 /// All of them, or why they are not known.
@@ -155,8 +170,9 @@ struct Said {
 }
 
 impl Source {
-    /// One that no position is known of.
-    fn never_polled(name: &str) -> Self {
+    /// One that no position is known of, and where the queue has it.
+    fn never_polled(name: &str, place: Option<&[Place]>) -> Self {
+        let (turn, due_at) = turn(place);
         Self {
             name: name.to_owned(),
             poller: Poller::Unknown,
@@ -169,9 +185,10 @@ impl Source {
             saved_at: None,
             brought_at: None,
             is_quiet: false,
+            is_overdue: false,
             trouble: None,
-            turn: Turn::Unknown,
-            due_at: None,
+            turn,
+            due_at,
             due_in_ms: None,
             gaps: 0,
             latest_gaps: Vec::new(),
@@ -191,13 +208,7 @@ impl Source {
         let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
         let trouble =
             trouble.map(|trouble| SourceTrouble { error: cut(&one_line(&trouble.error), ERROR_CHARS), ..trouble });
-        let (turn, due_at) = match place {
-            None => (Turn::Unknown, None),
-            Some([]) => (Turn::Absent, None),
-            Some([Place::Delayed { due, .. }, ..]) => (Turn::Delayed, Some(*due)),
-            Some([Place::Leased { .. }, ..]) => (Turn::Leased, None),
-            Some([Place::Dead { .. }, ..]) => (Turn::Dead, None),
-        };
+        let (turn, due_at) = turn(place);
         Self {
             name: row.source,
             provider: Some(provider.to_string()),
@@ -208,6 +219,7 @@ impl Source {
             saved_at: row.saved_at,
             brought_at: row.brought_at,
             is_quiet: false,
+            is_overdue: false,
             trouble,
             turn,
             due_at,
@@ -225,13 +237,36 @@ impl Source {
         let since = self.brought_at.or(self.saved_at);
         let for_so_long = since.map(|since| clock::span(now.saturating_sub(since)));
         let is_quiet = named.quiet_after.zip(for_so_long).is_some_and(|(after, silent)| silent > after);
-        Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), ..self }
+        let latest = clock::millis(named.longest).saturating_add(OVERDUE_MS);
+        let is_overdue = self.due_at.is_some_and(|due| now.saturating_sub(due) > latest);
+        Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), is_overdue, ..self }
+    }
+
+    /// Why nobody polls it, although its poller works.
+    fn not_polled(&self) -> Option<String> {
+        match (self.turn, self.due_at) {
+            (Turn::Absent, _) => Some("it is in no queue; restart `twitter-updater poll`".to_owned()),
+            (Turn::Dead, _) => Some("it is dead".to_owned()),
+            (Turn::Delayed, Some(due)) if self.is_overdue => Some(format!("it is due since {}", when(due))),
+            _ => None,
+        }
     }
 
     /// Since when it has brought no new post, where that is too long: ms since the epoch.
     #[must_use]
     pub fn quiet_since(&self) -> Option<Millis> {
         self.brought_at.or(self.saved_at).filter(|_| self.is_quiet)
+    }
+}
+
+/// The place of a source in its queue, and when it is due; `None` where the queue did not answer.
+fn turn(place: Option<&[Place]>) -> (Turn, Option<Millis>) {
+    match place {
+        None => (Turn::Unknown, None),
+        Some([]) => (Turn::Absent, None),
+        Some([Place::Delayed { due, .. }, ..]) => (Turn::Delayed, Some(*due)),
+        Some([Place::Leased { .. }, ..]) => (Turn::Leased, None),
+        Some([Place::Dead { .. }, ..]) => (Turn::Dead, None),
     }
 }
 
@@ -257,6 +292,17 @@ fn unreadable(sources: &[&Source]) -> Option<String> {
     Some(match failing().count() {
         1 => format!("source {name} cannot be read {trouble}"),
         many => format!("{many} sources cannot be read; the first: {name}, {trouble}"),
+    })
+}
+
+/// The sources that nobody polls: the first of them, and why.
+fn not_polled(sources: &[&Source]) -> Option<String> {
+    let idle = || sources.iter().filter_map(|source| Some((&source.name, source.not_polled()?)));
+    let (name, why) = idle().next()?;
+    let name = one_line(name);
+    Some(match idle().count() {
+        1 => format!("source {name} is not polled: {why}"),
+        many => format!("{many} sources are not polled; the first: {name}, {why}"),
     })
 }
 
@@ -298,12 +344,13 @@ impl Sources {
     }
 
     /// The reason, in one line, why new posts of that provider are not collected from the configured sources. First a
-    /// poller that does not work, then sources that cannot be read, then quiet ones.
+    /// poller that does not work, then sources that are not polled, that cannot be read, and that are quiet.
     #[must_use]
     pub fn trouble_of(&self, provider: &str) -> Option<String> {
         let sources = self.named_of(provider);
-        let unreadable = || unreadable(&sources).map(|why| format!("new posts are not collected: {why}"));
-        self.poller_trouble_of(provider).or_else(unreadable).or_else(|| quiet(&sources))
+        let why = || not_polled(&sources).or_else(|| unreadable(&sources));
+        let uncollected = || why().map(|why| format!("new posts are not collected: {why}"));
+        self.poller_trouble_of(provider).or_else(uncollected).or_else(|| quiet(&sources))
     }
 
     /// The same where it is all sources: of a poller that does not work.
@@ -378,6 +425,10 @@ impl Source {
         let name = one_line(&self.name);
         match &self.poller {
             Poller::Unknown => None,
+            Poller::Paused { reason } => {
+                let reason = one_line(reason);
+                Some(format!("polling of source {name} is paused: {reason}; `twitter-updater resume` ends that"))
+            }
             Poller::Missing => Some(format!("no poller works on source {name}; start `twitter-updater poll`")),
             Poller::Seen { age_ms, .. } if *age_ms > HEARTBEAT_PATIENCE_MS => {
                 let age = span(age_ms / 1_000 * 1_000);
@@ -406,8 +457,15 @@ impl Source {
         if self.trouble.is_some() { "no page yet" } else { "never" }
     }
 
+    /// Returns true if it is not polled since somebody has paused that.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self.poller, Poller::Paused { .. })
+    }
+
     fn due(&self) -> String {
         match (self.turn, self.due_in_ms) {
+            (Turn::Delayed, _) if self.is_paused() => "paused".to_owned(),
             (Turn::Delayed, Some(left)) if left >= 1_000 => format!("in {}", span(left / 1_000 * 1_000)),
             (Turn::Delayed, Some(left)) if left <= -1_000 => format!("{} late", span(-left / 1_000 * 1_000)),
             (Turn::Delayed, _) => "now".to_owned(),
@@ -433,6 +491,7 @@ impl Turn {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::engine::queue::WorkerStats;
 
     const ID: &str = "1460323737035677698";
 
@@ -521,8 +580,10 @@ pub(crate) mod tests {
             text
         };
         let position = format!(r#"{{"latest":"{ID}"}}"#);
-        let all =
-            vec![Source::new(saved("source:poll:x:users/tweets", &position), Some(&[])), Source::never_polled("new")];
+        let all = vec![
+            Source::new(saved("source:poll:x:users/tweets", &position), Some(&[])),
+            Source::never_polled("new", None),
+        ];
         let some = Sources { all, error: None }.at(1_060_000);
         let said = text(&some);
         for says in ["rust ", "x users/tweets", ID, "2021-11-15T19:08:05Z", "1m ago", "in no queue", "never"] {
@@ -581,12 +642,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_pause_is_told_although_the_poller_beats() {
+        let worker = WorkerStats { worker: "w".to_owned(), beat_age_ms: 0, fields: [].into() };
+        let stats = Stats { workers: vec![worker], ..Stats::default() };
+        assert_eq!(Poller::of(&stats), Poller::Seen { age_ms: 0, trouble: None });
+        let paused = Stats { paused: Some("the\ndatabase moves".to_owned()), ..stats };
+        let place = Place::Delayed { lane: "1s".to_owned(), due: 4_000 };
+        let source = Source { poller: Poller::of(&paused), turn: Turn::Delayed, due_at: Some(4_000), ..source("rust") };
+        assert_eq!((turn(Some(&[place])), source.due()), ((Turn::Delayed, Some(4_000)), "paused".to_owned()));
+        let why = Sources { all: vec![source], error: None }.poller_trouble_of("twitter").unwrap();
+        let says = "new posts are not collected: polling of source rust is paused: the database moves; ";
+        assert!(why.starts_with(says), "{why}");
+    }
+
+    #[test]
     fn a_source_is_quiet_once_it_brought_nothing_for_longer_than_it_may() {
         let named = |quiet_after: Option<u64>| NamedSource {
             name: "rust".to_owned(),
             provider: Provider::Twitter,
             namespace: "source:poll:search/tweets".to_owned(),
             quiet_after: quiet_after.map(Duration::from_secs),
+            longest: Duration::from_secs(900),
         };
         let since = |source: Source, after, now| source.judged_by(&named(after), now).quiet_since();
         assert_eq!(since(source("rust"), Some(100), 1_000_000), None);
@@ -636,6 +712,29 @@ pub(crate) mod tests {
         let unpolled = Source { poller: Poller::Missing, ..source("rust") };
         let first = says(vec![down("down", 0), unpolled]).unwrap();
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
+        // One that a poller does not know, or that waits for ever.
+        let placed = |place: &[Place]| {
+            let named = NamedSource {
+                name: "new".to_owned(),
+                provider: Provider::Twitter,
+                namespace: "source:poll:search/tweets".to_owned(),
+                quiet_after: None,
+                longest: Duration::from_secs(900),
+            };
+            let of_twitter = |source| Source { provider: Some("twitter".to_owned()), ..source };
+            let never = of_twitter(Source::never_polled("new", Some(place))).judged_by(&named, 1_000_000);
+            says(vec![source("rust"), never])
+        };
+        let not = |why: &str| Some(format!("new posts are not collected: source new is not polled: {why}"));
+        assert_eq!(placed(&[]), not("it is in no queue; restart `twitter-updater poll`"));
+        assert_eq!(placed(&[Place::Dead { at: 1, reason: String::new() }]), not("it is dead"));
+        let due = |due| placed(&[Place::Delayed { lane: "15m".to_owned(), due }]);
+        assert_eq!((due(70_000), due(2_000_000)), (None, None));
+        assert_eq!(due(69_999), not("it is due since 1970-01-01T00:01:09Z"));
+        assert_eq!(placed(&[Place::Leased { fence: 1, by: None }]), None);
+        let absent = |name: &str| Source { turn: Turn::Absent, ..source(name) };
+        let many = says(vec![absent("a"), down("down", 0), absent("b")]).unwrap();
+        assert!(many.contains(": 2 sources are not polled; the first: a, it is in no queue"), "{many}");
         // A single source does not page anybody.
         let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
         assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);

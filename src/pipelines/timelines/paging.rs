@@ -22,7 +22,8 @@
 //! deleted is as empty as the last. So where the anchor is gone, the next page is asked from a little further down, the
 //! *fallback anchor*: a page that holds a post from there shows that nothing is left in between. Where that one is empty, too, pages
 //! are asked further and further down (a [`Hole`]) until one holds a post; what lies between is a gap, and the round goes on. An
-//! API that says itself which page is the last is asked twice again where that page is empty.
+//! API that says itself which page is the last is asked twice again where that page is empty. If a post that was known should be
+//! below it, the round stays open, a page a poll, and only after [`BELIEVED_AFTER`] it ends, with a gap.
 //!
 //! **What comes twice.** An API may repeat posts at the seam of two pages. They are handed over again, which does no harm. Only
 //! a page that holds nothing lower, and the newest posts instead, is one that does not heed what it was asked.
@@ -160,6 +161,7 @@ pub fn take(
     let lower: Vec<u64> = ids.iter().copied().filter(|id| ask.below.is_none_or(|below| *id < below)).collect();
     let made_at = |id: u64| rules.layout.made_at(id);
     let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
+    let is_empty_end = more == More::No && lower.is_empty();
     let odd = match odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more) {
         // By ids, then: the cursor would be asked for again and again.
         Err(NotHeeded::Circle) if next.open.as_ref().is_some_and(|span| span.odd < ODD_PAGES) => {
@@ -193,6 +195,15 @@ pub fn take(
         *position = Some(next);
         return Ok(taken);
     }
+    let is_missed = is_empty_end && is_missed(&next, rules, &span) && too_deep(&next, rules, &span, reading).is_none();
+    if is_missed && !is_believed(&mut next, reading) {
+        // The poll is over, its round is not.
+        taken.whole = Some(Whole { fresh: 0, elapsed: None });
+        span.odd = 0;
+        next.open = Some(span);
+        *position = Some(next);
+        return Ok(taken);
+    }
     if span.below.is_none() {
         match believed(&mut next, rules, ask, reading) {
             Some(true) => {}
@@ -207,7 +218,7 @@ pub fn take(
     }
     if !met && !is_first {
         taken.gaps.extend(too_old(&next, rules, ask));
-        taken.gaps.extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, &span, ask)));
+        taken.gaps.extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, &span, ask, is_missed)));
     }
     taken.whole = Some(end(&mut next, span, met));
     *position = Some(next);
@@ -282,7 +293,8 @@ fn looks_again(
     if *more == More::No {
         // By the same cursor: not each API that has one can be asked by ids.
         span.odd += 1;
-        return span.odd <= ODD_PAGES;
+        // Once that is doubted, a page a poll is enough.
+        return span.odd <= ODD_PAGES && position.doubted_since.is_none();
     }
     span.cursor = None;
     let reaches = ask.since.unwrap_or(0) <= position.since;
@@ -316,13 +328,21 @@ const MOST_STEPS: u64 = 64;
 fn believed(position: &mut Position, rules: &Rules, ask: &Ask, reading: &Reading) -> Option<bool> {
     let witness = if rules.anchored { position.anchor } else { position.latest };
     witness.filter(|known| *known > ask.since.unwrap_or(0))?;
+    Some(is_believed(position, reading))
+}
+
+/// Whether empty pages were doubted for long enough.
+fn is_believed(position: &mut Position, reading: &Reading) -> bool {
     let since = position.doubted_since.map_or(reading.about(), |since| since.min(reading.about()));
     position.doubted_since = Some(since);
-    let is_believed = reading.about().saturating_sub(since) >= BELIEVED_AFTER;
-    if is_believed {
-        position.doubted_since = None;
-    }
-    Some(is_believed)
+    reading.about().saturating_sub(since) >= BELIEVED_AFTER
+}
+
+/// Whether a known post should be below those of this round. A timeline that has no others down there ends at one that was
+/// known when the round began, or had none then.
+fn is_missed(position: &Position, rules: &Rules, span: &Span) -> bool {
+    let known = position.anchor.filter(|_| rules.anchored).or(span.known);
+    span.below.zip(known).is_some_and(|(below, known)| known < below)
 }
 
 /// The round is at its end.
@@ -332,6 +352,7 @@ fn end(position: &mut Position, span: Span, met: bool) -> Whole {
     position.anchor = span.next_anchor.or(position.anchor.filter(|_| met));
     position.fallback_anchor = span.next_fallback_anchor.or(position.fallback_anchor.filter(|_| met || !span.probing));
     position.since = span.next_since;
+    position.doubted_since = None;
     position.swept_at = Some(span.began_at);
     Whole { fresh: span.fresh, elapsed }
 }
@@ -375,11 +396,11 @@ fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     (known.first().copied(), fallback_anchor)
 }
 
-/// The posts that an empty page may hide, if even the fallback anchor is gone.
-fn hidden(position: &Position, span: &Span, ask: &Ask) -> Option<Gap> {
+/// The posts that an empty page may hide, if even the fallback anchor is gone, or a known post that `is_missed`.
+fn hidden(position: &Position, span: &Span, ask: &Ask, is_missed: bool) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);
-    let is_gone = span.probing || span.hole.is_some() && position.anchor.is_some_and(asked_for);
+    let is_gone = is_missed || span.probing || span.hole.is_some() && position.anchor.is_some_and(asked_for);
     (is_gone && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 

@@ -26,8 +26,8 @@ pub struct Position {
     pub swept_at: Option<Millis>,
     /// The interval in force, ms.
     pub interval: Option<Millis>,
-    /// Since when a round's first page comes empty, although a post is known that it should hold: by their clock as well
-    /// as it was known, ms since the Unix epoch.
+    /// Since when a page comes empty, the first of a round or one that calls itself the last, although a post is known that
+    /// should be there: by their clock as well as it was known, ms since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubted_since: Option<Millis>,
     /// A round that is not at its end.

@@ -46,6 +46,8 @@ const STATUSES_PATH: &str = "api/v1/statuses";
 const ACCOUNTS_PATH: &str = "api/v1/accounts";
 const HANDLES_PATH: &str = "api/v1/accounts/lookup";
 const INSTANCE_PATH: &str = "api/v2/instance";
+/// The first form of the same, which every version has; the second came with 4.0.
+const INSTANCE_V1_PATH: &str = "api/v1/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
 /// The remedy for a server that refuses anonymous requests.
@@ -109,6 +111,7 @@ pub struct Mastodon {
     accounts: Url,
     handles: Url,
     instance: Url,
+    instance_v1: Url,
     who: Url,
     calls: Calls,
 }
@@ -121,8 +124,9 @@ impl Mastodon {
         let http = HttpClient::new(&options.http)?;
         let (statuses, accounts) = (below(&base, STATUSES_PATH)?, below(&base, ACCOUNTS_PATH)?);
         let handles = below(&base, HANDLES_PATH)?;
-        let (instance, who) = (below(&base, INSTANCE_PATH)?, below(&base, WHO_PATH)?);
-        Ok(Self { http, statuses, accounts, handles, instance, who, calls: options.calls })
+        let (instance, instance_v1) = (below(&base, INSTANCE_PATH)?, below(&base, INSTANCE_V1_PATH)?);
+        let who = below(&base, WHO_PATH)?;
+        Ok(Self { http, statuses, accounts, handles, instance, instance_v1, who, calls: options.calls })
     }
 
     /// Asks the instance what it runs, and goes by that.
@@ -134,21 +138,32 @@ impl Mastodon {
         struct Instance {
             version: String,
         }
-        let request = self.http.client().get(self.instance.clone()).build().map_err(cannot_build)?;
-        let reply = self.http.send(request).await?;
-        self.calls = match reply.status {
-            200 => {
-                let instance: Option<Instance> = serde_json::from_slice(&reply.body).ok();
-                let told = instance.ok_or_else(|| {
-                    LookupError::BadAnswer(format!("it tells no version of the instance: {}", reply.what()))
-                })?;
-                Calls::of_version(&told.version)
-            }
-            // The second form of this came with 4.0.
-            404 => Calls::Single,
-            _ => return Err(asked_as_nobody(errors::decide(&reply), &reply, &CredentialKind::Anonymous, NAME_CALLS)),
-        };
+        let mut reply = self.ask(&self.instance).await?;
+        // An older version, or whatever stands in front of the instance: the first form tells them apart.
+        if reply.status == 404 {
+            reply = self.ask(&self.instance_v1).await?;
+        }
+        if reply.status != 200 {
+            let error = asked_as_nobody(errors::decide(&reply), &reply, &CredentialKind::Anonymous, NAME_CALLS);
+            // What the instance has not said itself is no reason to go by for as long as the process runs.
+            return Err(match error {
+                LookupError::Credential(why) | LookupError::BadRequest(why) if !errors::says_error(&reply) => {
+                    LookupError::Outage(why)
+                }
+                error => error,
+            });
+        }
+        let instance: Option<Instance> = serde_json::from_slice(&reply.body).ok();
+        let told = instance
+            .ok_or_else(|| LookupError::BadAnswer(format!("it tells no version of the instance: {}", reply.what())))?;
+        self.calls = Calls::of_version(&told.version);
         Ok(self)
+    }
+
+    /// A call without a token.
+    async fn ask(&self, address: &Url) -> Result<Reply, LookupError> {
+        let request = self.http.client().get(address.clone()).build().map_err(cannot_build)?;
+        self.http.send(request).await
     }
 
     /// Asks for this many statuses a call, whatever the options said.

@@ -15,7 +15,7 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let home = Home::new().await;
     let of = |source: &str, key: &str| format!("poll.sources.{source}.{key}");
     let mut more = vec![("poll.quiet_after".to_owned(), "2h")];
-    for name in ["calm", "monthly", "down", "new", "well"] {
+    for name in ["calm", "monthly", "down", "new", "well", "added"] {
         more.extend([(of(name, "kind"), "search"), (of(name, "query"), name)]);
     }
     more.push((of("monthly", "quiet_after"), "60d"));
@@ -61,6 +61,8 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let all = told["sources"].as_array().unwrap();
     let quiet: Vec<&Value> = all.iter().filter(|one| one["quiet"] == true).map(|one| &one["name"]).collect();
     assert_eq!(quiet, ["calm"], "{told}");
+    let added = all.iter().find(|one| one["name"] == "added").unwrap();
+    assert_eq!((&added["turn"], &added["namespace"]), (&json!("absent"), &json!(null)), "no poller knows it");
     let new = all.iter().find(|one| one["name"] == "new").unwrap();
     assert_eq!(
         (&new["saved_at"], &new["trouble"]["since"], &new["trouble"]["failures"]),

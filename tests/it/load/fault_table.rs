@@ -513,6 +513,14 @@ async fn faults_of_the_api() -> Done {
     let check = run(&["credentials", "--check"], &settings);
     assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
     fault.ended().await;
+
+    // An updater rebuilds it by itself only an hour after its start.
+    let mut fault = system.begins("the queue was wiped");
+    redis::cmd("FLUSHALL").exec_async(&mut parts.redis.connection().await).await.unwrap();
+    fault.lasts(Duration::from_secs(10)).await;
+    let rebuilt = run(&["rebuild"], &settings);
+    assert!(rebuilt.status.success(), "{}", text(&rebuilt.stderr));
+    fault.ended().await;
     system.done.into_inner().unwrap()
 }
 

@@ -169,9 +169,13 @@ impl Two {
         beats(self.queues[at].clone(), BEAT_EVERY).await
     }
 
-    /// The same of a poller of that namespace.
-    pub async fn polls(&self, namespace: &str) -> AbortOnDropHandle<()> {
-        beats(Arc::new(RedisQueue::new(self.redis[0].pool(), namespace)), Duration::from_secs(2)).await
+    /// The same of a poller of that namespace, which has put these sources into its queue.
+    pub async fn polls(&self, namespace: &str, sources: &[&str]) -> AbortOnDropHandle<()> {
+        let queue: Arc<dyn Queue> = Arc::new(RedisQueue::new(self.redis[0].pool(), namespace));
+        let lane = Lane::new("15m", Duration::from_secs(900));
+        let job = |id: &&str| NewJob { id: (*id).to_owned(), lane: lane.clone(), due: HOUR.into() };
+        queue.schedule(&sources.iter().map(job).collect::<Vec<_>>()).await.unwrap();
+        beats(queue, Duration::from_secs(2)).await
     }
 
     async fn bury(&self, at: usize, id: &str) {

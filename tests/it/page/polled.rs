@@ -142,9 +142,10 @@ async fn what_cannot_be_read_and_what_is_quiet_is_in_the_headline_live_and_stays
         provider: Provider::Twitter,
         namespace: of.clone(),
         quiet_after: Some(Duration::from_secs(3_600)),
+        longest: Duration::from_secs(900),
     });
     let two = Two::with_sources(named.to_vec()).await;
-    let _workers = [two.works(0).await, two.works(1).await, two.polls(&of).await];
+    let _workers = [two.works(0).await, two.works(1).await, two.polls(&of, &["calm", "down"]).await];
     let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
     for name in ["calm", "down"] {
         two.store.save_page(&of, name, &page(wall_ms())).await.unwrap();

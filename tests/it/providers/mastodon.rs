@@ -83,9 +83,29 @@ async fn the_instance_says_how_it_is_asked() {
         let server = CannedServer::start(answer).await;
         instance(&server.base_url(), Calls::Batch).learn().await
     };
-    assert_eq!(learn(Canned::new(404, "{}")).await.unwrap().capabilities().batch_limit, 1, "before 4.0");
-    assert_eq!(decision(&learn(Canned::new(200, "{}")).await.unwrap_err()), "bad answer");
-    assert_eq!(decision(&learn(Canned::new(503, "")).await.unwrap_err()), "outage");
+    // Before 4.0, and where a page of what stands in front of the instance is a 404.
+    for (version, limit) in [("4.3.8", 20), ("3.5.0", 1)] {
+        let server = CannedServer::start_with(move |asked| match asked.target.as_str() {
+            "/api/v1/instance" => Canned::new(200, json!({ "version": version }).to_string()),
+            _ => Canned::new(404, "<html>"),
+        })
+        .await;
+        let learned = instance(&server.base_url(), Calls::Batch).learn().await.unwrap();
+        assert_eq!(learned.capabilities().batch_limit, limit, "{version}");
+    }
+    let error = r#"{"error":"in any language"}"#;
+    for (status, body, expected) in [
+        (200, "{}", "bad answer"),
+        (503, "", "outage"),
+        (404, "{}", "outage"),
+        (404, error, "outage"),
+        (400, "<html>", "outage"),
+        (401, "<html>", "outage"),
+        (400, error, "bad request"),
+        (401, error, "credential"),
+    ] {
+        assert_eq!(decision(&learn(Canned::new(status, body)).await.unwrap_err()), expected, "{status} {body}");
+    }
 }
 
 #[tokio::test]

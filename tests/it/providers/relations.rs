@@ -406,7 +406,7 @@ async fn an_instance_hides_lists_and_knows_a_part_of_others() {
     let mut behind = full.clone().header("link", "<https://cdn.example>; rel=preconnect");
     behind.headers.push(("link".to_owned(), next.to_owned()));
     assert_eq!(members(&of(behind, None).await).next.as_deref(), Some("7"), "in a line of its own");
-    let no_text = full.clone().header("link", "<https://a.example/x?max_id=7>; rel=\"next\"; title=\"é\"");
+    let no_text = full.clone().header("link", r#"<https://a.example/x?max_id=7>; rel="next"; title="é""#);
     let result = ask(Provider::Mastodon, no_text, Side::Followers, None).await;
     assert_eq!(decision(&result.unwrap_err()), "bad answer");
     let link = r#"<https://a.example/x?page=2>; rel="next""#;

@@ -14,7 +14,7 @@ use twitter_updater::engine::queue::{Claim, EmbeddedQueue, Jobs, Lane, NewJob, V
 use twitter_updater::engine::worker::Handler;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::TweetState;
-use twitter_updater::model::relation::Side;
+use twitter_updater::model::relation::{Partial, Side};
 use twitter_updater::pipelines::refresh::UnavailableSettings;
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
 use twitter_updater::pipelines::relations::members::Recruits;
@@ -44,6 +44,8 @@ pub enum Says {
     Nothing,
     /// More members than a page has.
     TooMany,
+    /// Its first page, without a word of the next one.
+    Unlinked,
     /// No answer.
     Out,
 }
@@ -77,14 +79,16 @@ impl Relations for Network {
                 return Ok(RelationPage::of(Members { members, ..Members::default() }, None));
             }
             Says::Out => return Err(LookupError::Outage("HTTP 500".to_owned())),
-            Says::Pages | Says::Stale => {}
+            Says::Pages | Says::Stale | Says::Unlinked => {}
         }
+        let is_unlinked = says == Says::Unlinked;
         let (ids, next) = match request.cursor {
-            None => (["11", "12", "13"], Some("2".to_owned())),
+            None => (["11", "12", "13"], (!is_unlinked).then(|| "2".to_owned())),
             Some(_) => (["13", "14", "15"], None),
         };
         let members = ids.map(|id| Member::of(id.to_owned())).to_vec();
-        Ok(RelationPage::of(Members { members, next, ..Members::default() }, None))
+        let partial = is_unlinked.then_some(Partial::Unlinked);
+        Ok(RelationPage::of(Members { members, next, partial, ..Members::default() }, None))
     }
 }
 

@@ -51,3 +51,16 @@ async fn one_without_an_answer_is_tried_again_behind_the_others() {
         assert_eq!((whole.ended.as_deref(), whole.found), (Some("complete"), 5), "{says:?}");
     }
 }
+
+#[tokio::test]
+async fn a_full_page_without_a_word_of_the_next_one_closes_nothing() {
+    let world = World::new().await;
+    for _ in 0..2 {
+        world.read("9").await;
+    }
+    *world.network.says.lock().unwrap() = Says::Unlinked;
+    world.read("9").await;
+    let crawls = world.store.crawls(LISTS, "9", 9).await.unwrap();
+    let told: Vec<_> = crawls.iter().map(|crawl| (crawl.ended.as_deref(), crawl.found, crawl.vanished)).collect();
+    assert_eq!(told, [(Some("partial"), 3, 0), (Some("complete"), 5, 0)]);
+}

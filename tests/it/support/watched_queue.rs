@@ -227,6 +227,13 @@ impl Inspection for WatchedQueue {
         stats
     }
 
+    async fn brief(&self) -> Result<Stats, QueueError> {
+        if self.fail_looks.load(SeqCst) {
+            return Err(away());
+        }
+        self.inner.brief().await
+    }
+
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>, QueueError> {
         self.inner.due_by(offsets).await
     }

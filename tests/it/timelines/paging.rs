@@ -281,6 +281,66 @@ fn an_empty_page_that_calls_itself_the_last_is_asked_twice_again() {
 }
 
 #[test]
+fn an_empty_page_that_calls_itself_the_last_ends_a_round_after_ten_minutes_and_with_a_gap() {
+    // Whether a known post is asked for, or only what is above it.
+    for anchored in [false, true] {
+        let mut timeline = minutely(300);
+        timeline.says_last = true;
+        let rules = Rules { anchored, ..few(&timeline, 20) };
+        let mut position = None;
+        round(&mut timeline, &mut position, &rules, after(100));
+        let since = position.as_ref().unwrap().since;
+        let (_, mut open) = page(&mut timeline, &position, &rules, after(200), &reading(after(200), 0, true));
+        let blank = |position: &mut Option<Position>, at: Millis| {
+            let asked = ask(position.as_ref(), &rules, at);
+            take(position, &rules, &asked, &[], More::No, &reading(at, 0, true)).unwrap()
+        };
+        // The third ends the poll, and later ones do so at once.
+        for (at, ends) in [(200, false), (200, false), (200, true), (201, true), (209, true)] {
+            let asked = ask(open.as_ref(), &rules, after(at));
+            let taken = blank(&mut open, after(at));
+            let expected = ends.then_some((0, None));
+            assert_eq!(taken.whole.map(|whole| (whole.fresh, whole.elapsed)), expected, "{anchored} {at}");
+            assert_eq!((taken.gaps, open.as_ref().unwrap().since), (vec![], since), "{anchored} {at}");
+            assert_eq!(ask(open.as_ref(), &rules, after(at)), asked, "{anchored} {at}: the same page again");
+        }
+        // Either it comes back,
+        let mut back = open.clone();
+        let (got, gaps) = round(&mut timeline, &mut back, &rules, after(209));
+        assert!(ids(&timeline, 100, 180).is_subset(&got) && gaps.is_empty(), "{anchored}: {gaps:?}");
+        assert_eq!(back.unwrap().doubted_since, None);
+        // or it is the truth.
+        let taken = blank(&mut open, after(210));
+        let gap = Gap { from: since + 1, to: timeline.posts[180].id - 1, reason: GapReason::Hidden };
+        assert_eq!((taken.gaps, taken.whole.unwrap().fresh), (vec![gap], 20), "{anchored}");
+        let (got, gaps) = round(&mut timeline, &mut open, &rules, after(220));
+        assert!(ids(&timeline, 200, 220).is_subset(&got) && gaps.is_empty(), "{anchored}: {gaps:?}");
+        assert_eq!(open.unwrap().doubted_since, None);
+    }
+}
+
+#[test]
+fn a_timeline_that_ends_below_what_was_known_ends_its_round_at_once() {
+    let timeline = minutely(10);
+    let rules = Rules { anchored: true, k: 120_000, ..few(&timeline, 20) };
+    let post = |n: usize| timeline.posts[n].id;
+    // It was empty at first, or had one post, which may not be the last of its time that appears.
+    for (known, came) in [(vec![], vec![post(0)]), (vec![post(0)], vec![post(1), post(0)])] {
+        let mut position = None;
+        let mut page = |ids: &[u64], more: More| {
+            let asked = ask(position.as_ref(), &rules, after(5));
+            take(&mut position, &rules, &asked, ids, more, &reading(after(5), 0, false)).unwrap()
+        };
+        assert!(page(&known, More::No).whole.is_some());
+        assert_eq!(page(&came, More::Cursor("next".to_owned())).whole, None);
+        assert_eq!((page(&[], More::No).whole, page(&[], More::No).whole), (None, None));
+        let taken = page(&[], More::No);
+        assert_eq!((taken.gaps, taken.whole.unwrap().fresh), (vec![], 1));
+        assert_eq!((position.as_ref().unwrap().open.as_ref(), position.as_ref().unwrap().doubted_since), (None, None));
+    }
+}
+
+#[test]
 fn a_gap_at_the_limit_of_depth_says_so_also_where_posts_came_meanwhile() {
     let mut timeline = minutely(10_000);
     timeline.depth = 3_200;
@@ -482,8 +542,9 @@ proptest! {
         let mut position = None;
         let mut got = HashSet::new();
         let mut at = T - 1_000;
-        // The first look is at an empty timeline, so all is to come.
-        for pause in [0].iter().chain(&pauses).chain([&(timeline.end() - T + 100_000)]) {
+        // The first look is at an empty timeline, so all is to come. A last page whose posts are all deleted is doubted for ten
+        // minutes, and what came meanwhile is read after that.
+        for pause in [0].iter().chain(&pauses).chain([&(timeline.end() - T + 100_000), &600_000, &600_000]) {
             at += pause;
             for _ in 0..10_000 {
                 let read = reading(at, ahead, has_date);

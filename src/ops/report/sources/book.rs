@@ -66,7 +66,10 @@ impl SourceBook {
             names.entry(row.namespace.clone()).or_default().push(row.source.clone());
         }
         for named in &self.named {
-            names.entry(named.namespace.clone()).or_default();
+            let names = names.entry(named.namespace.clone()).or_default();
+            if !names.contains(&named.name) {
+                names.push(named.name.clone());
+            }
         }
         let asked = join_all(names.iter().map(async |(namespace, names)| {
             let asked = tokio::time::timeout(patience, self.ask(namespace, names)).await;
@@ -86,15 +89,16 @@ impl SourceBook {
             }
         }
         let poller = |namespace: &str| pollers.get(namespace).cloned().unwrap_or_default();
+        let now = clock::wall_ms();
         let is_of = |named: &NamedSource, row: &SourceRow| named.name == row.source && named.namespace == row.namespace;
         let never = self.named.iter().filter(|named| !rows.iter().any(|row| is_of(named, row)));
-        let never = never.map(|named| Source {
-            provider: Some(named.provider.to_string()),
-            poller: poller(&named.namespace),
-            ..Source::never_polled(&named.name)
+        let never = never.map(|named| {
+            let place = places.get(&(named.namespace.as_str(), named.name.as_str())).map(Vec::as_slice);
+            let source = Source::never_polled(&named.name, place);
+            let (provider, poller) = (Some(named.provider.to_string()), poller(&named.namespace));
+            Source { provider, poller, ..source }.judged_by(named, now)
         });
         let never: Vec<Source> = never.collect();
-        let now = clock::wall_ms();
         let polled = rows.iter().map(|row| {
             let place = places.get(&(row.namespace.as_str(), row.source.as_str())).map(Vec::as_slice);
             let source = Source { poller: poller(&row.namespace), ..Source::new(row.clone(), place) };
@@ -119,6 +123,6 @@ impl SourceBook {
         };
         let (places, stats) =
             tokio::try_join!(queue.locate(names), queue.brief()).map_err(|error| error.to_string())?;
-        Ok((places, Poller::of(&stats.workers)))
+        Ok((places, Poller::of(&stats)))
     }
 }

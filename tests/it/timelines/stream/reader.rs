@@ -116,6 +116,11 @@ struct Rig {
 
 impl Rig {
     async fn start(attempts: Vec<Attempt>) -> Self {
+        Self::start_late(attempts, LATE).await
+    }
+
+    /// Posts may appear so late, ms.
+    async fn start_late(attempts: Vec<Attempt>, late: i64) -> Self {
         let clock = ServiceClock::right();
         let queue = |namespace: &str| Arc::new(MemoryQueue::new(namespace, clock.clone(), Rules::default()));
         let (tweets, sources) = (queue("tweet:update"), queue(&polled("search/tweets")));
@@ -139,7 +144,13 @@ impl Rig {
             name: "rust".into(),
             stream: Arc::new(scripted),
             hold: Hold::new(holds, "poller".into(), HoldTerms::of_lease(Duration::from_secs(30))),
-            fill: Fill { queue: sources, source: "rust".into(), lane: lane(5_000), delay: LATE },
+            fill: Fill {
+                queue: sources,
+                source: "rust".into(),
+                lane: lane(5_000),
+                delay: late,
+                put_for: Default::default(),
+            },
             feed: Feed {
                 name: "rust".into(),
                 starter: app::starter(&posts_of(&Provider::Twitter), tweets, Some(store), ages),
@@ -276,6 +287,39 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     assert!(rig.polled_in().await.unwrap() > 600_000);
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(rig.polled_in().await.unwrap() <= LATE);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_end_soon_put_no_poll_off() {
+    // As late as a search of X is.
+    let late = 31_000;
+    let brief = || Ok(vec![Then::Waits(Duration::from_secs(1)), Then::Ends]);
+    let rig = Rig::start_late((0..200).map(|_| brief()).collect(), late).await;
+    rig.attempted(1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for poll in 0..12 {
+        let mut looks = 0;
+        while rig.polled_in().await.unwrap() > 0 {
+            looks += 1;
+            assert!(looks < 600, "poll {poll} is not due within a minute");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        rig.put_off().await; // polled
+    }
+    rig.stop().await;
+
+    // And one more after the last, for what it has missed.
+    let rig = Rig::start_late(vec![brief(), Ok(vec![])], late).await;
+    rig.attempted(2).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(rig.polled_in().await.unwrap() < late - 5_000);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(rig.polled_in().await.unwrap() <= 0, "nor once it is due");
+    rig.put_off().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let due = rig.polled_in().await.unwrap();
+    assert!((late - 1_000..=late).contains(&due), "{due}");
     rig.stop().await;
 }
 
