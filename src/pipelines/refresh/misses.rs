@@ -6,6 +6,7 @@
 
 use crate::base::clock::Millis;
 use crate::engine::queue::Lane;
+use crate::model::account::Absence;
 
 /// During a wave of misses the misses of an item must span this many times as long.
 const WAVE_FACTOR: Millis = 6;
@@ -14,6 +15,9 @@ const SOONEST: Millis = 60_000;
 /// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
 /// them: 2 h for the default of 10 min.
 const APART_FACTOR: Millis = 12;
+/// What nobody explained is forgotten only when its misses span this long, ms: what goes cannot be had again, a faulty API is silent
+/// as well, and the networks allow a day.
+const SILENT: Millis = 6 * 3_600_000;
 /// A life never ends with fewer counted misses than this, whatever the settings say.
 const LEAST_LIMIT: u32 = 2;
 
@@ -68,6 +72,19 @@ impl UnavailableSettings {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
+    /// Whether an item that is believed to be gone is forgotten, for that reason or for none, after misses of that span, ms. One
+    /// that is only not shown to this credential never is.
+    #[must_use]
+    pub fn forgets(&self, reason: Option<Absence>, span: Millis) -> bool {
+        let is_explained = match reason {
+            Some(Absence::Protected) => return false,
+            Some(Absence::NotFound | Absence::Suspended) => true,
+            // A post's absence is never explained.
+            None => self.confirm.is_none(),
+        };
+        self.forget && (is_explained || span >= SILENT)
+    }
+
     /// How long until an unavailable item is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
     /// `interval` is that of its age. At first as often as a living item, since a few misses in a row may be chance, but no
     /// more often than a miss needs to be believed: deleted items never need more of the quota than they did before. During a
@@ -75,10 +92,13 @@ impl UnavailableSettings {
     #[must_use]
     pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
         let soonest = self.span(false).max(SOONEST);
-        let is_new = at.saturating_sub(since) < self.lane.patience;
+        let span = at.saturating_sub(since);
+        let is_new = span < self.lane.patience;
         self.lane.patience.min(match (wave, is_new) {
             (true, _) => interval.clamp(soonest, self.span(true).max(soonest)),
             (false, true) if self.confirm.is_none() => interval.max(soonest),
+            // The lookup that decides.
+            (false, _) if self.forget && span < SILENT => soonest.max(SILENT - span),
             (false, _) => self.lane.patience,
         })
     }
@@ -129,6 +149,24 @@ mod tests {
             ..settings(5, 0)
         };
         assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
+    }
+
+    #[test]
+    fn an_account_that_is_missing_without_a_reason_is_forgotten_after_six_hours() {
+        let posts = UnavailableSettings { forget: true, ..settings(5, 0) };
+        let lane = Lane::new("unavailable", Duration::from_secs(7 * 24 * 3_600));
+        let confirm = Some(Lane::new("confirm", Duration::from_secs(600)));
+        let accounts = UnavailableSettings { confirm, lane, ..posts.clone() };
+        assert!(posts.forgets(None, 10 * MINUTE), "of posts nothing else is ever told");
+        assert!(!accounts.forgets(None, 6 * HOUR - 1) && accounts.forgets(None, 6 * HOUR));
+        for reason in [Absence::NotFound, Absence::Suspended] {
+            assert!(accounts.forgets(Some(reason), 10 * MINUTE));
+        }
+        assert!(!accounts.forgets(Some(Absence::Protected), 9 * HOUR), "it is there");
+        assert!(!UnavailableSettings { forget: false, ..accounts.clone() }.forgets(None, 9 * HOUR));
+        let delay = |span| accounts.delay(1_000, 1_000 + span, HOUR, false);
+        assert_eq!(delay(10 * MINUTE), 6 * HOUR - 10 * MINUTE, "it is looked up once more by then");
+        assert_eq!((delay(6 * HOUR - 1), delay(6 * HOUR)), (10 * MINUTE, 7 * 24 * HOUR));
     }
 
     #[test]

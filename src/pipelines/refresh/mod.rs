@@ -371,7 +371,7 @@ impl<J: Judge> Refresher<J> {
                     TweetState::Ended => !is_too_old,
                     TweetState::Live | TweetState::Dead => false,
                 };
-                forget = self.unavailable.forget && is_believed && !terms.wave;
+                forget = is_believed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
                 (Seen::Missing { misses, since, reason }, state, next)
             }
         };

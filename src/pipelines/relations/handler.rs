@@ -137,6 +137,8 @@ enum After {
     NextPage,
     /// The crawl ended in this way.
     Visited(CrawlEnd),
+    /// The store keeps the owner away, who asked to be forgotten.
+    KeptAway,
     /// The owner is not there.
     Absent(Option<Absence>),
     /// The API refuses this list, for this reason.
@@ -179,10 +181,14 @@ impl ListReader {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    /// The crawl that is under way; or a new one, with the owner's profile.
-    async fn crawl(&self, owner: &str, now: Millis) -> Result<(CrawlUnderWay, Option<StoredAccount>), StoreError> {
+    /// The crawl that is under way; or a new one, with the owner's profile. `None` where the store keeps the owner away.
+    async fn crawl(
+        &self,
+        owner: &str,
+        now: Millis,
+    ) -> Result<Option<(CrawlUnderWay, Option<StoredAccount>)>, StoreError> {
         if let Some(crawl) = self.edges.crawl(&self.namespace, owner).await? {
-            return Ok((crawl, None));
+            return Ok(Some((crawl, None)));
         }
         let crawls = self.edges.crawls(&self.namespace, owner, REMEMBERED).await?;
         let whole = crawls.iter().find(|crawl| crawl.ended.as_deref() == Some("complete"));
@@ -199,28 +205,24 @@ impl ListReader {
             Side::Friends => profile.counts.following,
         });
         let new = NewCrawl { kind, at: now, told };
-        match self.edges.begin_crawl(&self.namespace, owner, &new).await? {
-            Some(crawl) => Ok((crawl, profile)),
-            // The queue has a list that the store does not know.
-            None => {
-                let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
-                self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
-                let begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
-                let begun =
-                    begun.ok_or_else(|| StoreError::Unavailable(format!("the list of {owner} cannot be recorded")))?;
-                Ok((begun, profile))
-            }
+        let mut begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
+        if begun.is_none() {
+            // The queue has a list that the store does not know. It records all but those of whom it may keep nothing.
+            let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
+            self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
+            begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         }
+        Ok(begun.map(|begun| (begun, profile)))
     }
 
     /// One call for the next page, and what it brought, saved.
     async fn read(&self, job: &Job, batch: &Batch, permit: Permit) -> Result<After, Outlook> {
         let asked_at = batch.now.now();
         let (crawl, profile) = match self.in_time(self.crawl(&job.id, asked_at)).await {
-            Ok(known) => known,
-            Err(outlook) => {
+            Ok(Some(known)) => known,
+            none => {
                 self.credentials.give_back(permit).await;
-                return Err(outlook);
+                return none.map(|_| After::KeptAway);
             }
         };
         let answer = match self.call(&job.id, &crawl, permit).await? {
@@ -408,6 +410,7 @@ impl ListReader {
                 let lane = self.lane_of(job);
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
+            After::KeptAway => return Ok((Verdict::Finish, Outlook::Fine)),
             After::Refused(why) => return self.blame(job, at, why).await,
             // Whether others are answered shows with the next one: this one must not be in front of it.
             After::Unanswered(why) => {

@@ -25,7 +25,7 @@ use twitter_updater::providers::relations::{
     ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations,
 };
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
-use twitter_updater::store::{EdgeChange, Edges, Lifecycle, NewTweet, Posts, SqliteStore, Way};
+use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemsOf, Lifecycle, NewTweet, Posts, SqliteStore, Way};
 
 pub const LISTS: &str = "followers:twitter";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -200,4 +200,19 @@ async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     }
     assert_eq!(verdict, Verdict::Finish);
     assert_eq!(world.store.tweet(LISTS, "9").await.unwrap().unwrap().state, TweetState::Ended);
+}
+
+/// Its list may be in the queue still, and would be the most urgent each time.
+#[tokio::test]
+async fn the_list_of_somebody_who_asked_to_be_forgotten_while_it_was_read_leaves_the_queue() {
+    let world = World::new().await;
+    world.read("9").await;
+    assert!(world.store.keep_away("twitter", "9", 1).await.unwrap());
+    world.store.forget_edges("twitter", "9").await.unwrap();
+    let list = ItemsOf { namespace: LISTS.to_owned(), ids: vec!["9".to_owned()] };
+    world.store.remove_items(&list).await.unwrap();
+    let asked = world.network.calls.load(Ordering::Relaxed);
+    assert_eq!(world.read("9").await, Verdict::Finish);
+    assert_eq!(world.network.calls.load(Ordering::Relaxed), asked);
+    assert_eq!(world.store.standing(LISTS, &["9".to_owned()]).await.unwrap(), [None]);
 }
