@@ -18,8 +18,8 @@ use tokio::time::Instant;
 /// Milliseconds since the Unix epoch, or a span of them. Signed, so that differences are plain.
 pub type Millis = i64;
 
-/// The allowance for dates in the future, since clocks differ.
-const FUTURE_TOLERANCE_MS: Millis = 60_000;
+/// The allowance for dates in the future, since clocks differ, ms.
+pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
 /// Returns true if a date lies further ahead of `now` than clocks differ; both in ms since the epoch.
 #[must_use]

@@ -347,7 +347,8 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
         decisions: &[HandDecision],
     ) -> Result<()>;
 
-    /// Notes whether accounts are followed for this community's sake. One that it does not know is left out.
+    /// Notes whether accounts are followed for this community's sake. One that it does not know is left out, and so is, for
+    /// [`Mark::Left`], one that is not marked to be followed: a person follows it.
     async fn mark(&self, namespace: &str, accounts: &[String], mark: Mark) -> Result<()>;
 
     /// Those of these accounts that have that mark in one of these communities.
@@ -631,7 +632,7 @@ macro_rules! statements {
         );
         const MARK: &str = concat!(
             "UPDATE community_account SET follows = $3 WHERE namespace = $1 AND follows <> $3 \
-             AND account ",
+             AND ($3 <> 2 OR follows = 1) AND account ",
             $among!("")
         );
         const MARKED: &str = concat!(

@@ -35,6 +35,28 @@ pub trait FollowList: Send + Sync + std::fmt::Debug {
     /// part of each.
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>>;
 
+    /// Follows accounts for a community's sake, and marks them as such, in one step: of those that it knows, the ones that nobody
+    /// follows, and the ones that a community of `all` is marked to follow. Answers them. What a person follows is left out.
+    async fn follow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[(String, Part)],
+        community: &str,
+        all: &[String],
+    ) -> Result<Vec<String>>;
+
+    /// Unfollows those accounts that are marked to be followed for this community's sake, and for that of no other one of `all`.
+    /// Their marks stay.
+    async fn unfollow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[String],
+        community: &str,
+        all: &[String],
+    ) -> Result<()>;
+
     /// The part of each account, in the order asked; `None` for one that is not followed.
     async fn followed(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Part>>>;
 

@@ -102,12 +102,12 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
     /// Saves what kept a source from being read, in place of what did before; its position stays.
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()>;
 
-    /// Whether a page of any other source in these namespaces was read after `since`, ms since the epoch.
+    /// Whether a page of any other source in these namespaces was read after `since` and no later than `until`, ms since the epoch.
     async fn is_another_read(
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
-        since: Millis,
+        (since, until): (Millis, Millis),
     ) -> Result<bool>;
 
     /// What is missing of a source, in the order in which it was noted.

@@ -6,4 +6,5 @@ mod growth;
 mod language;
 mod place;
 mod rule;
+mod taken_over;
 mod whole;

@@ -118,11 +118,12 @@ impl Command {
             let at = clock::wall_ms() + ahead;
             let changed = match follows {
                 true => {
-                    // A person follows them from now on: no community leaves them.
-                    for community in &communities {
-                        belonging.mark(community, &ids, Mark::None).await?;
-                    }
-                    follower.follow(at, &ids).await?
+                    // A person follows them from now on: no community leaves them. Before, so that none leaves them meanwhile; after,
+                    // where one has just followed them itself.
+                    unmark(&*belonging, &communities, &ids).await?;
+                    let changed = follower.follow(at, &ids).await?;
+                    unmark(&*belonging, &communities, &ids).await?;
+                    changed
                 }
                 false => follower.unfollow(at, &ids).await?,
             };
@@ -136,6 +137,13 @@ impl Command {
         write_answer(file.json, &summary, &summary.to_string())?;
         Ok(if summary.lines.is_clean() { 0 } else { exit::INPUT })
     }
+}
+
+async fn unmark(belonging: &dyn Communities, communities: &[String], ids: &[String]) -> Result<()> {
+    for community in communities {
+        belonging.mark(community, ids, Mark::None).await?;
+    }
+    Ok(())
 }
 
 async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<u8> {

@@ -123,18 +123,10 @@ impl Collecting {
         schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
     }
 
-    /// Follows accounts that nobody follows. They are marked first: who dies after it follows them the next time.
+    /// Follows accounts, but for those that a person follows: these are not ours to leave.
     async fn follow(&self, accounts: &[String], at: Millis) -> Result<(), StarterError> {
         let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(()) };
-        let parts = follower.parts(accounts).await?;
-        let ours = self.communities.marked(&self.all, accounts, Mark::Follows).await?;
-        let ours: HashSet<String> = ours.into_iter().collect();
-        // What a person follows is not ours to leave.
-        let is_ours = |(account, part): &(&String, Option<i64>)| part.is_none() || ours.contains(*account);
-        let ours: Vec<String> =
-            accounts.iter().zip(parts).filter(is_ours).map(|(account, _)| account.clone()).collect();
-        self.communities.mark(&self.namespace, &ours, Mark::Follows).await?;
-        follower.follow(at, &ours).await.map(drop)
+        follower.follow_for(at, accounts, &self.namespace, &self.all).await
     }
 
     fn others(&self) -> Vec<String> {
@@ -150,10 +142,7 @@ impl Collecting {
         if ours.is_empty() {
             return Ok(ours);
         }
-        let needed = self.communities.marked(&self.others(), &ours, Mark::Follows).await?;
-        let needed: HashSet<String> = needed.into_iter().collect();
-        let alone: Vec<String> = ours.iter().filter(|account| !needed.contains(*account)).cloned().collect();
-        follower.unfollow(at, &alone).await?;
+        follower.unfollow_for(at, &ours, &self.namespace, &self.all).await?;
         self.communities.mark(&self.namespace, &ours, mark).await?;
         Ok(ours)
     }

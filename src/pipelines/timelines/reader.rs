@@ -17,7 +17,7 @@ use super::counters::Polls;
 use super::dates::dated;
 use super::hand_over::{HandOver, Lines};
 use super::paging::{self, NotHeeded, Position, Taken};
-use super::trouble::{Judged, Refusals, counts_from, judge};
+use super::trouble::{Judged, Refusals, counted, judge};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::metrics::Metrics;
@@ -275,9 +275,9 @@ impl Reader {
     /// credential.
     async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
         let Some(trouble) = trouble else { return false };
-        let since = counts_from(trouble.since, self.longest, clock::wall_ms());
+        let within = counted(trouble.since, self.longest, clock::wall_ms());
         let (namespaces, source) = (&self.in_common.namespaces, (self.namespace.as_str(), name));
-        let asked = self.in_time(self.positions.is_another_read(namespaces, source, since)).await;
+        let asked = self.in_time(self.positions.is_another_read(namespaces, source, within)).await;
         asked.unwrap_or(false) // the credential is left alone where nobody knows
     }
 

@@ -39,7 +39,7 @@ pub async fn judge(
     now: Millis,
 ) -> Result<Judged, StoreError> {
     let (since, failures) = before.map_or((now, 0), |known| (known.since.min(now), known.failures));
-    let is_alone = positions.is_another_read(siblings, source, counts_from(since, longest, now)).await?;
+    let is_alone = positions.is_another_read(siblings, source, counted(since, longest, now)).await?;
     let failures = failures.saturating_add(u32::from(is_alone));
     let error = why.chars().take(ERROR_CHARS).collect();
     let trouble = SourceTrouble { since, failures, error, at: now };
@@ -47,11 +47,13 @@ pub async fn judge(
     Ok(Judged { trouble, is_alone })
 }
 
-/// From when on another source's page shows that the provider works, for one that fails since then: what was read in the
-/// longest interval. Both in ms since the epoch.
+/// From when until when another source's page shows that the provider works, for one that fails since then: what was read in the
+/// longest interval. What is dated later than clocks differ was dated by a wrong one, and shows nothing. All in ms since the
+/// epoch.
 #[must_use]
-pub fn counts_from(since: Millis, longest: Duration, now: Millis) -> Millis {
-    since.min(now).max(now.saturating_sub(clock::millis(longest)))
+pub fn counted(since: Millis, longest: Duration, now: Millis) -> (Millis, Millis) {
+    let from = since.min(now).max(now.saturating_sub(clock::millis(longest)));
+    (from, now.saturating_add(clock::FUTURE_TOLERANCE_MS))
 }
 
 /// The pause of a source that fails alone, after this many failures: twice as long each time.

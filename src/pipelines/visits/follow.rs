@@ -81,6 +81,23 @@ impl Follower {
         Ok(new)
     }
 
+    /// Follows accounts for a community's sake: those that nobody follows, or that one of the communities `all` follows. What a
+    /// person follows stays that person's.
+    ///
+    /// # Errors
+    /// A service is out; the same call again does the rest.
+    pub async fn follow_for(
+        &self,
+        at: Millis,
+        accounts: &[String],
+        community: &str,
+        all: &[String],
+    ) -> Result<(), StarterError> {
+        let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
+        let ours = self.followed.follow_for(&self.namespace(), at, &given, community, all).await?;
+        self.follow(at, &ours).await.map(drop)
+    }
+
     /// Puts accounts into a part: those that `come` from another part are in the list as its own from then on. Answers how many
     /// were not in its queue.
     pub(super) async fn put_into(
@@ -110,5 +127,27 @@ impl Follower {
             part.queue.forget(accounts).await?;
         }
         Ok(left.len() as u64)
+    }
+
+    /// Follows accounts no more that are followed for this community's sake alone, as [`Self::unfollow`] does.
+    ///
+    /// # Errors
+    /// A service is out; the same call again does the rest.
+    pub async fn unfollow_for(
+        &self,
+        at: Millis,
+        accounts: &[String],
+        community: &str,
+        all: &[String],
+    ) -> Result<(), StarterError> {
+        self.followed.unfollow_for(&self.namespace(), at, accounts, community, all).await?;
+        // Whom a person, or another community, follows stays in its queue.
+        let followed = self.parts(accounts).await?;
+        let gone = accounts.iter().zip(followed).filter(|(_, part)| part.is_none());
+        let gone: Vec<String> = gone.map(|(account, _)| account.clone()).collect();
+        for part in &self.parts {
+            part.queue.forget(&gone).await?;
+        }
+        Ok(())
     }
 }

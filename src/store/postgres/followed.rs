@@ -20,12 +20,54 @@ const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[]
 const FOLLOWED: &str = "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
 
 /// The lives end in the pipelines of their parts; part 0 has the plain name.
-const UNFOLLOW: &str = "WITH gone AS (UPDATE visit SET left_at = $2 WHERE namespace = $1 AND left_at IS NULL \
-         AND account = ANY($3) RETURNING account, part), \
-     ended AS (UPDATE tweet SET state = 'ended', next_due = NULL FROM gone WHERE tweet.id = gone.account \
-         AND tweet.namespace = $1 || CASE WHEN gone.part = 0 THEN '' ELSE ':p' || gone.part END \
-         AND tweet.state IN ('live', 'unavailable')) \
-     SELECT account, part FROM gone";
+macro_rules! unfollow {
+    ($known:expr, $which:literal) => {
+        concat!(
+            "WITH ",
+            $known,
+            "gone AS (UPDATE visit SET left_at = $2 WHERE namespace = $1 AND left_at IS NULL AND account = ANY(",
+            $which,
+            ") RETURNING account, part), \
+             ended AS (UPDATE tweet SET state = 'ended', next_due = NULL FROM gone WHERE tweet.id = gone.account \
+             AND tweet.namespace = $1 || CASE WHEN gone.part = 0 THEN '' ELSE ':p' || gone.part END \
+             AND tweet.state IN ('live', 'unavailable')) \
+             SELECT account, part FROM gone"
+        )
+    };
+}
+
+const UNFOLLOW: &str = unfollow!("", "$3");
+
+/// The marks of accounts in all communities, locked, and so as they are after whoever was changing them.
+macro_rules! known {
+    () => {
+        "known AS MATERIALIZED (SELECT namespace, account, follows FROM community_account WHERE namespace = ANY($5) \
+         AND account = ANY($3) ORDER BY account, namespace FOR UPDATE), "
+    };
+}
+
+/// The row in `visit` is written here, since whoever follows the account at the same time waits for it: there may be no row to lock.
+const FOLLOW_FOR: &str = concat!(
+    "WITH ",
+    known!(),
+    "given AS (SELECT account, part FROM UNNEST($3::text[], $6::bigint[]) AS given (account, part) \
+         WHERE account IN (SELECT account FROM known WHERE namespace = $4) \
+         AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, account))), \
+     taken AS (INSERT INTO visit (namespace, account, part, followed_at) SELECT DISTINCT ON (account COLLATE \"C\") \
+         $1, account, part, $2 FROM given ORDER BY account COLLATE \"C\" ON CONFLICT (namespace, account) DO UPDATE SET \
+         part = EXCLUDED.part, followed_at = EXCLUDED.followed_at, left_at = NULL WHERE visit.left_at IS NOT NULL \
+         RETURNING account), \
+     ours AS (SELECT account FROM known GROUP BY account HAVING bool_or(namespace = $4) \
+         AND (bool_or(follows = 1) OR account IN (SELECT account FROM taken))), \
+     marked AS (UPDATE community_account SET follows = 1 WHERE namespace = $4 AND account = ANY(ARRAY(\
+         SELECT account FROM known JOIN ours USING (account) WHERE namespace = $4 AND follows <> 1))) \
+     SELECT account FROM ours"
+);
+
+const UNFOLLOW_FOR: &str = unfollow!(
+    known!(),
+    "ARRAY(SELECT account FROM known WHERE follows = 1 GROUP BY account HAVING bool_and(namespace = $4))"
+);
 
 fn cleaned<'a>(accounts: impl Iterator<Item = &'a String>) -> Vec<String> {
     accounts.map(|account| clean(account).into_owned()).collect()
@@ -47,6 +89,42 @@ impl FollowList for PostgresStore {
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {
         let ids = cleaned(accounts.iter());
         self.rows(|| sqlx::query(UNFOLLOW).bind(namespace.to_owned()).bind(at).bind(ids.clone())).await
+    }
+
+    async fn follow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[(String, Part)],
+        community: &str,
+        all: &[String],
+    ) -> Result<Vec<String>> {
+        let ids = cleaned(accounts.iter().map(|(account, _)| account));
+        let parts: Vec<Part> = accounts.iter().map(|(_, part)| *part).collect();
+        let statement = || {
+            let statement = sqlx::query(FOLLOW_FOR).bind(namespace.to_owned()).bind(at).bind(ids.clone());
+            let statement = statement.bind(community.to_owned()).bind(all.to_vec()).bind(parts.clone());
+            statement.bind(PersonOf::rows(namespace).map(|of| of.network))
+        };
+        let rows: Vec<(String,)> = self.rows(statement).await?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
+    async fn unfollow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[String],
+        community: &str,
+        all: &[String],
+    ) -> Result<()> {
+        let ids = cleaned(accounts.iter());
+        let statement = || {
+            let statement = sqlx::query(UNFOLLOW_FOR).bind(namespace.to_owned()).bind(at).bind(ids.clone());
+            statement.bind(community.to_owned()).bind(all.to_vec())
+        };
+        let _: Vec<()> = self.rows(statement).await?;
+        Ok(())
     }
 
     async fn followed(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Part>>> {

@@ -28,7 +28,7 @@ const SAVE: &str = "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FR
 const SAVE_TROUBLE: &str = save_trouble!("NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, $2)");
 
 const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE namespace = ANY($1) AND saved_at > $4 \
-     AND NOT (namespace = $2 AND source = $3))";
+     AND saved_at <= $5 AND NOT (namespace = $2 AND source = $3))";
 
 #[async_trait]
 impl Positions for PostgresStore {
@@ -88,7 +88,7 @@ impl Positions for PostgresStore {
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
-        since: Millis,
+        (since, until): (Millis, Millis),
     ) -> Result<bool> {
         let (namespaces, namespace, source) = (namespaces.to_vec(), namespace.to_owned(), source.to_owned());
         let (is_read,): (bool,) = self
@@ -98,6 +98,7 @@ impl Positions for PostgresStore {
                     .bind(namespace.clone())
                     .bind(source.clone())
                     .bind(since)
+                    .bind(until)
             })
             .await?;
         Ok(is_read)

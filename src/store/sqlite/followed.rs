@@ -1,6 +1,7 @@
 //! The followed accounts in the file.
 
 use async_trait::async_trait;
+use sqlx::SqliteConnection;
 
 use super::SqliteStore;
 use super::forget::away_from;
@@ -22,8 +23,36 @@ const LEAVE: &str = "UPDATE visit SET left_at = ?2 WHERE namespace = ?1 AND left
 const END: &str = "UPDATE tweet SET state = 'ended', next_due = NULL WHERE namespace = ?1 \
      AND id IN (SELECT value FROM json_each(?2)) AND state IN ('live', 'unavailable')";
 
+/// Marks what is to be followed for a community's sake: see [`FollowList::follow_for`].
+const MARK: &str = "UPDATE community_account SET follows = 1 WHERE namespace = ?2 \
+     AND account IN (SELECT value FROM json_each(?3)) AND (NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = ?1 \
+     AND visit.account = community_account.account AND visit.left_at IS NULL) \
+     OR EXISTS (SELECT 1 FROM community_account AS other WHERE other.namespace IN (SELECT value FROM json_each(?4)) \
+     AND other.account = community_account.account AND other.follows = 1)) RETURNING account";
+
+/// The accounts that are marked to be followed for the sake of one community alone.
+const MARKED_ALONE: &str = "SELECT account FROM community_account WHERE namespace IN (SELECT value FROM json_each(?3)) \
+     AND account IN (SELECT value FROM json_each(?2)) AND follows = 1 GROUP BY account HAVING min(namespace = ?1)";
+
 fn json<'a>(accounts: impl Iterator<Item = &'a String>) -> String {
     serde_json::json!(accounts.map(|account| clean(account)).collect::<Vec<_>>()).to_string()
+}
+
+/// Follows accounts no more, and ends their lives; answers those that were followed.
+async fn leave(
+    connection: &mut SqliteConnection,
+    namespace: &str,
+    at: Millis,
+    accounts: &[String],
+) -> Result<Vec<(String, Part)>> {
+    let leave = sqlx::query_as(LEAVE).bind(namespace).bind(at).bind(json(accounts.iter()));
+    let left: Vec<(String, Part)> = leave.fetch_all(&mut *connection).await?;
+    for part in left.iter().map(|(_, part)| *part).collect::<std::collections::BTreeSet<_>>() {
+        let of_part = left.iter().filter(|(_, of)| *of == part).map(|(account, _)| account);
+        let end = sqlx::query(END).bind(followed::pipeline(namespace, part)).bind(json(of_part));
+        end.execute(&mut *connection).await?;
+    }
+    Ok(left)
 }
 
 #[async_trait]
@@ -43,15 +72,47 @@ impl FollowList for SqliteStore {
 
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {
         let mut transaction = self.begin().await?;
-        let leave = sqlx::query_as(LEAVE).bind(namespace).bind(at).bind(json(accounts.iter()));
-        let left: Vec<(String, Part)> = leave.fetch_all(&mut *transaction).await?;
-        for part in left.iter().map(|(_, part)| *part).collect::<std::collections::BTreeSet<_>>() {
-            let of_part = left.iter().filter(|(_, of)| *of == part).map(|(account, _)| account);
-            let end = sqlx::query(END).bind(followed::pipeline(namespace, part)).bind(json(of_part));
-            end.execute(&mut *transaction).await?;
-        }
+        let left = leave(&mut transaction, namespace, at, accounts).await?;
         transaction.commit().await?;
         Ok(left)
+    }
+
+    async fn follow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[(String, Part)],
+        community: &str,
+        all: &[String],
+    ) -> Result<Vec<String>> {
+        let mut transaction = self.begin().await?;
+        let ids = accounts.iter().map(|(account, _)| account.as_str());
+        let away = away_from(&mut transaction, namespace, ids).await?;
+        let kept = accounts.iter().filter(|(account, _)| !away.contains(account.as_str()));
+        let mut given: Vec<_> = kept.map(|(account, part)| (clean(account), *part)).collect();
+        let ids: Vec<_> = given.iter().map(|(account, _)| account).collect();
+        let mark = sqlx::query_scalar(MARK).bind(namespace).bind(community).bind(serde_json::json!(ids).to_string());
+        let ours: Vec<String> = mark.bind(json(all.iter())).fetch_all(&mut *transaction).await?;
+        given.retain(|(account, _)| ours.iter().any(|of| *of == **account));
+        let statement = sqlx::query(FOLLOW).bind(namespace).bind(at).bind(serde_json::json!(given).to_string());
+        statement.execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(ours)
+    }
+
+    async fn unfollow_for(
+        &self,
+        namespace: &str,
+        at: Millis,
+        accounts: &[String],
+        community: &str,
+        all: &[String],
+    ) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        let alone = sqlx::query_scalar(MARKED_ALONE).bind(community).bind(json(accounts.iter())).bind(json(all.iter()));
+        let alone: Vec<String> = alone.fetch_all(&mut *transaction).await?;
+        leave(&mut transaction, namespace, at, &alone).await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn followed(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Part>>> {

@@ -83,16 +83,17 @@ impl Positions for SqliteStore {
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
-        since: Millis,
+        (since, until): (Millis, Millis),
     ) -> Result<bool> {
         sqlx::query_scalar(
             "SELECT EXISTS (SELECT 1 FROM source_position WHERE namespace IN (SELECT value FROM json_each(?1)) \
-             AND saved_at > ?4 AND NOT (namespace = ?2 AND source = ?3))",
+             AND saved_at > ?4 AND saved_at <= ?5 AND NOT (namespace = ?2 AND source = ?3))",
         )
         .bind(serde_json::json!(namespaces).to_string())
         .bind(namespace)
         .bind(source)
         .bind(since)
+        .bind(until)
         .fetch_one(self.readers())
         .await
         .map_err(StoreError::from)

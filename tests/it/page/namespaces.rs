@@ -73,9 +73,9 @@ impl Positions for Counted {
         &self,
         namespaces: &[String],
         source: (&str, &str),
-        since: i64,
+        within: (i64, i64),
     ) -> Result<bool, StoreError> {
-        self.store.is_another_read(namespaces, source, since).await
+        self.store.is_another_read(namespaces, source, within).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {

@@ -180,12 +180,12 @@ impl Positions for Linked {
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
-        since: Millis,
+        within: (Millis, Millis),
     ) -> Result<bool, StoreError> {
         let (world, namespaces) = (self.world.clone(), namespaces.to_vec());
         let (namespace, source) = (namespace.to_owned(), source.to_owned());
         call_of_store(&self.way, async move {
-            world.found.positions.is_another_read(&namespaces, (&namespace, &source), since).await
+            world.found.positions.is_another_read(&namespaces, (&namespace, &source), within).await
         })
         .await
     }
@@ -209,6 +209,21 @@ impl FollowList for Linked {
 
     async fn unfollow(&self, _: &str, _: Millis, _: &[String]) -> Result<Vec<(String, Part)>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn follow_for(
+        &self,
+        _: &str,
+        _: Millis,
+        _: &[(String, Part)],
+        _: &str,
+        _: &[String],
+    ) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn unfollow_for(&self, _: &str, _: Millis, _: &[String], _: &str, _: &[String]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn followed(&self, _: &str, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {

@@ -232,6 +232,51 @@ async fn marks(of: &Both) {
         }
         assert_eq!(of.communities.marked(&all[1..], &a, mark).await.unwrap(), Vec::<String>::new());
     }
+    of.communities.mark(COMMUNITY, &a, Mark::Left).await.unwrap();
+    let left = of.communities.marked(&all, &a, Mark::Left).await.unwrap();
+    assert_eq!(left, Vec::<String>::new(), "only what was followed for its sake is left");
+}
+
+/// Communities share what they follow, and what a person follows is none's.
+async fn sakes(of: &Both) {
+    let all = [COMMUNITY.to_owned(), OTHER.to_owned()];
+    let known = [by_hand("a", Belonging::Candidate), by_hand("b", Belonging::Candidate)];
+    of.communities.decide_by_hand(OTHER, T, "ann", "", &known).await.unwrap();
+    let given = [("a".to_owned(), 1), ("b".to_owned(), 0), ("nobody".to_owned(), 0)];
+    let ids = given.clone().map(|(id, _)| id);
+    let follow_for = async |community: &str| {
+        let mut ours = of.followed.follow_for(VISITS, T, &given, community, &all).await.unwrap();
+        ours.sort();
+        ours
+    };
+    let unfollow_for = async |community: &str| {
+        of.followed.unfollow_for(VISITS, T + 1, &ids, community, &all).await.unwrap();
+    };
+    let followed = async || of.followed.followed(VISITS, &ids).await.unwrap();
+    assert_eq!(follow_for(COMMUNITY).await, ["a", "b"]);
+    assert_eq!(followed().await, [Some(1), Some(0), None]);
+    let mut marked = of.communities.marked(&all[..1], &ids, Mark::Follows).await.unwrap();
+    marked.sort();
+    assert_eq!(marked, ["a", "b"]);
+    // A person follows one of them.
+    of.communities.mark(COMMUNITY, &ids[..1], Mark::None).await.unwrap();
+    for community in [OTHER, COMMUNITY] {
+        assert_eq!(follow_for(community).await, ["b"], "{community}");
+    }
+    assert_eq!(of.communities.marked(&all, &ids, Mark::Follows).await.unwrap(), ["b", "b"]);
+    unfollow_for(COMMUNITY).await;
+    assert_eq!(followed().await, [Some(1), Some(0), None], "the other one needs it");
+    of.communities.mark(COMMUNITY, &ids, Mark::Left).await.unwrap();
+    unfollow_for(COMMUNITY).await;
+    assert_eq!(followed().await, [Some(1), Some(0), None], "it is not the one that follows");
+    for _ in 0..2 {
+        unfollow_for(OTHER).await;
+        assert_eq!(followed().await, [Some(1), None, None]);
+    }
+    assert_eq!(of.communities.marked(&all, &ids, Mark::Follows).await.unwrap(), ["b"], "marks stay");
+    // Again: it is followed by nobody.
+    assert_eq!(follow_for(COMMUNITY).await, ["b"]);
+    assert_eq!(followed().await, [Some(1), Some(0), None]);
 }
 
 /// Posts of accounts that were decided against are not wanted where visits alone brought them; nobody else's are, nor those that
@@ -320,6 +365,7 @@ async fn all(of: &Both) {
     facts(of).await;
     searches(of).await;
     marks(of).await;
+    sakes(of).await;
     unwanted(of).await;
 }
 

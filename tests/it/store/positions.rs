@@ -110,12 +110,17 @@ async fn troubled(store: &dyn Both) {
 
     // Whether the API answers shows in other sources, in those namespaces, later.
     let namespaces = [POLL.to_owned(), "source:poll:lists/statuses".to_owned()];
-    let is_read = async |source: (&str, &str), since| store.is_another_read(&namespaces, source, since).await.unwrap();
+    let is_read_within = async |source: (&str, &str), within: (i64, i64)| {
+        store.is_another_read(&namespaces, source, within).await.unwrap()
+    };
+    let is_read = async |source: (&str, &str), since| is_read_within(source, (since, T + 100)).await;
     assert!(!is_read((POLL, "new"), T).await);
     save(store, "source:poll:other", "new", T + 9, "elsewhere", &[]).await;
     assert!(!is_read((POLL, "new"), T).await);
     save(store, "source:poll:lists/statuses", "new", T + 9, "read", &[]).await;
     assert!(is_read((POLL, "new"), T + 8).await && !is_read((POLL, "new"), T + 9).await);
+    assert!(is_read_within((POLL, "new"), (T, T + 9)).await, "read just now");
+    assert!(!is_read_within((POLL, "new"), (T, T + 8)).await, "it is dated ahead");
     assert!(!is_read(("source:poll:lists/statuses", "new"), T).await, "itself is no other");
 
     // A page ends it. One that brings nothing is not what was brought last.

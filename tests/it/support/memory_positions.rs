@@ -70,12 +70,12 @@ impl Positions for MemoryPositions {
         &self,
         namespaces: &[String],
         (namespace, source): (&str, &str),
-        since: Millis,
+        (since, until): (Millis, Millis),
     ) -> Result<bool, StoreError> {
         let rows = self.0.lock().unwrap();
         Ok(rows.values().any(|row| {
             let is_other = (row.namespace.as_str(), row.source.as_str()) != (namespace, source);
-            is_other && namespaces.contains(&row.namespace) && row.saved_at.is_some_and(|at| at > since)
+            is_other && namespaces.contains(&row.namespace) && row.saved_at.is_some_and(|at| at > since && at <= until)
         }))
     }
 

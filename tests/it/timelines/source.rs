@@ -131,9 +131,9 @@ impl Positions for Trapped<Arc<SqliteStore>> {
         &self,
         namespaces: &[String],
         source: (&str, &str),
-        since: Millis,
+        within: (Millis, Millis),
     ) -> Result<bool, StoreError> {
-        self.inner.is_another_read(namespaces, source, since).await
+        self.inner.is_another_read(namespaces, source, within).await
     }
 
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>, StoreError> {

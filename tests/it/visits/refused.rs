@@ -26,7 +26,7 @@ use twitter_updater::providers::registry::kinds;
 use twitter_updater::providers::twitter_v1::parse_ingested;
 use twitter_updater::providers::x_v2::Fields;
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
-use twitter_updater::store::{FollowList, Lifecycle, SqliteStore};
+use twitter_updater::store::{FollowList, Lifecycle, Positions, SavedPage, SqliteStore};
 
 use crate::support::claim;
 use crate::support::http::{Asked, Canned, CannedServer};
@@ -224,6 +224,24 @@ async fn an_account_that_is_followed_alone_is_never_believed_gone() {
     world.refuse(&["1"]);
     world.visit("1").await;
     for _ in 0..5 {
+        let (lane, outlook) = world.visit("1").await;
+        assert_ne!(&*lane.name, UNAVAILABLE_LANE);
+        assert!(matches!(outlook, Outlook::Outage(_)), "{outlook:?}");
+    }
+    assert_eq!(world.state("1").await, TweetState::Live);
+}
+
+/// As a process leaves it whose clock was an hour ahead.
+#[tokio::test]
+async fn a_page_that_is_dated_ahead_does_not_show_that_others_are_read() {
+    let world = World::new(&["1", "2"]).await;
+    let followed_at = world.store.saved(VISITS, "2").await.unwrap().followed_at;
+    let at = wall_ms() + 3_600_000;
+    let page = SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at };
+    assert!(world.store.save_page(VISITS, "2", &page).await.unwrap());
+    world.refuse(&["1", "2"]);
+    world.visit("1").await;
+    for _ in 0..3 {
         let (lane, outlook) = world.visit("1").await;
         assert_ne!(&*lane.name, UNAVAILABLE_LANE);
         assert!(matches!(outlook, Outlook::Outage(_)), "{outlook:?}");
