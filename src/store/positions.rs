@@ -126,7 +126,7 @@ pub(super) const GAPS: &str = "SELECT from_id, to_id, reason, noted_at FROM sour
 pub(super) const SOURCES: &str = include_str!("sql/sources.sql");
 pub(super) const SAVED: &str = include_str!("sql/saved_source.sql");
 macro_rules! save_trouble {
-    ($unless:literal) => {
+    ($unless:expr) => {
         concat!(
             "INSERT INTO source_position (namespace, source, brought_at, failing_since, failures, error, failed_at) \
              SELECT $1, $2, $3, $3, $4, $5, $6 WHERE ",

@@ -70,13 +70,19 @@ macro_rules! author {
     };
 }
 
+/// The condition that an account of a network is not kept away; that nobody is at all is known without hashing.
+macro_rules! stays {
+    ($account:expr, $network:literal) => {
+        concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
+    };
+}
+
 /// Given rows that are not of people who are kept away. $34 and $35: [`PersonOf`].
 macro_rules! kept {
     () => {
-        concat!(
-            "(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, CASE WHEN $35 THEN id ELSE ",
-            $crate::store::postgres::author!(),
-            " END))"
+        $crate::store::postgres::stays!(
+            concat!("CASE WHEN $35 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
+            "$34"
         )
     };
 }
@@ -105,7 +111,7 @@ macro_rules! insert_rows {
 /// A visit to somebody who is kept away brings nothing: $36 and $37 are the way.
 macro_rules! comes {
     () => {
-        "($36 <> 'visit' OR NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($34, $37))"
+        concat!("($36 <> 'visit' OR ", stays!("$37", "$34"), ")")
     };
 }
 
@@ -157,7 +163,7 @@ macro_rules! save_statement {
     };
 }
 
-use {author, author_in, insert_rows, kept, save_statement};
+use {author, author_in, insert_rows, kept, save_statement, stays};
 
 const SAVE: &str = save_statement!();
 

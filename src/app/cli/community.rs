@@ -27,7 +27,7 @@ use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize
 
 /// Appearances that are told of an account.
 const APPEARANCES: u32 = 20;
-/// Who decides where a file of seeds does,
+/// The name of who decided, where a file of seeds did,
 const SEED: &str = "seed";
 /// and why, before the name of the file.
 const SEED_OF: &str = "a seed of ";

@@ -120,7 +120,7 @@ pub(super) async fn refuse_kept_away(
 /// The id of an account that is given by its id, or by a handle that a stored profile has or had; `None` where none has it.
 ///
 /// # Errors
-/// It is neither, or several profiles have the handle; or the store is out.
+/// What is given is neither; several profiles have the handle; or the store is out.
 pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<Option<String>> {
     let handle = match account_of(provider)(given) {
         Ok(Named::Id(id)) => return Ok(Some(id)),

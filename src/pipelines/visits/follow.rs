@@ -46,6 +46,19 @@ impl Follower {
         Part::try_from(hasher.finish() % parts).unwrap_or(0)
     }
 
+    /// Each with the part of one that nobody follows yet.
+    fn with_parts(&self, accounts: &[String]) -> Vec<(String, Part)> {
+        accounts.iter().map(|account| (account.clone(), self.part(account))).collect()
+    }
+
+    /// Takes accounts out of all queues: also those that an interrupted call took from the list already.
+    async fn forget(&self, accounts: &[String]) -> Result<(), StarterError> {
+        for part in &self.parts {
+            part.queue.forget(accounts).await?;
+        }
+        Ok(())
+    }
+
     fn queue(&self, part: Part) -> Result<&PartQueue, StarterError> {
         let queue = usize::try_from(part).ok().and_then(|part| self.parts.get(part));
         let beyond =
@@ -68,8 +81,7 @@ impl Follower {
     /// # Errors
     /// A service is out.
     pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
-        let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
-        let parts = self.followed.follow(&self.namespace(), at, &given).await?;
+        let parts = self.followed.follow(&self.namespace(), at, &self.with_parts(accounts)).await?;
         let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
         for (account, part) in accounts.iter().zip(parts) {
             by_part.entry(part).or_default().insert(account);
@@ -93,7 +105,7 @@ impl Follower {
         community: &str,
         all: &[String],
     ) -> Result<(), StarterError> {
-        let given: Vec<(String, Part)> = accounts.iter().map(|account| (account.clone(), self.part(account))).collect();
+        let given = self.with_parts(accounts);
         let ours = self.followed.follow_for(&self.namespace(), at, &given, community, all).await?;
         self.follow(at, &ours).await.map(drop)
     }
@@ -122,10 +134,7 @@ impl Follower {
     /// A service is out.
     pub async fn unfollow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
         let left = self.followed.unfollow(&self.namespace(), at, accounts).await?;
-        // Also those that an interrupted call took from the list already.
-        for part in &self.parts {
-            part.queue.forget(accounts).await?;
-        }
+        self.forget(accounts).await?;
         Ok(left.len() as u64)
     }
 
@@ -144,10 +153,6 @@ impl Follower {
         // Whom a person, or another community, follows stays in its queue.
         let followed = self.parts(accounts).await?;
         let gone = accounts.iter().zip(followed).filter(|(_, part)| part.is_none());
-        let gone: Vec<String> = gone.map(|(account, _)| account.clone()).collect();
-        for part in &self.parts {
-            part.queue.forget(&gone).await?;
-        }
-        Ok(())
+        self.forget(&gone.map(|(account, _)| account.clone()).collect::<Vec<_>>()).await
     }
 }

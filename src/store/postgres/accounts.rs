@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, author_in, bind_rows, save_statement};
+use super::{PostgresStore, author_in, bind_rows, save_statement, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
@@ -41,9 +41,9 @@ const SEE: &str = concat!(
      (value ->> 2)::bigint AS at FROM json_array_elements($2::json) AS given (value)), \
      seen AS (INSERT INTO account_post SELECT $1, given.id, post, at FROM given \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.id \
-     WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($3, ",
-    author_in!("post"),
-    ") ORDER BY given.id COLLATE \"C\", post COLLATE \"C\" \
+     WHERE ",
+    stays!(author_in!("post"), "$3"),
+    " ORDER BY given.id COLLATE \"C\", post COLLATE \"C\" \
      ON CONFLICT DO NOTHING), \
      locked AS MATERIALIZED (SELECT account.id, newest.at FROM (SELECT id, MAX(at) AS at FROM given GROUP BY id) AS newest \
      JOIN account ON account.namespace = $1 AND account.id = newest.id \

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, author_in};
+use super::{PostgresStore, author_in, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::community::Belonging;
@@ -16,16 +16,10 @@ use crate::store::{
 
 macro_rules! kept {
     ($account:literal, $network:literal) => {
-        concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
+        stays!($account, $network)
     };
     (post $id:literal, $network:literal) => {
-        concat!(
-            "(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(",
-            $network,
-            ", ",
-            author_in!($id),
-            "))"
-        )
+        stays!(author_in!($id), $network)
     };
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, FromRow, PgConnection, Postgres};
 
-use super::{PostgresStore, Statement, silent};
+use super::{PostgresStore, Statement, silent, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
@@ -60,10 +60,12 @@ const KNOWN_ACCOUNTS: &str = "SELECT known.id, known.key::bigint FROM UNNEST($2:
      AND id = given.id COLLATE \"C\" LIMIT 1) AS known";
 
 /// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict uses up a number.
-const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) SELECT network.key, given.id \
-     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 \
-     AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($3, given.id)) \
-     ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING id, key::bigint";
+const ADD_ACCOUNTS: &str = concat!(
+    "INSERT INTO list_account (network, id) SELECT network.key, given.id \
+     FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 AND ",
+    stays!("given.id", "$3"),
+    " ORDER BY given.id COLLATE \"C\" ON CONFLICT DO NOTHING RETURNING id, key::bigint"
+);
 
 /// The lock that an insert takes as well: see [`HOLD_PAGES`].
 const HOLD_ACCOUNTS: &str = "LOCK TABLE list_account IN ROW EXCLUSIVE MODE";

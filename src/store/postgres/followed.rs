@@ -2,20 +2,23 @@
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
+use super::{PostgresStore, stays};
 use crate::base::clock::Millis;
 use crate::store::followed::{self, FollowedAccount, Part, in_order};
 use crate::store::rows::clean;
 use crate::store::{FollowList, PersonOf, Result};
 
 /// In the order of the ids: two calls wait for each other and cannot deadlock.
-const FOLLOW: &str = "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part) \
-         WHERE NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($5, account)), \
+const FOLLOW: &str = concat!(
+    "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part) WHERE ",
+    stays!("account", "$5"),
+    "), \
      written AS (INSERT INTO visit (namespace, account, part, followed_at) SELECT DISTINCT ON (account COLLATE \"C\") \
          $1, account, part, $2 FROM given ORDER BY account COLLATE \"C\" ON CONFLICT (namespace, account) DO UPDATE SET \
          part = CASE WHEN visit.left_at IS NULL THEN visit.part ELSE EXCLUDED.part END, \
          followed_at = CASE WHEN visit.left_at IS NULL THEN visit.followed_at ELSE EXCLUDED.followed_at END, \
-         left_at = NULL RETURNING account, part) SELECT account, part FROM written";
+         left_at = NULL RETURNING account, part) SELECT account, part FROM written"
+);
 
 const FOLLOWED: &str = "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
 
@@ -52,7 +55,9 @@ const FOLLOW_FOR: &str = concat!(
     known!(),
     "given AS (SELECT account, part FROM UNNEST($3::text[], $6::bigint[]) AS given (account, part) \
          WHERE account IN (SELECT account FROM known WHERE namespace = $4) \
-         AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, account))), \
+         AND ",
+    stays!("account", "$7"),
+    "), \
      taken AS (INSERT INTO visit (namespace, account, part, followed_at) SELECT DISTINCT ON (account COLLATE \"C\") \
          $1, account, part, $2 FROM given ORDER BY account COLLATE \"C\" ON CONFLICT (namespace, account) DO UPDATE SET \
          part = EXCLUDED.part, followed_at = EXCLUDED.followed_at, left_at = NULL WHERE visit.left_at IS NOT NULL \

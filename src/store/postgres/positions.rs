@@ -2,18 +2,21 @@
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
+use super::{PostgresStore, stays};
 use crate::base::clock::Millis;
 use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_trouble, saved};
 use crate::store::rows::clean;
 use crate::store::{PersonOf, Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
 /// Whoever unfollows waits for the lock: a page is saved before, or not at all.
-const SAVE: &str = "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FROM visit \
+const SAVE: &str = concat!(
+    "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FROM visit \
          WHERE namespace = $1 AND account = $2 FOR SHARE), \
      is_saved AS MATERIALIZED (SELECT WHERE CASE WHEN $12 IS NULL THEN NOT EXISTS (SELECT FROM visited) \
          ELSE EXISTS (SELECT FROM visited WHERE left_at IS NULL AND followed_at = $12) END \
-         AND (NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($11, $2))), \
+         AND ",
+    stays!("$2", "$11"),
+    "), \
      gap AS (INSERT INTO source_gap (namespace, source, from_id, to_id, reason, noted_at) \
          SELECT $1, $2, fresh.* FROM is_saved, UNNEST($5::text[], $6::text[], $7::text[], $8::bigint[]) AS fresh \
          ON CONFLICT DO NOTHING) \
@@ -23,9 +26,10 @@ const SAVE: &str = "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FR
      notes = COALESCE(EXCLUDED.notes, known.notes), saved_at = EXCLUDED.saved_at, \
      brought_at = CASE WHEN $9 OR known.brought_at IS NULL THEN EXCLUDED.brought_at ELSE known.brought_at END, \
      failing_since = NULL, failures = 0, error = NULL, failed_at = NULL \
-     RETURNING known.saved_at";
+     RETURNING known.saved_at"
+);
 
-const SAVE_TROUBLE: &str = save_trouble!("NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten($7, $2)");
+const SAVE_TROUBLE: &str = save_trouble!(stays!("$2", "$7"));
 
 const IS_ANOTHER_READ: &str = "SELECT EXISTS (SELECT FROM source_position WHERE namespace = ANY($1) AND saved_at > $4 \
      AND saved_at <= $5 AND NOT (namespace = $2 AND source = $3))";

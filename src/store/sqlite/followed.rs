@@ -1,5 +1,7 @@
 //! The followed accounts in the file.
 
+use std::collections::{BTreeSet, HashSet};
+
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
@@ -47,7 +49,7 @@ async fn leave(
 ) -> Result<Vec<(String, Part)>> {
     let leave = sqlx::query_as(LEAVE).bind(namespace).bind(at).bind(json(accounts.iter()));
     let left: Vec<(String, Part)> = leave.fetch_all(&mut *connection).await?;
-    for part in left.iter().map(|(_, part)| *part).collect::<std::collections::BTreeSet<_>>() {
+    for part in left.iter().map(|(_, part)| *part).collect::<BTreeSet<_>>() {
         let of_part = left.iter().filter(|(_, of)| *of == part).map(|(account, _)| account);
         let end = sqlx::query(END).bind(followed::pipeline(namespace, part)).bind(json(of_part));
         end.execute(&mut *connection).await?;
@@ -93,7 +95,8 @@ impl FollowList for SqliteStore {
         let ids: Vec<_> = given.iter().map(|(account, _)| account).collect();
         let mark = sqlx::query_scalar(MARK).bind(namespace).bind(community).bind(serde_json::json!(ids).to_string());
         let ours: Vec<String> = mark.bind(json(all.iter())).fetch_all(&mut *transaction).await?;
-        given.retain(|(account, _)| ours.iter().any(|of| *of == **account));
+        let marked: HashSet<&str> = ours.iter().map(String::as_str).collect();
+        given.retain(|(account, _)| marked.contains(&**account));
         let statement = sqlx::query(FOLLOW).bind(namespace).bind(at).bind(serde_json::json!(given).to_string());
         statement.execute(&mut *transaction).await?;
         transaction.commit().await?;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use twitter_updater::base::clock::{Millis, QueueTime};
-use twitter_updater::engine::queue::{Batch, Fence, Job, Order, Verdict};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::FreeHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
@@ -13,6 +13,7 @@ use twitter_updater::pipelines::media::files::Whole;
 use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
 use twitter_updater::store::{MediumSeen, NewTweet, Store, StoredMedium, Way};
 
+use crate::support::claim::claimed;
 use crate::support::memory_store::MemoryStore;
 
 const NS: &str = "media:twitter";
@@ -61,17 +62,7 @@ impl World {
     async fn at(&self, minute: Millis, says: &Fetched) -> StoredMedium {
         *self.host.0.lock().unwrap() = says.clone();
         let at = NOW + minute * 60_000;
-        let job = Job {
-            id: ID.to_owned(),
-            lane: "retry".into(),
-            due: at,
-            deliveries: 0,
-            failures: 0,
-            order: Order::OldestFirst,
-        };
-        let fence = Fence { deadline: at + 60_000, token: "t".to_owned() };
-        let batch = Batch { fence, now: QueueTime::read(at), claimed_at: at, jobs: vec![job] };
-        let handled = self.handler.handle(&batch).await;
+        let handled = self.handler.handle(&claimed(ID, "retry", at)).await;
         let medium = self.store.media(NS, &[ID.to_owned()]).await.unwrap().pop().flatten().unwrap();
         match &handled.verdicts[..] {
             [(_, Verdict::Reschedule { .. })] => assert_eq!(medium.state, MediaState::Waiting),

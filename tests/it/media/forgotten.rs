@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tempfile::TempDir;
-use twitter_updater::base::clock::{Millis, QueueTime};
-use twitter_updater::engine::queue::{Batch, Fence, Job, Order, Verdict};
+use twitter_updater::base::clock::Millis;
+use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::FreeHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
@@ -18,6 +18,7 @@ use twitter_updater::store::{
 };
 
 use super::fetch::World;
+use crate::support::claim::claimed;
 
 const NS: &str = "media:twitter";
 const ID: &str = "1";
@@ -82,17 +83,7 @@ async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict,
         max_deliveries: 3,
         counters: Arc::default(),
     };
-    let job = Job {
-        id: ID.to_owned(),
-        lane: "fresh".into(),
-        due: NOW,
-        deliveries: 0,
-        failures: 0,
-        order: Order::OldestFirst,
-    };
-    let fence = Fence { deadline: NOW + 60_000, token: "t".to_owned() };
-    let batch = Batch { fence, now: QueueTime::read(NOW), claimed_at: NOW, jobs: vec![job] };
-    let handled = handler.handle(&batch).await;
+    let handled = handler.handle(&claimed(ID, "fresh", NOW)).await;
     let [(_, verdict)] = &handled.verdicts[..] else { panic!("{:?}", handled.verdicts) };
     (verdict.clone(), store.tweet(NS, ID).await.unwrap().map(|row| row.state))
 }
