@@ -5,8 +5,10 @@
 //!   POST /accounts ─▶ store ─ claim ─┴▶ resolve (metered) ─▶ record, schedule ─▶ forget the handle
 //! ```
 //!
-//! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more.
+//! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more. One that
+//! no answer explains is left as it is, and comes again when its time in work is over.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::panic::resume_unwind;
@@ -36,6 +38,8 @@ use crate::store::{Store, StoreError};
 const CLAIM: u32 = 100;
 /// How long it has them: a quota may make it wait.
 const LEASE: Duration = Duration::from_secs(900);
+/// Doubted handles that another process settled would stay for ever: more than wait are too many.
+const MANY_DOUBTED: usize = 100_000;
 /// Pause while none waits.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Pause after a failure that retries did not mend.
@@ -118,8 +122,10 @@ impl WaitingHandles {
     }
 
     async fn work(&self, stop: Stop) {
+        // This process's memory: to lose one costs a repeated call.
+        let mut doubted = HashSet::new();
         while !stop.is_draining() {
-            let pause = match self.round(&stop).await {
+            let pause = match self.round(&stop, &mut doubted).await {
                 Ok(0) => LOOK_EVERY,
                 Ok(_) => continue,
                 Err(_) if stop.is_draining() => return,
@@ -133,8 +139,8 @@ impl WaitingHandles {
         }
     }
 
-    /// Resolves some; says how many it had in work.
-    async fn round(&self, stop: &Stop) -> Result<usize> {
+    /// Resolves some; says how many it had in work. `doubted` are handles that an answer left out without a word of why.
+    async fn round(&self, stop: &Stop, doubted: &mut HashSet<String>) -> Result<usize> {
         let now = clock::wall_ms();
         let until = now.saturating_add(millis(LEASE));
         let claimed = self.store.claim_handles(&self.namespace, now, until, CLAIM).await?;
@@ -159,11 +165,17 @@ impl WaitingHandles {
             std::future::ready(Ok::<_, Infallible>(()))
         };
         let refuse = |line, why: &str| refused.extend(of_line(&claimed, line).map(|handle| (handle, why.to_owned())));
-        let resolved = resolver.resolve(&mut lines, hand_over, refuse).await;
+        if doubted.len() > MANY_DOUBTED {
+            doubted.clear();
+        }
+        let resolved = resolver.resolve_kept(&mut lines, doubted, hand_over, refuse).await;
         // Also where the others failed: these are settled.
         let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
         naming.hand_over(found).await?;
         self.settle(&done, &refused).await?;
+        for handle in done.iter().chain(refused.iter().map(|(handle, _)| handle)) {
+            doubted.remove(handle);
+        }
         let (resolved, namespace) = (resolved?, &self.namespace);
         tracing::info!(namespace, resolved = resolved.handles, refused = refused.len(), "handles are resolved");
         Ok(claimed.len())

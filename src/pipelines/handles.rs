@@ -1,5 +1,8 @@
 //! A file of accounts to ids: handles are resolved by metered calls, as many at once as a call takes, and ids go through as
 //! they are. One call's accounts are held at a time.
+//!
+//! An API at fault leaves handles out as it does where there is no account. So a handle is refused by one answer only where
+//! that says why; otherwise it is asked for a second time.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,9 +25,11 @@ use crate::quota::{Acquired, ChargedReads, Credential, Credentials, LedgerError,
 /// Ids that are handed over together, at the most.
 const TOGETHER: usize = 1_000;
 /// Handles refused one by one with no answer between: the API refuses them all.
-const REFUSED_IN_A_ROW: u32 = 8;
+const REFUSED_IN_A_ROW: usize = 8;
 /// The longest sleep before the ledger is asked again: another process may free a credential.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// Before handles that no answer explained are asked for again, at the end of a file: somebody waits for it.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// An account of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,8 +135,9 @@ struct Open {
 
 impl Open {
     /// The last line before which nothing is open.
-    fn done(&self) -> u64 {
-        let first = self.ready.iter().map(|one| one.line).chain(self.asked.iter().map(|one| one.line)).min();
+    fn done(&self, said: &Said) -> u64 {
+        let asked = self.asked.iter().chain(said.in_a_row.iter().map(|(one, _)| one)).map(|one| one.line);
+        let first = self.ready.iter().map(|one| one.line).chain(asked).min();
         first.map_or(self.last, |first| first.saturating_sub(1))
     }
 }
@@ -149,8 +155,6 @@ struct Tries {
     retry: Retry,
     /// Credentials that were refused.
     useless: HashSet<String>,
-    /// First lines of what an answer had none of.
-    has_none: HashSet<u64>,
 }
 
 /// What calls have said of handles.
@@ -158,40 +162,105 @@ struct Tries {
 struct Said {
     found: Vec<Resolved>,
     refused: Vec<(u64, String)>,
-    /// Handles refused one by one, since the last answer.
-    in_a_row: u32,
+    /// Handles refused one by one, since the last answer: it takes another one to tell that they are to blame.
+    in_a_row: Vec<(Asked, String)>,
+    /// Handles without an account, of which no answer said why.
+    doubted: Vec<(Asked, String)>,
+    /// They are asked for again now.
+    is_again: bool,
+    /// They are asked for again later, by whoever keeps them.
+    is_kept: bool,
 }
 
 impl Resolver<'_> {
     /// Hands over the accounts of a file, about in its order: those whose line has an id, and those whose handle is
     /// resolved, as soon as they are. `on_refused` gets each line that names no account or one that is not there, with the
-    /// reason. An account may come twice, as its lines do.
+    /// reason. An account may come twice, as its lines do. A handle that no answer explains is asked for once more at the end.
     ///
     /// # Errors
     /// [`ResolveError`], which says up to which line everything is done. What was resolved before is handed over.
     pub async fn resolve<R, E>(
         &self,
         lines: &mut NamedLines<R>,
+        hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<(), E>,
+        mut on_refused: impl FnMut(u64, &str),
+    ) -> Result<Resolution, ResolveError<E>>
+    where
+        R: AsyncBufRead + Unpin,
+    {
+        let mut said = Said::default();
+        let mut resolved = self.read(lines, &mut said, hand_over, &mut on_refused).await;
+        let left = match &mut resolved {
+            // Refused twice, and nothing was answered after that.
+            Ok(sum) => {
+                sum.refused += said.in_a_row.len() as u64;
+                said.in_a_row
+            }
+            // They are not asked for again.
+            Err(_) => said.doubted,
+        };
+        left.iter().for_each(|(one, why)| on_refused(one.line, why));
+        resolved
+    }
+
+    /// The same for handles that somebody keeps. One that no answer explains is in `doubted` after that, neither handed over nor
+    /// refused; it is refused when it comes again, and no answer explains it then.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
+    pub async fn resolve_kept<R, E>(
+        &self,
+        lines: &mut NamedLines<R>,
+        doubted: &mut HashSet<String>,
+        hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<(), E>,
+        mut on_refused: impl FnMut(u64, &str),
+    ) -> Result<Resolution, ResolveError<E>>
+    where
+        R: AsyncBufRead + Unpin,
+    {
+        let mut said = Said { is_kept: true, ..Said::default() };
+        let mut sum = self.read(lines, &mut said, hand_over, &mut on_refused).await?;
+        for (Asked { line, handle }, why) in said.doubted.into_iter().chain(said.in_a_row) {
+            if doubted.remove(&handle) {
+                sum.refused += 1;
+                on_refused(line, &why);
+            } else {
+                doubted.insert(handle);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Reads the file, and what of it is to be asked for again now; the rest is in `said` after that.
+    async fn read<R, E>(
+        &self,
+        lines: &mut NamedLines<R>,
+        said: &mut Said,
         mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<(), E>,
         mut on_refused: impl FnMut(u64, &str),
     ) -> Result<Resolution, ResolveError<E>>
     where
         R: AsyncBufRead + Unpin,
     {
-        let (mut open, mut said, mut sum) = (Open::default(), Said::default(), Resolution::default());
+        let (mut open, mut sum, mut is_last) = (Open::default(), Resolution::default(), false);
         let mut refuse = |sum: &mut Resolution, line, why: &str| {
             sum.refused += 1;
             on_refused(line, why);
         };
         let limit = self.handles.capabilities().batch_limit.max(1);
         loop {
-            let next = self.stop.token().run_until_cancelled(lines.next()).await;
+            // After its end, a terminal would be read on.
+            let line = async { if is_last { Ok(None) } else { lines.next().await } };
+            let next = self.stop.token().run_until_cancelled(line).await;
             let (line, mut ended) = match next {
                 None => (None, Some(Ended::Stopped)),
-                Some(Err(why)) => return Err(ResolveError::Read { line: open.done(), why }),
+                Some(Err(why)) => return Err(ResolveError::Read { line: open.done(said), why }),
                 Some(Ok(line)) => (line, None),
             };
-            let is_last = line.is_none();
+            if is_last && ended.is_none() {
+                (open.asked, ended) = self.again(said, limit).await;
+            }
+            is_last = line.is_none();
             if let Some(NamedLine { line, named }) = line {
                 open.last = open.last.max(line);
                 match named {
@@ -206,29 +275,40 @@ impl Resolver<'_> {
             let is_full = open.asked.len() >= limit;
             if ended.is_none() && (is_full || is_last) && !open.asked.is_empty() {
                 let unsaid;
-                (unsaid, ended) = self.ask(std::mem::take(&mut open.asked), &mut said).await;
+                (unsaid, ended) = self.ask(std::mem::take(&mut open.asked), said).await;
                 sum.handles += said.found.len() as u64;
                 said.refused.drain(..).for_each(|(line, why)| refuse(&mut sum, line, &why));
                 open.ready.append(&mut said.found);
                 open.asked = unsaid;
             }
             if !open.ready.is_empty() && (is_full || is_last || ended.is_some() || open.ready.len() >= TOGETHER) {
-                let (line, ready) = (open.done(), std::mem::take(&mut open.ready));
+                let (line, ready) = (open.done(said), std::mem::take(&mut open.ready));
                 hand_over(ready).await.map_err(|why| ResolveError::HandOver { line, why })?;
             }
             match ended {
-                Some(Ended::Stopped) => return Err(ResolveError::Stopped { line: open.done() }),
-                Some(Ended::Failed(why)) => return Err(ResolveError::Api { line: open.done(), why }),
-                None if is_last => return Ok(sum),
+                Some(Ended::Stopped) => return Err(ResolveError::Stopped { line: open.done(said) }),
+                Some(Ended::Failed(why)) => return Err(ResolveError::Api { line: open.done(said), why }),
+                None if is_last && said.is_all() => return Ok(sum),
                 None => {}
             }
         }
     }
 
+    /// Handles to be asked for again: a call's worth.
+    async fn again(&self, said: &mut Said, limit: usize) -> (Vec<Asked>, Option<Ended>) {
+        if !std::mem::replace(&mut said.is_again, true) {
+            said.doubted.append(&mut said.in_a_row);
+            if let Err(ended) = self.sleep(SECOND_LOOK).await {
+                return (Vec::new(), Some(ended));
+            }
+        }
+        let count = said.doubted.len().min(limit);
+        (said.doubted.drain(..count).map(|(one, _)| one).collect(), None)
+    }
+
     /// Asks for these handles, in as many calls as that takes. Answers those of which nothing was said, and why.
     async fn ask(&self, asked: Vec<Asked>, said: &mut Said) -> (Vec<Asked>, Option<Ended>) {
-        let mut tries =
-            Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new(), has_none: HashSet::new() };
+        let mut tries = Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new() };
         while let Some(part) = tries.parts.pop() {
             if let Err((part, ended)) = self.ask_once(part, &mut tries, said).await {
                 return (part.into_iter().chain(tries.parts.into_iter().flatten()).collect(), Some(ended));
@@ -248,18 +328,9 @@ impl Resolver<'_> {
         }
         let credential = permit.credential.clone();
         match self.call(&part, permit).await {
-            // An answer that has none of many may be a slip: it is believed when it comes twice.
-            Ok(answer) if part.len() > 1 && answer.has_none() && tries.has_none.insert(part[0].line) => {
-                if let Err(ended) = self.sleep(tries.retry.next_delay()).await {
-                    return Err((part, ended));
-                }
-                tries.parts.push(part);
-                Ok(())
-            }
             Ok(answer) => {
                 tries.retry.succeeded();
                 tries.useless.clear();
-                said.in_a_row = 0;
                 said.hear(part, answer);
                 Ok(())
             }
@@ -288,9 +359,8 @@ impl Resolver<'_> {
                 tries.parts.extend([second, part]);
                 return Ok(());
             }
-            LookupError::BadRequest(_) if said.in_a_row < REFUSED_IN_A_ROW => {
-                said.in_a_row += 1;
-                said.refused.extend(part.into_iter().map(|one| (one.line, why.clone())));
+            LookupError::BadRequest(_) if said.in_a_row.len() < REFUSED_IN_A_ROW => {
+                said.in_a_row.extend(part.into_iter().map(|one| (one, why.clone())));
                 return Ok(());
             }
             // The credential is left alone: the next one, or later.
@@ -428,24 +498,35 @@ impl Resolver<'_> {
 }
 
 impl Said {
+    /// Returns true if no handle is to be asked for again now.
+    fn is_all(&self) -> bool {
+        self.is_kept || self.doubted.is_empty() && (self.is_again || self.in_a_row.is_empty())
+    }
+
     fn hear(&mut self, asked: Vec<Asked>, answer: Answer<Account>) {
-        for (Asked { line, .. }, outcome) in asked.into_iter().zip(answer.outcomes) {
+        self.refused.extend(self.in_a_row.drain(..).map(|(one, why)| (one.line, why)));
+        for (one, outcome) in asked.into_iter().zip(answer.outcomes) {
+            let line = one.line;
             match outcome {
                 Outcome::Found(account) => {
                     let id = account.id.clone();
                     self.found.push(Resolved { line, id, account: Some(Box::new(account)) });
                 }
-                Outcome::Unavailable => self.refuse(
-                    line,
+                Outcome::Unavailable => self.doubt(
+                    one,
                     "no account is returned for the handle: there is none, it is suspended or deactivated, or this server \
                      does not know it",
                 ),
                 Outcome::Absent(Absence::NotFound) => self.refuse(line, "there is no account with this handle"),
                 Outcome::Absent(Absence::Suspended) => self.refuse(line, "the account is suspended"),
                 Outcome::Absent(Absence::Protected) => self.refuse(line, "the account may not be seen by this credential"),
-                Outcome::Broken(why) => self.refuse(line, &format!("the account cannot be read: {why}")),
+                Outcome::Broken(why) => self.doubt(one, &format!("the account cannot be read: {why}")),
             }
         }
+    }
+
+    fn doubt(&mut self, one: Asked, why: &str) {
+        if self.is_again { self.refuse(one.line, why) } else { self.doubted.push((one, why.to_owned())) }
     }
 
     fn refuse(&mut self, line: u64, why: &str) {

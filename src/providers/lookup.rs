@@ -138,12 +138,6 @@ impl<T> Answer<T> {
         Self::new(vec![outcome.clone(); ids.len()], quota, Strangers::default())
     }
 
-    /// Returns true if it has none of what was asked for, and does not say why.
-    #[must_use]
-    pub fn has_none(&self) -> bool {
-        self.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unavailable | Outcome::Broken(_)))
-    }
-
     /// With these outcomes.
     #[must_use]
     pub fn new(outcomes: Vec<Outcome<T>>, quota: Option<Quota>, strangers: Strangers) -> Self {

@@ -1,6 +1,6 @@
 //! Files of accounts to ids: within the quota, with every line told of, and what is done when something fails.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,7 +28,8 @@ use crate::support::memory_queue::ServiceClock;
 const T: Millis = 1_795_000_000_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A network: handles that begin with `bad` make it refuse the call, `gone` is suspended, `none` is not returned.
+/// A network: handles that begin with `bad` make it refuse the call, `gone` is suspended, `none` is not returned, `lost` is not
+/// mentioned in the first answer.
 #[derive(Debug, Default)]
 struct Fake {
     batch_limit: usize,
@@ -51,6 +52,11 @@ impl Fake {
 
     fn calls(&self) -> Vec<Vec<String>> {
         self.calls.lock().unwrap().clone()
+    }
+
+    /// Calls for a handle.
+    fn times(&self, handle: &str) -> usize {
+        self.calls().iter().filter(|call| call.iter().any(|asked| asked == handle)).count()
     }
 }
 
@@ -78,6 +84,9 @@ impl Handles for Fake {
             _ if slips => Outcome::Unavailable,
             gone if gone.starts_with("gone") => Outcome::Absent(Absence::Suspended),
             none if none.starts_with("none") => Outcome::Unavailable,
+            lost if lost.starts_with("lost") && self.times(lost) == 1 => {
+                Outcome::Broken("the answer does not mention it".to_owned())
+            }
             handle => Outcome::Found(account(handle)),
         };
         let quota = Quota { limit: 1_000, remaining: 900, ..Quota::unmetered() };
@@ -193,33 +202,86 @@ async fn a_call_takes_as_many_handles_as_it_may() {
     let file = "a\n12\nb\nc\n13\nnone\ngone\nd d\ne\nf\n";
     let done = resolve(&fake, &credentials(&["app"]), file).await;
     assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 2, handles: 5, refused: 3 });
-    assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["none", "gone", "e"], vec!["f"]]);
+    assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["none", "gone", "e"], vec!["f"], vec!["none"]]);
     let ids = [(2, "12"), (1, "id-a"), (3, "id-b"), (4, "id-c"), (5, "13"), (9, "id-e"), (10, "id-f")];
     assert_eq!(done.ids(), ids);
     assert_eq!(done.handed.len(), 3, "what a call brought is handed over at once");
     let whys: Vec<_> = done.refused.iter().map(|(line, why)| (*line, why.split(':').next().unwrap())).collect();
     let (none, gone) = ("no account is returned for the handle", "the account is suspended");
     let white = "the line has white space inside; write one account a line";
-    assert_eq!(whys, [(8, white), (6, none), (7, gone)]);
+    assert_eq!(whys, [(8, white), (7, gone), (6, none)]);
     // Without a handle no call is made.
     let ids: String = (1..=2_500).map(|id| format!("{id}\n")).collect();
     let done = resolve(&fake, &credentials(&["app"]), &ids).await;
     assert_eq!(done.handed.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
-    assert_eq!(fake.calls().len(), 3);
+    assert_eq!(fake.calls().len(), 4);
     assert_eq!(resolve(&fake, &credentials(&["app"]), "# none\n").await.result.unwrap(), Resolution::default());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_has_none_of_many_is_believed_when_it_comes_twice() {
+async fn an_answer_that_has_none_is_believed_when_it_comes_twice() {
     let _clock = clock::simulated(T);
     let fake = Fake { slips: 1.into(), ..Fake::taking(3) };
     let done = resolve(&fake, &credentials(&["app"]), "a\nb\nc\nd\n").await;
     assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 0 });
-    assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["a", "b", "c"], vec!["d"]]);
+    assert_eq!(fake.calls(), [vec!["a", "b", "c"], vec!["d"], vec!["a", "b", "c"]]);
 
     let fake = Fake::taking(3);
     let done = resolve(&fake, &credentials(&["app"]), "none1\nnone2\nnone3\nnone4\n").await;
-    assert_eq!((done.refused(), fake.calls().len()), (vec![1, 2, 3, 4], 3));
+    assert_eq!((done.refused(), fake.calls().len()), (vec![1, 2, 3, 4], 4));
+    // Also where each call has one handle.
+    let fake = Fake { slips: 1.into(), ..Fake::taking(1) };
+    let done = resolve(&fake, &credentials(&["app"]), "a\nb\n").await;
+    assert_eq!((done.ids(), done.refused()), (vec![(2, "id-b"), (1, "id-a")], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_no_answer_explains_is_asked_for_again() {
+    let _clock = clock::simulated(T);
+    let fake = Fake::taking(3);
+    let done = resolve(&fake, &credentials(&["app"]), "a\nlost\nnone\ngone\nb\n").await;
+    assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 3, refused: 2 });
+    assert_eq!(fake.calls(), [vec!["a", "lost", "none"], vec!["gone", "b"], vec!["lost", "none"]]);
+    assert_eq!((done.ids().last(), done.refused()), (Some(&(2, "id-lost")), vec![4, 3]));
+    // Where the file ends early, they are told of as they are.
+    let out = || Some(LookupError::Outage("HTTP 503".to_owned()));
+    let fake = Fake::taking(2).failing(std::iter::once(None).chain((0..20).map(|_| out())));
+    let done = resolve(&fake, &credentials(&["app"]), "a\nnone\nb\nc\n").await;
+    assert!(done.error().contains("up to line 2, then: "), "{}", done.error());
+    assert_eq!(done.refused(), [2]);
+}
+
+/// An answer at fault would refuse what came over HTTP until somebody sends it again.
+#[tokio::test(start_paused = true)]
+async fn a_kept_handle_is_refused_when_it_comes_the_second_time_and_none_by_an_api_that_refuses_all() {
+    let _clock = clock::simulated(T);
+    let (mut doubted, credentials) = (HashSet::new(), credentials(&["app"]));
+    let round = async |fake: &Fake, file: &str, doubted: &mut HashSet<String>| {
+        let (retry, stop) = (RetryPolicy::default(), Stop::new());
+        let resolver = Resolver { handles: fake, credentials: &credentials, call_timeout: TIMEOUT, retry, stop };
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+        let hand_over = async |some: Vec<Resolved>| {
+            found.extend(some.into_iter().map(|one| one.line));
+            Ok::<(), String>(())
+        };
+        let result = resolver.resolve_kept(&mut lines, doubted, hand_over, |line, _| refused.push(line)).await;
+        (result.is_ok(), found, refused)
+    };
+    let fake = Fake::taking(3);
+    assert_eq!(round(&fake, "a\nlost\nnone\ngone\n", &mut doubted).await, (true, vec![1], vec![4]));
+    assert_eq!(doubted, ["lost", "none"].map(str::to_owned).into());
+    assert_eq!(round(&fake, "lost\nnone\nnone2\n", &mut doubted).await, (true, vec![1], vec![2]));
+    assert_eq!(fake.calls().len(), 3, "each once a round");
+
+    doubted.clear();
+    let all: String = (0..40).map(|n| format!("bad{n}\n")).collect();
+    assert_eq!(round(&Fake::taking(1), &all, &mut doubted).await, (false, vec![], vec![]));
+    assert_eq!(doubted.len(), 0);
+    // A few are not told from an API that refuses them all, unless it answers others.
+    assert_eq!(round(&Fake::taking(1), "bad\n", &mut doubted).await, (true, vec![], vec![]));
+    assert_eq!(round(&Fake::taking(1), "bad\n", &mut doubted).await, (true, vec![], vec![1]));
+    assert_eq!(round(&Fake::taking(1), "bad\na\n", &mut doubted).await, (true, vec![2], vec![1]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,8 +299,8 @@ async fn one_bad_handle_costs_itself_alone() {
     let all: String = (0..40).map(|n| format!("bad{n}\n")).collect();
     let fake = Fake::taking(1);
     let done = resolve(&fake, &credentials(&["app"]), &all).await;
-    assert_eq!((done.refused(), fake.calls().len()), (vec![1, 2, 3, 4, 5, 6, 7, 8], 9));
-    assert!(done.error().starts_with("the file is done up to line 8, then: "), "{}", done.error());
+    assert_eq!((done.refused(), fake.calls().len()), (vec![], 9));
+    assert!(done.error().starts_with("the file is done up to line 0, then: "), "{}", done.error());
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,11 +379,13 @@ async fn a_budget_of_reads_is_kept() {
     let done = resolve(&fake, &credentials, "a\nnone\ngone\nb\nc\nd\nA\ne\nf\n").await;
     assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 7, refused: 2 });
     assert_eq!(fake.calls()[0], ["a", "none", "gone"], "no more than there is room for");
-    // Six accounts are two periods of three: what does not come is not charged, and one that comes twice is charged once.
+    // Six accounts are two periods of three: what does not come is not charged, and one that comes twice is charged once. In
+    // the third there is room to ask for the missing one again.
+    assert_eq!(fake.calls().last().unwrap(), &["none"]);
     let periods = wall_ms().div_euclid(60_000) - begun.div_euclid(60_000);
-    assert_eq!(periods, 1, "{:?}", fake.calls());
+    assert_eq!(periods, 2, "{:?}", fake.calls());
     let reads = credentials.reads().await.unwrap().unwrap();
-    assert_eq!((reads.reads, reads.today), (3, 6), "{reads:?}");
+    assert_eq!((reads.reads, reads.today), (0, 6), "{reads:?}");
 }
 
 #[tokio::test(start_paused = true)]

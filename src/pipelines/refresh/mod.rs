@@ -224,7 +224,8 @@ impl<J: Judge> Refresher<J> {
             });
             self.judge.prepare(&*self.store, &self.namespace, found.collect(), at).await?;
         }
-        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
+        let has_none = !answered.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Found(_)));
+        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave(), has_none };
         let needs_history = terms.schedule.needs_history();
         // Only an answer that lacks something or may name other ids needs to know all of what was there before; one that is
         // compared with the one before needs to know that one.
@@ -361,8 +362,12 @@ impl<J: Judge> Refresher<J> {
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
                 let regular = regular(created_at());
                 let is_too_old = regular.is_none();
-                // Of a wave nothing is believed.
-                let (state, next) = match once_more(terms.wave) {
+                // Of a wave nothing is believed. Ids that nobody found before make none, so where nothing was found at all, one
+                // that is looked up once waits until its misses span as long as those of others.
+                let believed_after = self.unavailable.span(false);
+                let is_doubted = terms.has_none && at.saturating_sub(since) < believed_after;
+                let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, believed_after));
+                let (state, next) = match once_more(terms.wave).or_else(doubted) {
                     Some(next) => (TweetState::Live, Some(next)),
                     None => self.missed(terms, regular, (misses, since, standing.is_some_and(Standing::was_found)), at),
                 };
@@ -448,7 +453,7 @@ impl<J: Judge> Refresher<J> {
     async fn heed_refusals(&self, judged: &mut Answers<J::Item>) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
-        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave() };
+        let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave(), has_none: false };
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else {
                 // A save makes each row that is missing, but those of people who are kept away.
@@ -518,4 +523,6 @@ impl<J: Judge> Refresher<J> {
 struct Terms {
     schedule: Arc<dyn Schedule>,
     wave: bool,
+    /// None of what was asked for was found.
+    has_none: bool,
 }

@@ -127,6 +127,12 @@ fn date(raw: Option<&RawValue>) -> Option<Millis> {
     moment(&scalar::string(raw?)?)
 }
 
+/// The date that a client wrote. Without a zone it is UTC, as Bluesky's own software reads it.
+fn written(raw: Option<&RawValue>) -> Option<Millis> {
+    let text = scalar::string(raw?)?;
+    moment(&text).or_else(|| moment(&format!("{text}Z")))
+}
+
 /// When the server first saw it, ms since the Unix epoch: of a post view, or of a reason to show one.
 #[must_use]
 pub fn indexed_at(raw: &str) -> Option<Millis> {
@@ -141,7 +147,7 @@ pub fn sort_time(raw: &str) -> Option<Millis> {
     let seen = date(dates.indexed_at)?;
     match scalar::value::<Written<'_>>(dates.record).and_then(|record| present(record.created_at)) {
         None => Some(seen),
-        written => Some(date(written)?.min(seen)),
+        date => Some(written(date)?.min(seen)),
     }
 }
 
@@ -171,7 +177,7 @@ impl Post<'_> {
         let author: Author<'_> = scalar::value(self.author).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
         Ok(Tweet {
-            created_at: self.created_at(&record, &id)?,
+            created_at: self.created_at(&record, &id),
             text: Some(text),
             author_id: present(author.did).and_then(scalar::string),
             author_name: present(author.handle).and_then(scalar::string).filter(|handle| handle != NO_HANDLE),
@@ -193,11 +199,10 @@ impl Post<'_> {
 
     /// The record's date is whatever its client wrote, also a local time that calls itself UTC: what is dated
     /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One before the
-    /// epoch (recorded: the year 0) is none; then the uri tells.
-    fn created_at(&self, record: &Record<'_>, id: &str) -> Result<Option<Millis>, String> {
-        let written = scalar::date(record.created_at, "createdAt", moment)?;
-        let seen = date(self.indexed_at);
+    /// epoch (recorded: the year 0) is none, and so is one that cannot be read; then the uri tells.
+    fn created_at(&self, record: &Record<'_>, id: &str) -> Option<Millis> {
+        let (written, seen) = (written(record.created_at), date(self.indexed_at));
         let earlier = [written, seen].into_iter().flatten().min().filter(|at| *at >= 0);
-        Ok(earlier.or_else(|| uri::time(uri::key(id).ok()?)))
+        earlier.or_else(|| uri::time(uri::key(id).ok()?))
     }
 }

@@ -58,6 +58,38 @@ fn an_account_that_is_missing_once_is_asked_for_alone_then_weekly_and_may_come_b
     });
 }
 
+/// A faulty API leaves accounts out in silence, and what is erased cannot be had again.
+#[test]
+fn an_account_is_erased_when_the_api_says_why_it_is_gone_or_after_six_hours_of_silence() {
+    for (tells_why, state, erased_after) in [
+        (true, AccountState::Suspended, Some(10 * MINUTE)),
+        (false, AccountState::Suspended, Some(6 * HOUR)),
+        // It is there, and this credential may not see it.
+        (true, AccountState::Unknown, None),
+    ] {
+        simulated(async {
+            let _replayed = random::replayed(7);
+            let world = World::new(settings(&[("STORE__ON_DELETED", "blank")]), 1, 300);
+            world.network.lock().unwrap().tells_why = tells_why;
+            world.add("12", [(0, Event::Post), (DAY / 2, Event::State(state))]);
+            world.put_in(&["12".to_owned()]).await;
+            let working = world.start(1);
+            tokio::time::sleep(span(3 * DAY)).await;
+            world.end(working).await;
+
+            let stored = world.store.account(NS, "12").await.unwrap().unwrap();
+            let missed = world.calls_for("12").into_iter().map(|(at, _)| at).find(|at| *at > DAY / 2).unwrap();
+            let erased = stored.forgotten_at.map(|at| at - ORIGIN - missed);
+            let is_so = match (erased, erased_after) {
+                (Some(erased), Some(after)) => (erased - after).abs() < MINUTE,
+                (erased, after) => erased == after,
+            };
+            assert!(is_so, "{erased:?} {stored:?}");
+            assert_eq!(stored.handle.is_some(), erased_after.is_none(), "{stored:?}");
+        });
+    }
+}
+
 /// An account's life: changes days apart, a suspension or two.
 fn script(dice: &mut StdRng) -> Vec<(Millis, Event)> {
     let mut script = vec![(0, Event::Post)];

@@ -152,6 +152,7 @@ impl Lookup<Account> for World {
             let outcome = |id: &String| match network.account(id, now) {
                 Ok(account) => Outcome::Found(account),
                 Err(AccountState::Suspended) if network.tells_why => Outcome::Absent(Absence::Suspended),
+                Err(AccountState::Unknown) if network.tells_why => Outcome::Absent(Absence::Protected),
                 Err(_) if network.tells_why => Outcome::Absent(Absence::NotFound),
                 Err(_) => Outcome::Unavailable,
             };

@@ -71,7 +71,6 @@ async fn a_post_has_all_counts_but_views() {
     for (odd, why) in [
         (json!({ "uri": A }), "the record is not an object"),
         (json!({ "uri": A, "record": { "text": 7 } }), "the text is not a string"),
-        (json!({ "uri": A, "record": { "text": "", "createdAt": "once" } }), "createdAt \"once\" is not a date"),
     ] {
         let answer = ask(Canned::new(200, json!({ "posts": [odd] }).to_string()), &[A]).await.unwrap();
         assert_eq!(answer.outcomes, [Outcome::Broken(why.to_owned())]);
@@ -87,6 +86,12 @@ async fn a_date_that_a_client_made_up_is_not_believed() {
         // What was imported is as old as it says.
         ("2019-01-01T00:00:00Z", "2024-10-17T07:06:52.000Z", 1_546_300_800_000),
         ("0000-10-14T15:06:10.730Z", "0000-10-14T15:06:10.730Z", MADE),
+        // Without a zone: Bluesky takes it for UTC.
+        ("2024-10-17T07:06:51.5", "2024-10-17T07:06:52.000Z", 1_729_148_811_500),
+        // What cannot be read is none, and no reason to lose the post.
+        ("2024-10-17T07:06Z", "2024-10-17T07:06:52.000Z", 1_729_148_812_000),
+        ("2024-10-17T07:06:51+0000", "2024-10-17T07:06:52.000Z", 1_729_148_812_000),
+        ("once", "then", MADE),
     ] {
         let body = json!({ "posts": [post(created_at, indexed_at)] }).to_string();
         let answer = ask(Canned::new(200, body), &[A]).await.unwrap();

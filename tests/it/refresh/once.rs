@@ -7,12 +7,13 @@ use twitter_updater::app;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
-use twitter_updater::engine::queue::Place;
+use twitter_updater::engine::queue::{Lane, NewJob, Place};
 use twitter_updater::ingest::{First, Lanes, Pace, Queued, Rebuild, Starter};
 use twitter_updater::model::post::{Ingested, TweetId, TweetState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::simulator::Fault;
+use twitter_updater::store::Seen;
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
@@ -38,6 +39,7 @@ on_both! {
     a_killed_worker_and_a_lost_queue_change_nothing
     who_comes_another_way_too_is_looked_up_by_age
     a_wave_ends_none
+    of_an_answer_that_has_none_each_is_looked_up_once_more
     an_answer_that_cannot_be_read_is_none_but_two_are
 }
 
@@ -122,6 +124,37 @@ async fn a_wave_ends_none(setup: Setup) {
         assert!(lane == "once" && due > wall_ms() + 50 * MINUTE, "{lane} {due}");
         assert_eq!(rig.stored(id).await.state, TweetState::Live);
     }
+}
+
+/// An API at fault leaves all out, and a wave is made of posts that were found before.
+async fn of_an_answer_that_has_none_each_is_looked_up_once_more(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(2, 400 * DAY);
+    put(&once(&rig), &ids).await;
+    rig.inject(Fault::AllMissing, 1);
+    assert_eq!(rig.round().await.batch.jobs.len(), 2);
+    for id in &ids {
+        let (stored, (lane, due)) = (rig.stored(id).await, rig.lane(id).await);
+        assert_eq!((stored.state, stored.misses, &*lane), (TweetState::Live, 1, "once"));
+        assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + 10 * MINUTE));
+        assert!((stored.next_due.unwrap()..=wall_ms() + 10 * MINUTE).contains(&due));
+    }
+    // As if that time were over: the one is found, ...
+    rig.queue.forget(&ids[..1]).await.unwrap();
+    rig.queue.schedule(&[NewJob { id: ids[0].clone(), lane: Lane::once(), due: 0.into() }]).await.unwrap();
+    rig.round().await;
+    let stored = rig.stored(&ids[0]).await;
+    assert_eq!((stored.state, stored.misses, stored.text.is_some()), (TweetState::Ended, 0, true), "{stored:?}");
+    assert_eq!(rig.place(&ids[0]).await, None);
+    // ... and one that is missing for the second time is over.
+    let gone = rig.gone(1, HOUR).remove(0);
+    put(&once(&rig), std::slice::from_ref(&gone)).await;
+    let seen = Seen::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None };
+    rig.seen(&gone, 11 * MINUTE, seen, TweetState::Live).await;
+    rig.round().await;
+    let stored = rig.stored(&gone).await;
+    assert_eq!((stored.state, stored.misses, stored.next_due), (TweetState::Ended, 2, None), "{stored:?}");
+    assert_eq!(rig.place(&gone).await, None);
 }
 
 async fn an_answer_that_cannot_be_read_is_none_but_two_are(setup: Setup) {
