@@ -6,12 +6,14 @@
 //!                └─────────────────── not at the end yet ────────────────┘
 //! ```
 //!
-//! After a crash anywhere the last page is read again, and its posts are already known.
+//! After a crash anywhere the last page is read again, and its posts are already known. For the first page of all there is no
+//! place to begin again from: where its posts begin is saved before them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 use super::counters::Polls;
 use super::dates::dated;
@@ -168,15 +170,21 @@ impl Reader {
             let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
             let made_at: Vec<Millis> = page.posts.iter().map(|post| made_at(post, &rules, now)).collect();
             let fresh = fresh(&page.posts, &made_at, known);
+            let is_first = position.is_none();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
+            if let (true, Some(whole), Some(least)) = (is_first, &position, ids.iter().min()) {
+                let begun = Position { since: whole.since.min(least.saturating_sub(1)), ..Position::default() };
+                if !self.begin(name, &begun, now, saved.followed_at).await? {
+                    return Ok(None);
+                }
+            }
             learning.posts(&page.posts, &made_at).await?;
             let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
             learning.handed_over().await?;
             let interval = learning.page(&mut position, &taken, &fresh, rules.count);
             let notes = learning.notes();
             let gaps: Vec<SourceGap> = taken.gaps.iter().map(|missing| gap(missing, now)).collect();
-            let text = serde_json::to_string(&position)
-                .map_err(|error| Ended::Later(Outlook::Stop(format!("cannot write a position: {error}"))))?;
+            let text = text_of(&position)?;
             failpoint::point("before_commit");
             let brought = handed > 0;
             let (notes, followed_at) = (notes.as_deref(), saved.followed_at);
@@ -210,6 +218,20 @@ impl Reader {
             }
         }
         Ok(None)
+    }
+
+    /// Saves where the first page of all begins, before its posts are handed over: if this process dies then, the next one
+    /// goes back to there, however many posts there are by then. False as [`Positions::save_page`].
+    async fn begin(
+        &self,
+        name: &str,
+        position: &Position,
+        at: Millis,
+        followed_at: Option<Millis>,
+    ) -> Result<bool, Outlook> {
+        let text = text_of(&position)?;
+        let read = SavedPage { at, position: &text, gaps: &[], brought: false, notes: None, followed_at };
+        self.in_time(self.positions.save_page(&self.namespace, name, &read)).await
     }
 
     /// The way of a source's posts to the starter.
@@ -326,6 +348,11 @@ pub(crate) struct Trouble {
     pub since: Millis,
     /// What it means for the process.
     pub outlook: Outlook,
+}
+
+/// A position as the store keeps it.
+fn text_of(position: &impl Serialize) -> Result<String, Outlook> {
+    serde_json::to_string(position).map_err(|error| Outlook::Stop(format!("cannot write a position: {error}")))
 }
 
 /// The newest id that was known when the round began.
