@@ -116,7 +116,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,
         unavailable_every: updater.unavailable_every,
-        lease: updater.lease,
+        lease: pipeline.kind.lease(settings),
         lists: pipeline.kind.lists(&pipeline.id, settings),
         threshold: pipeline.kind.threshold(&pipeline.id, settings),
     }

@@ -16,7 +16,6 @@ use super::updater::worker_name;
 use super::{ManagedWorker, Monitored, Role, Shared, credentials, open_credentials, starter};
 use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
-use crate::config::Settings;
 use crate::engine::queue::Queue;
 use crate::engine::worker::{ClaimSettings, Handling, Worker};
 use crate::model::pipeline_id::PipelineId;
@@ -61,7 +60,7 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
             let is_filled = |opening: &mut Opening| opening.is_filled_by(&provider, &sources);
             let openings = openings.extract_if(.., is_filled).collect();
             let (items, stop) = (posts_of(&provider), role.stop.child());
-            let monitored = Monitored::new(settings, items, namespace(&endpoint), lease(settings), stop);
+            let monitored = Monitored::new(settings, items, namespace(&endpoint), settings.timeline_lease(), stop);
             let (in_common, credentials) = (in_common.clone(), credentials.clone());
             pipelines.push((monitored, Asked { endpoint, sources, openings, in_common, credentials }));
         }
@@ -70,12 +69,6 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
         Some(opening) => Err(opening.without_source().into()),
         None => Ok(pipelines),
     }
-}
-
-/// The lease of a claimed source: a page needs a call, the position before and after it, the hand-over and the settling;
-/// there is some time for more pages.
-fn lease(settings: &Settings) -> Duration {
-    settings.lookup.timeout + 5 * settings.updater.save_timeout
 }
 
 /// Builds the worker that polls the sources of an endpoint, whose posts go into that queue.
@@ -95,7 +88,7 @@ pub async fn open_poller(
     let credentials = credentials.get_or_try_init(opened).await?.clone();
     let concurrency = Reloadable::new(settings.updater.concurrency);
     let poll = &settings.poll;
-    let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: lease(settings) };
+    let claims = ClaimSettings { limit: 1, linger: LINGER, lookahead: 0.0, lease: settings.timeline_lease() };
     let queue = shared.service.queue(&namespace).await?;
     let (polls, streamed) = (Arc::<counters::Polls>::default(), Arc::<StreamCounters>::default());
     metrics.also_show(&namespace, polls.clone());

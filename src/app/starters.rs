@@ -67,7 +67,7 @@ pub fn rebuild_of(
         queue,
         store,
         lanes: pipeline.lanes(settings, schedule.into()),
-        lease: settings.updater.lease,
+        lease: pipeline.kind.lease(settings),
         rate: settings.rebuild.rate,
         retry: RetryPolicy::default(),
     }

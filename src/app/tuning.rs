@@ -1,5 +1,7 @@
 //! The live settings of an updater.
 
+use std::time::Duration;
+
 use super::InForce;
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
@@ -20,16 +22,23 @@ pub(super) struct Tuning {
     /// Set if the provider charges for reads.
     budget: Option<Reloadable<Budget>>,
     capabilities: Capabilities,
+    lease: Duration,
 }
 
 impl Tuning {
-    /// `budget` is that of the credentials.
-    pub fn new(settings: &Settings, capabilities: Capabilities, budget: Option<Reloadable<Budget>>) -> Self {
+    /// `budget` is that of the credentials, `lease` that of the pipeline's batches.
+    pub fn new(
+        settings: &Settings,
+        capabilities: Capabilities,
+        lease: Duration,
+        budget: Option<Reloadable<Budget>>,
+    ) -> Self {
         Self {
-            claims: claims(settings, capabilities).into(),
+            claims: claims(settings, capabilities, lease).into(),
             concurrency: settings.updater.concurrency.into(),
             budget,
             capabilities,
+            lease,
         }
     }
 
@@ -42,7 +51,7 @@ impl Tuning {
                 live.set(budget);
             }
             // The last: whoever waits for work hears of it, and asks the new budget.
-            self.claims.set(claims(settings, self.capabilities));
+            self.claims.set(claims(settings, self.capabilities, self.lease));
             self.concurrency.set(settings.updater.concurrency);
             task::waits("waits for a change", None);
             stop.token().run_until_cancelled(changes.next()).await;
@@ -83,13 +92,13 @@ pub fn read_terms(settings: &Settings) -> ReadTerms {
     }
 }
 
-fn claims(settings: &Settings, capabilities: Capabilities) -> ClaimSettings {
+fn claims(settings: &Settings, capabilities: Capabilities, lease: Duration) -> ClaimSettings {
     let updater = &settings.updater;
     ClaimSettings {
         limit: capabilities.batch_limit,
         linger: updater.buffer_ttl,
         // An id that costs by itself is never asked for early.
         lookahead: if capabilities.charge == Charge::PerCall { updater.lookahead } else { 0.0 },
-        lease: updater.lease,
+        lease,
     }
 }

@@ -71,8 +71,8 @@ pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
         if pipeline.is_metered() {
             credentials(settings, &pipeline.id.provider)?;
         }
-        let (namespace, stop) = (pipeline.namespace(), role.stop.child());
-        Ok(Monitored::new(settings, pipeline, namespace, settings.updater.lease, stop))
+        let (namespace, lease, stop) = (pipeline.namespace(), pipeline.kind.lease(settings), role.stop.child());
+        Ok(Monitored::new(settings, pipeline, namespace, lease, stop))
     };
     let all = role.registry.pipelines(settings)?.into_iter().map(updater).collect::<Result<Vec<Monitored>>>()?;
     Ok(all.iter().map(|one| (one.clone(), all.clone())).collect())
@@ -132,7 +132,8 @@ pub async fn open_updater(
         paid: Paid { credentials: credentials.clone(), endpoint, batch_limit },
         early: 0.0.into(),
     };
-    let tuning = Tuning::new(settings, capabilities, credentials.budget());
+    let lease = items.kind.lease(settings);
+    let tuning = Tuning::new(settings, capabilities, lease, credentials.budget());
     let (concurrency, config_revision) = (*tuning.concurrency.load(), in_force.load().revision.clone());
     tracing::info!(worker = name, namespace, concurrency, config_revision, "updater runs");
     let worker = Worker {
@@ -163,7 +164,7 @@ pub async fn open_updater(
         Beside::of("audit", Audit { rebuild, name, every }, Audit::run, &stop)
     });
     let refresh = Refresh { rebuild };
-    let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * settings.updater.lease) };
+    let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * lease) };
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);

@@ -76,6 +76,22 @@ pub fn span(ms: Millis) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
+tokio::task_local! {
+    /// The queue's clock, for a batch in work.
+    static AT_WORK: QueueTime;
+}
+
+/// Work by the queue's clock: [`queue_ms`] tells it while the future runs.
+pub async fn by_queue<F: Future>(clock: QueueTime, work: F) -> F::Output {
+    AT_WORK.scope(clock, work).await
+}
+
+/// The queue's clock, ms since the Unix epoch; `None` outside work [by it](by_queue).
+#[must_use]
+pub fn queue_ms() -> Option<Millis> {
+    AT_WORK.try_with(QueueTime::now).ok()
+}
+
 /// A monotonic reading, for spans inside one process.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);

@@ -7,6 +7,7 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::findings::Findings;
+use super::masking::NO_ENDPOINT;
 use crate::base::backend::redis::address;
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::post::Weights;
@@ -242,14 +243,20 @@ impl Settings {
     }
 
     fn silence(&self, found: &mut Findings) {
-        let (silent_after, lease) = (self.supervision.silent_after, self.updater.lease);
-        if silent_after <= lease {
-            let why = format!(
-                "supervision.silent_after ({}) must be longer than updater.lease ({}), or a batch that is slow is begun anew",
-                format_duration(silent_after),
-                format_duration(lease)
-            );
-            found.add_unless_it_follows("supervision.silent_after", why);
+        let silent_after = self.supervision.silent_after;
+        let mut refuse = |key: &str, lease: Duration| {
+            if silent_after <= lease {
+                let why = format!(
+                    "supervision.silent_after ({}) must be longer than {key} ({}), or a batch that is slow is begun anew",
+                    format_duration(silent_after),
+                    format_duration(lease)
+                );
+                found.add_unless_it_follows("supervision.silent_after", why);
+            }
+        };
+        refuse("updater.lease", self.updater.lease);
+        if self.visits.collect {
+            refuse("lookup.timeout + 5 × updater.save_timeout", self.timeline_lease());
         }
     }
 
@@ -289,6 +296,11 @@ impl Settings {
             let why = address::ends_early(postgres)
                 .unwrap_or("it is not a postgres:// address: write it like postgres://user@host/database");
             found.add_unless_it_follows("store.postgres.url", format!("store.postgres.url cannot be used: {why}"));
+        }
+        // Also where no media are kept: `check` would show it.
+        let endpoint = reqwest::Url::parse(&self.media.s3.endpoint);
+        if endpoint.is_ok_and(|url| !url.username().is_empty() || url.password().is_some()) {
+            found.add_unless_it_follows("media.s3.endpoint", NO_ENDPOINT.to_owned());
         }
         self.providers_can_be(found);
     }
@@ -358,6 +370,18 @@ mod tests {
         file("0.1").unwrap();
         let error = file("0.0").unwrap_err().to_string();
         assert!(error.contains("adaptive.weights are all 0"), "{error}");
+    }
+
+    #[test]
+    fn silence_is_longer_than_a_batch_of_any_pipeline() {
+        let silent_after = |span: &str, visits: bool| {
+            let text = format!("[visits]\ncollect = {visits}\n[supervision]\nsilent_after = \"{span}\"\n");
+            Settings::load_text(std::path::Path::new("a.toml"), &text, &[])
+        };
+        silent_after("100s", false).unwrap();
+        let error = silent_after("100s", true).unwrap_err().to_string();
+        assert!(error.contains("longer than lookup.timeout + 5 × updater.save_timeout (1m 50s)"), "{error}");
+        silent_after("111s", true).unwrap();
     }
 
     #[test]

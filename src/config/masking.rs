@@ -12,14 +12,40 @@ const SET: &str = "(set)";
 const NOT_SET: &str = "(not set)";
 const NOT_AN_ADDRESS: &str = "(not an address)";
 
+/// Why an endpoint of a media store cannot be used: it is not repeated.
+pub(super) const NO_ENDPOINT: &str =
+    "media.s3.endpoint cannot be used: write it like https://s3.example.org, without user and password";
+
 /// Returns true if a value is shown without its secret part.
 pub(super) fn is_masked(shown: &str) -> bool {
     [SET, NOT_AN_ADDRESS].contains(&shown) || shown.contains(MASK)
 }
 
-/// The parameters of an address that hold a password: PostgreSQL's `password`, a Redis socket's `pass`.
-fn is_password(parameter: &str) -> bool {
-    parameter == "pass" || parameter.contains("password")
+/// The parameters of addresses of PostgreSQL and Redis that are shown. Any other one may be a misspelled password.
+const SHOWN: &[&str] = &[
+    "application_name",
+    "db",
+    "dbname",
+    "host",
+    "hostaddr",
+    "port",
+    "protocol",
+    "sentinel_user",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
+fn is_shown(parameter: &str) -> bool {
+    SHOWN.contains(&parameter)
 }
 
 /// An address without its passwords; what is none is not shown at all.
@@ -41,9 +67,9 @@ fn masked_if_address(url: &str) -> Option<String> {
         let _ = url.set_password(Some(MASK));
     }
     let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if pairs.iter().any(|(key, _)| is_password(key)) {
+    if !pairs.iter().all(|(key, _)| is_shown(key)) {
         let shown = pairs.into_iter().map(|(key, value)| {
-            let value = if is_password(&key) { MASK.to_owned() } else { value };
+            let value = if is_shown(&key) { value } else { MASK.to_owned() };
             (key, value)
         });
         url.query_pairs_mut().clear().extend_pairs(shown);
@@ -57,6 +83,11 @@ fn masked_if_address(url: &str) -> Option<String> {
 
 pub(super) fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&masked(url.expose_secret()))
+}
+
+/// An address that may have neither user nor password: as it was written, unless it may have one all the same.
+pub(super) fn masked_address<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    if url.contains(['@', '?']) { serializer.serialize_str(&masked(url)) } else { serializer.serialize_str(url) }
 }
 
 /// Says of a secret only whether it is there.

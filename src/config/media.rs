@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::credentials::secret;
-use super::masking::masked_secret;
+use super::masking::{NO_ENDPOINT, masked_address, masked_secret};
 use super::{BadConfig, words};
 use crate::model::media::MediaKind;
 
@@ -40,6 +40,7 @@ pub struct MediaSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct S3Settings {
+    #[serde(serialize_with = "masked_address")]
     pub endpoint: String,
     pub region: String,
     pub access_key_file: PathBuf,
@@ -86,9 +87,7 @@ impl MediaSettings {
             matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
         };
         if !endpoint.is_empty() && !reqwest::Url::parse(endpoint).is_ok_and(|url| is_server(&url)) {
-            let why =
-                "media.s3.endpoint cannot be used: write it like https://s3.example.org, without user and password";
-            return Err(BadConfig(why.to_owned()));
+            return Err(BadConfig(NO_ENDPOINT.to_owned()));
         }
         let key = |name: &str, value, file| secret(&format!("media.s3.{name}"), value, file);
         let access_key = key("access_key", &self.s3.access_key, &self.s3.access_key_file)?;

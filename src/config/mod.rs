@@ -326,6 +326,13 @@ pub struct SupervisionSettings {
 pub struct BadConfig(pub String);
 
 impl Settings {
+    /// The lease of a claimed timeline: a page needs a call, the position before and after it, the hand-over and the
+    /// settling; there is some time for more pages.
+    #[must_use]
+    pub fn timeline_lease(&self) -> Duration {
+        self.lookup.timeout.saturating_add(self.updater.save_timeout.saturating_mul(5))
+    }
+
     /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment, then what the command line
     /// says: `providers`.
     ///
@@ -535,10 +542,21 @@ mod tests {
         let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
         assert_eq!(masked(several), "redis+sentinel://me:***@h,i:7,[::1]:8/name/3?sentinel_password=***");
         assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://:***@h:1,i:2");
+        // One letter beside the parameter, and it is a password all the same.
+        let shown = masked("postgres://u@h/db?pasword=canary&sslmode=require");
+        assert_eq!(shown, "postgres://u@h/db?pasword=***&sslmode=require");
+        let shown = masked("redis+sentinel://h/name?sentinel_passwrod=canary");
+        assert_eq!(shown, "redis+sentinel://h/name?sentinel_passwrod=***");
         for odd in ["redis+cluster://me:1,canary/2@h:1,i:2", "redis+cluster://me:1,canary#2@h:1,i:2"] {
             assert_eq!(masked(odd), "(not an address)");
         }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
+        // Refused, and not shown either way.
+        let mut odd = settings;
+        assert!(odd.shown().contains("api = \"https://api.x.com\""), "{}", odd.shown());
+        let given = ["https://me:canary@h", "h?canary", "a:canary@h", "https://h?a=canary"].map(str::to_owned);
+        [odd.twitter.api, odd.x.api, odd.bluesky.api, odd.media.s3.endpoint] = given;
+        assert!(!odd.shown().contains("canary"), "{}", odd.shown());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::{self, Named, secret};
 use super::findings::{BadConfigs, Findings};
-use super::masking::{masked, masked_secret};
+use super::masking::{masked, masked_address, masked_secret};
 use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word, words};
 use crate::model::provider::Provider;
@@ -36,6 +36,7 @@ pub struct LookupSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct TwitterSettings {
+    #[serde(serialize_with = "masked_address")]
     pub api: String,
     pub bearer_token_file: PathBuf,
     /// From the environment alone.
@@ -51,6 +52,7 @@ pub struct TwitterSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct XSettings {
+    #[serde(serialize_with = "masked_address")]
     pub api: String,
     #[serde(deserialize_with = "word")]
     pub field_names: FieldNames,
@@ -90,6 +92,7 @@ pub struct MastodonSettings {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct InstanceSettings {
+    #[serde(serialize_with = "masked_address")]
     pub api: String,
     #[serde(default, deserialize_with = "word")]
     pub calls: CallsWanted,
@@ -116,6 +119,7 @@ pub enum CallsWanted {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct BlueskySettings {
+    #[serde(serialize_with = "masked_address")]
     pub api: String,
 }
 
@@ -351,14 +355,14 @@ impl Settings {
         let instances = self.mastodon.instances.keys().cloned().map(Provider::Mastodon);
         for provider in [Provider::Twitter, Provider::X, Provider::Bluesky].into_iter().chain(instances) {
             let Some((setting, api)) = found.take("mastodon", self.api(&provider)) else { continue };
-            match reqwest::Url::parse(api) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
-                _ => {
-                    let shown = masked(api);
-                    let why = format!("{setting} ({shown:?}) is not an http:// or https:// address");
-                    found.add_unless_it_follows(setting, why);
-                }
-            }
+            let is_server = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+            let has_login = |url: &reqwest::Url| !url.username().is_empty() || url.password().is_some();
+            let why = match reqwest::Url::parse(api) {
+                Ok(url) if is_server(&url) && has_login(&url) => format!("{setting} must have no user and no password"),
+                Ok(url) if is_server(&url) => continue,
+                _ => format!("{setting} ({:?}) is not an http:// or https:// address", masked(api)),
+            };
+            found.add_unless_it_follows(setting, why);
         }
         found.take("x", self.x_fields());
         if !found.is_below("mastodon") {

@@ -54,7 +54,7 @@ pub trait Handler: Send + Sync {
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
 
     /// Says what to do with a batch whose work was dropped. By default it is given back, uncounted. A handler whose jobs may
-    /// be half done then leaves them leased, so that the next delivery counts.
+    /// be half done has a delivery of them counted.
     fn cut_off(&self, batch: &Batch) -> Handled {
         Handled::released(batch, Outlook::Unchanged)
     }
@@ -488,7 +488,7 @@ impl Worker {
         } else {
             tokio::select! {
                 biased;
-                handled = call.handle(&batch) => handled,
+                handled = clock::by_queue(batch.now, call.handle(&batch)) => handled,
                 () = self.stop.abandoning() => self.handling.cut_off(&batch),
             }
         };

@@ -74,10 +74,10 @@ impl Forget {
     pub async fn run(&self, queues: &dyn QueuesOf, at: Millis) -> Result<Forgotten, ForgetError> {
         let Database { forgetting, edges, .. } = &self.database;
         let network = network(&self.provider);
-        let handles: Vec<String> = self.handles().await?.into_iter().collect();
+        let handles: Vec<String> = self.handles().await?.iter().map(|handle| handle.to_lowercase()).collect();
         let mut done =
             Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
-        // Before its profile goes, which has its handles.
+        // Before its profile goes, which has its handle.
         done.removed.extend(forgetting.remove_account(&network, &self.account, &handles).await?);
         // Its lists before their items: they are found by them.
         for provider in providers(&self.provider) {
@@ -108,18 +108,17 @@ impl Forget {
         providers(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
     }
 
-    /// Its handles, as stored, in small letters: the present one and former ones.
-    async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
-        let store = &self.database.store;
+    /// The handle that each of its stored profiles has now. A former one may be another account's by now.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut handles = BTreeSet::new();
         for provider in providers(&self.provider) {
             let namespace = PipelineId::items(&provider, PROFILES).to_string();
-            let known = store.account(&namespace, &self.account).await?;
+            let known = self.database.store.account(&namespace, &self.account).await?;
             handles.extend(known.and_then(|known| known.handle));
-            let changes = store.account_changes(&namespace, &self.account).await?;
-            let former = changes.into_iter().filter(|change| change.field == "handle");
-            handles.extend(former.flat_map(|change| [change.old, change.new]).flatten());
         }
-        Ok(handles.into_iter().map(|handle| handle.to_lowercase()).collect())
+        Ok(handles)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -86,6 +87,11 @@ pub trait PipelineKind: Send + Sync + Debug {
 
     /// When its items are due, by these settings.
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
+
+    /// How long a claimed batch is held.
+    fn lease(&self, settings: &Settings) -> Duration {
+        settings.updater.lease
+    }
 
     /// The rules for its items that the API does not return.
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {

@@ -4,14 +4,17 @@
 //! and on pages.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Request, Response, Url, redirect};
+use reqwest::header::{ACCEPT_ENCODING, AGE, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue};
+use reqwest::{Client, Request, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::scalar;
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
+use crate::base::humanize;
+use crate::base::rarely::Rarely;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
 use crate::quota::{Stamp, UserKeys, authorization};
 
@@ -21,6 +24,10 @@ const ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
 const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// The queue's clock may be ahead of others by this, ms. Further ahead of an API's and of this machine's it is wrong: lives would end
+/// that have not, and answers dated then would keep out all others for as long.
+const FURTHEST_AHEAD: Millis = 3_600_000;
 
 /// Bounds of an exchange.
 #[derive(Debug, Clone)]
@@ -53,6 +60,8 @@ pub struct HttpClient {
     client: Client,
     timeout: Duration,
     max_body_bytes: usize,
+    /// Lines about clocks.
+    ahead: Arc<Rarely>,
 }
 
 /// The result of a request with an endless answer.
@@ -100,7 +109,8 @@ impl HttpClient {
             .tcp_nodelay(true)
             .build()
             .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
-        Ok(Self { client, timeout: options.timeout, max_body_bytes: options.max_body_bytes })
+        let (timeout, max_body_bytes) = (options.timeout, options.max_body_bytes);
+        Ok(Self { client, timeout, max_body_bytes, ahead: Arc::default() })
     }
 
     /// The underlying client, to build requests with.
@@ -113,11 +123,25 @@ impl HttpClient {
     /// and a 429 whose body broke off is still a 429.
     ///
     /// # Errors
-    /// [`LookupError::Outage`] where no whole answer came, [`LookupError::BadAnswer`] where a success is larger
-    /// than allowed.
+    /// [`LookupError::Outage`] where no whole answer came, or the queue's clock is wrong;
+    /// [`LookupError::BadAnswer`] where a success is larger than allowed.
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
         let status = response.status();
+        if status != StatusCode::TOO_MANY_REQUESTS
+            && let Some(ahead) = clock::queue_ms().and_then(|queue| ahead(response.headers(), queue))
+        {
+            let ahead = humanize::span(ahead);
+            if clock::queue_ms().is_some_and(|queue| queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD) {
+                return Err(LookupError::Outage(format!(
+                    "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
+                )));
+            }
+            // One clock against one: an old answer of a cache is as old.
+            if self.ahead.is_due(1).is_some() {
+                tracing::warn!("this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time");
+            }
+        }
         let body =
             if status.is_success() { self.whole_body(&mut response).await? } else { error_body(&mut response).await };
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
@@ -192,6 +216,15 @@ impl HttpClient {
             causes(error)
         })
     }
+}
+
+/// How far `queue` is ahead of their clock, ms, where that is too far; both ms since the Unix epoch. What a cache kept is as old
+/// as it says.
+fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let kept_s = text(AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
+    let theirs = scalar::http_date(text(DATE)?)?.saturating_add(i64::from(kept_s) * 1_000);
+    Some(queue.saturating_sub(theirs)).filter(|ahead| *ahead > FURTHEST_AHEAD)
 }
 
 impl OpenBody {

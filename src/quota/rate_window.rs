@@ -55,7 +55,7 @@ pub(super) struct RateWindow {
     pub remaining: i64,
     /// When the window ends, by the ledger's clock, ms since the epoch.
     pub reset_at: Millis,
-    /// The API's own figure for it, which names the window.
+    /// The API's own figure for it, as its first answer told it; it names the window.
     pub reset: Millis,
     /// When the next call may go out, if calls are spread.
     pub next_at: Millis,
@@ -102,7 +102,10 @@ impl RateWindow {
         let free = (told - others).max(0);
         let reset_in = window.reset_in.max(0);
         let reset_at = now + reset_in;
-        if self.limit > 0 && window.reset_at == self.reset {
+        let is_near = self.is_open(now)
+            && i64::from(window.limit) == self.limit
+            && (window.reset_at - self.reset).abs() < SAME_WINDOW_MS;
+        if self.limit > 0 && (window.reset_at == self.reset || is_near) {
             // Answers overtake each other: inside one window the least figure is the truest. While other
             // permits are out, their calls may be in it or not: what they may cost is held back, and freed
             // when all is quiet. The end is told in whole seconds and from afar: the earliest is the truest.
@@ -127,6 +130,11 @@ impl RateWindow {
         }
     }
 }
+
+/// Ends that are told less than this apart name one window, while it is open. An API may calculate the end anew for each
+/// answer: cut to seconds it varies by up to one, and a span in seconds by one more, from the clock that it is added to.
+/// Shorter windows stay apart, since each closes at its own end.
+const SAME_WINDOW_MS: Millis = 2_000;
 
 /// How long the answer of the call that opens a window is awaited, before another may try: its worker
 /// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.

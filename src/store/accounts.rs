@@ -373,7 +373,31 @@ macro_rules! signs_columns {
     };
 }
 
-pub(super) use {account, account_columns, account_states, signs_columns};
+/// The communities of a network, by the parameter with [`before_communities`]: found by leaps over the key.
+macro_rules! communities {
+    ($before:literal) => {
+        concat!(
+            "WITH RECURSIVE known (namespace) AS (SELECT MIN(namespace) FROM community_account WHERE namespace >= ",
+            $before,
+            " UNION ALL SELECT (SELECT MIN(namespace) FROM community_account WHERE namespace > known.namespace) FROM known \
+             WHERE substr(known.namespace, 1, length(",
+            $before,
+            ")) = ",
+            $before,
+            ") SELECT namespace FROM known WHERE substr(namespace, 1, length(",
+            $before,
+            ")) = ",
+            $before
+        )
+    };
+}
+
+pub(super) use {account, account_columns, account_states, communities, signs_columns};
+
+/// What stands before the names of the communities beside a pipeline of profiles: their evidence quotes these.
+pub(super) fn before_communities(profiles: &str) -> String {
+    format!("{}:", profiles.replacen("profiles", "community", 1))
+}
 
 /// The statement of [`Accounts::account_changes`].
 pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM account_change \

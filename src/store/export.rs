@@ -484,7 +484,7 @@ pub const COMMUNITIES: &[Table] = &[
             ID,
             text("reason", "`mentioned`, `reposted`, `follower`, `friend` or `search`"),
             text("source", "the id of the member that shows it, or of the post that a search found"),
-            text("post", "the id of the post that shows it"),
+            text("post", "the id of the post that shows it; empty: none does, or it is removed or blanked"),
             time("first_at", "when it appeared so first"),
         ],
     )

@@ -209,9 +209,14 @@ pub(super) fn media_namespace(posts: &str) -> Option<String> {
     beside(posts, MEDIA)
 }
 
-/// The pipeline of the profiles of the authors of a pipeline of posts; `None` where it has none.
-pub(super) fn profiles_namespace(posts: &str) -> Option<String> {
-    beside(posts, "profiles")
+/// The pipelines that list the posts of a pipeline by their authors: those of profiles, and of the lists of accounts.
+pub(super) fn author_namespaces(posts: &str) -> Vec<String> {
+    ["profiles", "followers", "friends"].iter().filter_map(|kind| beside(posts, kind)).collect()
+}
+
+/// The names of the communities that a pipeline of posts shows accounts to begin with this; `None` where it has none.
+pub(super) fn communities_prefix(posts: &str) -> Option<String> {
+    beside(posts, "community").map(|namespace| namespace + ":")
 }
 
 fn beside(posts: &str, kind: &str) -> Option<String> {
@@ -247,6 +252,10 @@ mod tests {
             assert_eq!(PersonOf::rows(namespace), of, "{namespace}");
         }
         assert_eq!(media_namespace("x:update").as_deref(), Some("media:x"));
+        assert_eq!(author_namespaces("x:update"), ["profiles:x", "followers:x", "friends:x"]);
+        let communities = communities_prefix("mastodon:update:social");
+        assert_eq!(communities.as_deref(), Some("community:mastodon:social:"));
+        assert_eq!((author_namespaces("profiles:x"), communities_prefix("profiles:x")), (Vec::new(), None));
         for id in ["at://did:plc:a/app.bsky.feed.post/1", "did:plc:a/bafkrei"] {
             assert_eq!(author_in(id), Some("did:plc:a"));
         }

@@ -142,7 +142,7 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>>;
 
     /// Stores results, all or nothing; returns the ids of those that were stored. Results of media that do not wait any more
-    /// change nothing, except that the file of a stored one may be removed. Nor does `stored` where the file is not taken, or is
+    /// change nothing, except that the file of a stored one that no post uses may be removed. Nor does `stored` where the file is not taken, or is
     /// being removed: by a clock that is ahead, it was taken long ago.
     async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>>;
 
@@ -268,12 +268,17 @@ macro_rules! seen_again {
     };
 }
 
-/// Rows of media that take a result; `given` are the results, `there` the hashes of files that nobody removes.
+/// Rows of media that take a result; `given` are the results, `there` the hashes of files that nobody removes, `$uses` the uses of
+/// a row. A post may show a medium since it was found to be unused.
 macro_rules! takes_result {
-    () => {
-        "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at) \
-         AND (given.state <> 'stored' OR given.sha256 IN (SELECT sha256 FROM there))) \
-         OR (of.state = 'stored' AND given.state = 'removed'))"
+    ($uses:literal) => {
+        concat!(
+            "((of.state = 'waiting' AND (of.checked_at IS NULL OR of.checked_at <= given.at) \
+             AND (given.state <> 'stored' OR given.sha256 IN (SELECT sha256 FROM there))) \
+             OR (of.state = 'stored' AND given.state = 'removed' AND NOT EXISTS (SELECT 1 FROM ",
+            $uses,
+            ")))"
+        )
     };
 }
 

@@ -87,6 +87,7 @@ contract!(
     the_same_permit_again_is_the_same_call,
     the_calls_that_expire_soonest_go_first,
     answers_may_overtake_each_other,
+    an_end_that_varies_names_one_window,
     a_late_answer_of_an_ended_window_says_nothing,
     a_window_that_ended_is_opened_anew,
     a_parked_credential_leaves_the_others_working,
@@ -248,6 +249,36 @@ async fn answers_may_overtake_each_other(world: World) {
     granted(ledger, &["a"], "4").await;
     answered(ledger, "a", "4", Window { remaining: 3, ..told }).await;
     assert_eq!(account(ledger, "a").await.remaining, Some(3));
+}
+
+async fn an_end_that_varies_names_one_window(world: World) {
+    let ledger = &*world.one;
+    let told = window(30, 29, 600_000);
+    open(ledger, "a", told).await;
+    for permit in ["1", "2", "3"] {
+        granted(ledger, &["a"], permit).await;
+    }
+    // The end is calculated for each answer, and two answers overtake each other.
+    let at = |by: Millis, remaining| Window { remaining, reset_at: told.reset_at + by, ..told };
+    for (permit, by, left, kept) in [("3", 1_999, 20, 18), ("1", -1_999, 22, 18), ("2", 1_000, 21, 20)] {
+        answered(ledger, "a", permit, at(by, left)).await;
+        assert_eq!(account(ledger, "a").await.remaining, Some(kept), "{permit}");
+    }
+    // Calls stay spread: the next may go out in half a minute.
+    granted(ledger, &["a"], "4").await;
+    answered(ledger, "a", "4", at(1_500, 19)).await;
+    assert!(matches!(ask(ledger, &["a"], "5", 1_000).await, Grant::Wait(_)));
+    // Two seconds later is another window, and so is another limit.
+    answered(ledger, "a", "", at(2_000, 29)).await;
+    assert_eq!(account(ledger, "a").await.remaining, Some(29));
+    answered(ledger, "a", "", Window { limit: 40, ..at(2_001, 39) }).await;
+    let known = account(ledger, "a").await;
+    assert_eq!((known.limit, known.remaining), (Some(40), Some(39)));
+    // Windows of a second stay apart: one that has ended is followed by another.
+    open(ledger, "b", Window { reset_in: 0, ..at(0, 0) }).await;
+    granted(ledger, &["b"], "1").await;
+    answered(ledger, "b", "1", at(1_000, 4)).await;
+    assert_eq!(account(ledger, "b").await.remaining, Some(4));
 }
 
 async fn a_late_answer_of_an_ended_window_says_nothing(world: World) {

@@ -3,3 +3,4 @@
 mod census;
 mod networks;
 mod refused;
+mod rounds;

@@ -67,7 +67,9 @@ impl Arguments {
             let provider = &pipeline.id.provider;
             // With a wrong section, a missing secret may be no mistake of its own.
             if !examined.is_wrong_below(&section(provider)) {
-                wrong.extend(pipeline.kind.check(&pipeline.id, settings).err().map(as_bad_config));
+                let error = pipeline.kind.check(&pipeline.id, settings).err().map(as_bad_config);
+                let error = error.filter(|error| !wrong.contains(error));
+                wrong.extend(error);
                 if known.insert(provider.clone()) {
                     wrong.extend(wrong_secrets(settings, provider, self.offline));
                 }

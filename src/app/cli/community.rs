@@ -65,7 +65,7 @@ pub(super) enum Command {
     Decide {
         /// The community.
         name: String,
-        /// Its id, or its handle with @ where a stored account has it.
+        /// Its id, or with @ the handle that its stored profile has now.
         account: String,
         /// member, outside or candidate.
         state: String,
@@ -86,7 +86,7 @@ pub(super) enum Command {
     Why {
         /// The community.
         name: String,
-        /// Its id, or its handle with @ where a stored account has it.
+        /// Its id, or with @ the handle that its stored profile has now.
         account: String,
         /// One JSON object.
         #[arg(long)]

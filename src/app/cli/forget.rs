@@ -1,6 +1,6 @@
 //! `forget`: removes what is stored of a person, and keeps it away.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{BadUsage, Options, exit, say, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
-use crate::base::humanize::grouped;
+use crate::base::humanize::{grouped, when};
 use crate::engine::queue::{Queue, QueueError};
 use crate::ingest::FORGOTTEN;
 use crate::model::pipeline_id::PipelineId;
@@ -39,7 +39,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Account {
-    /// Its id, or its handle with @ where its profile is stored.
+    /// Its id, or with @ the handle that its stored profile has now.
     #[arg(value_name = "ID|@HANDLE")]
     account: String,
     /// Remove it.
@@ -74,25 +74,47 @@ impl Command {
             return Ok(0);
         }
         let forget = Forget { database, provider, account };
+        // Before anything is removed: by its handle a person may be another one than was meant.
+        let handles = forget.handles().await?;
+        let who = named(&forget.account, &handles);
         if !yes {
             let mut known = RemovedRows::default();
             forget.known().await?.into_iter().for_each(|of| known.add(&of.namespace, of.ids.len() as u64));
             let text = match known.0.is_empty() {
                 true => format!(
-                    "nothing of {} is stored under its id; its places on lists of others and in communities are found only when they \
-                     are removed",
-                    forget.account
+                    "nothing of {who} is stored under its id; its places on lists of others and in communities are found only when \
+                     they are removed"
                 ),
-                false => format!("items that would be removed, with all that belongs to them\n{}", table(&known)),
+                false => {
+                    format!("items of {who} that would be removed, with all that belongs to them\n{}", table(&known))
+                }
             };
-            write_answer(json, &known, &text)?;
+            write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &known }, &text)?;
             say("nothing is removed; add --yes to remove what there is for good, and to keep it away");
             return Ok(exit::USAGE);
         }
+        let collects = start.settings.media.collect;
+        let leaves_files = !collects && forget.database.store.media_bytes().await? > 0;
         let done = forget.run(&Queues(Service::new(&start.settings)?), clock::wall_ms()).await?;
-        write_answer(json, &done, &shown(&done, start.settings.media.collect))?;
+        let text = format!("{who}\n{}", shown(&done, collects));
+        write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &done }, &text)?;
+        if leaves_files {
+            say(
+                "files of media that were collected before stay, and those of this person may be among them, since media.collect is \
+                 off: run an updater with media.collect = true, which removes the files that no stored post shows within two hours",
+            );
+        }
         Ok(0)
     }
+}
+
+/// An answer, and whom it is about.
+#[derive(Debug, Serialize)]
+struct Answer<'a, T> {
+    account: &'a str,
+    handles: &'a BTreeSet<String>,
+    #[serde(flatten)]
+    rest: &'a T,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,29 +139,45 @@ pub(super) async fn refuse_kept_away(
     Ok((accounts(kept), accounts(refused)))
 }
 
-/// The id of an account that is given by its id, or by a handle that a stored profile has or had; `None` where none has it.
+/// The id of an account that is given by its id, or by the handle that a stored profile has; `None` where none has or had it.
 ///
 /// # Errors
-/// What is given is neither; several profiles have the handle; or the store is out.
+/// What is given is neither; several profiles have the handle; none has it any more, and whoever has it now is another person; or
+/// the store is out.
 pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<Option<String>> {
     let handle = match account_of(provider)(given) {
         Ok(Named::Id(id)) => return Ok(Some(id)),
         Ok(Named::Handle(handle)) => handle,
         Err(why) => return BadUsage::because(format!("the account {given:?}: {why}")),
     };
-    let mut ids = BTreeSet::new();
+    let (mut present, mut former) = (BTreeSet::new(), BTreeMap::new());
     for provider in providers(provider) {
         let profiles = PipelineId::items(&provider, PROFILES).to_string();
-        ids.extend(database.store.bearers(&profiles, &handle).await?.into_iter().map(|bearer| bearer.id));
-    }
-    let mut all = ids.into_iter();
-    match (all.next(), all.next()) {
-        (one, None) => Ok(one),
-        (None, Some(_)) => Ok(None),
-        (Some(one), Some(other)) => {
-            bail!("several accounts have or had the handle {given} ({one}, {other}): give the id")
+        for bearer in database.store.bearers(&profiles, &handle).await? {
+            match bearer.until {
+                Some(until) => former.extend([(bearer.id, until)]),
+                None => present.extend([bearer.id]),
+            }
         }
     }
+    // Of the two profiles that Twitter's APIs gave of an account, the older one may name a handle that it has no more.
+    let mut present = present.into_iter().filter(|id| !former.contains_key(id));
+    match (present.next(), present.next()) {
+        (Some(one), Some(other)) => bail!("several accounts have the handle {given} ({one}, {other}): give the id"),
+        (Some(one), None) => Ok(Some(one)),
+        (None, _) if former.is_empty() => Ok(None),
+        (None, _) => {
+            let had: Vec<String> =
+                former.iter().map(|(id, until)| format!("{id} had it until {}", when(*until))).collect();
+            bail!("no stored profile has the handle {given} now ({}): give the id", had.join(", "))
+        }
+    }
+}
+
+/// An account by its id, with the handles by which a person knows it.
+fn named(account: &str, handles: &BTreeSet<String>) -> String {
+    let all: Vec<String> = handles.iter().map(|handle| format!("@{handle}")).collect();
+    if all.is_empty() { account.to_owned() } else { format!("{account} ({})", all.join(", ")) }
 }
 
 fn table(rows: &RemovedRows) -> String {

@@ -6,8 +6,10 @@ use anyhow::{Result, bail};
 use clap::ArgGroup;
 
 use super::{Options, write_answer};
-use crate::app;
+use crate::app::{self, Service};
+use crate::base::clock::{self, Millis};
 use crate::base::humanize::grouped;
+use crate::config::Settings;
 use crate::ingest::ProgressDisplay;
 use crate::ops::prune::{Pruned, expired, prune};
 
@@ -37,7 +39,8 @@ impl Arguments {
         let store = app::store_as_it_is(&start.settings).await?.store;
         let display = ProgressDisplay::rows("prune");
         let show = |done: &Pruned| display.show_rows(done.ended, &format!("{} removed", grouped(done.removed)));
-        let done = prune(&*store, &namespace, &expired(self.older_than, self.deleted), &start.stop, show).await?;
+        let now = if self.older_than.is_some() { queue_clock(&start.settings, &namespace).await? } else { 0 };
+        let done = prune(&*store, &namespace, &expired(now, self.older_than, self.deleted), &start.stop, show).await?;
         display.finish();
         if start.stop.is_draining() {
             bail!("stopped after {} posts were removed; the same command goes on", grouped(done.removed));
@@ -46,5 +49,13 @@ impl Arguments {
         let text = format!("removed {removed} of {ended} posts whose lookups have ended");
         write_answer(self.json, &done, &text)?;
         Ok(0)
+    }
+}
+
+/// The queue's clock, ms since the epoch: this machine's may be wrong, and is that of an embedded queue.
+async fn queue_clock(settings: &Settings, namespace: &str) -> Result<Millis> {
+    match Service::new(settings)? {
+        service @ Service::Redis { .. } => Ok(service.queue(namespace).await?.brief().await?.now_ms),
+        Service::Embedded(_) => Ok(clock::wall_ms()),
     }
 }

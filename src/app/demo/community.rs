@@ -162,10 +162,9 @@ pub async fn run(
     }
     let kinds = registry.pipelines(&settings)?;
     let (shared, queues) = Shared::open(&settings, &kinds).await?;
-    let lease = settings.updater.lease;
     let pipelines: Vec<Monitored> = kinds
         .iter()
-        .map(|kind| Monitored::new(&settings, kind.clone(), kind.namespace(), lease, stop.child()))
+        .map(|one| Monitored::new(&settings, one.clone(), one.namespace(), one.kind.lease(&settings), stop.child()))
         .collect();
     let each = queues.iter().zip(&pipelines);
     let opening =

@@ -2,10 +2,12 @@
 
 mod shared;
 
+use std::fs::File;
 use std::future::ready;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -110,6 +112,15 @@ impl Opened {
 /// Bytes of a page, for new files. Rows have 5 KB: on pages of SQLite's own 4 KB each needs a second one, which is freed and taken
 /// again at each change.
 const PAGE_BYTES: u32 = 16 * 1024;
+
+/// Makes a file that is missing for its owner alone, since it holds data of people. SQLite gives its `-wal` and `-shm` the same
+/// mode. What is there stays as it is, and where nothing can be made, SQLite says why.
+fn make_private(path: &Path) {
+    /// Whoever closes a file ends the locks that SQLite has on it in this process: nobody opens it before that.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = File::options().write(true).create_new(true).mode(0o600).open(path);
+}
 
 /// The options to open a file, which is created if it is missing.
 fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
@@ -281,6 +292,8 @@ pub async fn name_first_column(file: &mut SqliteConnection, table: &str, name: &
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -301,6 +314,21 @@ mod tests {
         assert!(gone().await.contains("jobs.db was replaced"));
         std::fs::rename(&aside, &path).unwrap();
         file.begin::<BackendError>().await.unwrap().commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_new_file_is_its_owners_alone_and_another_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().mode() & 0o777;
+        std::fs::write(folder.path().join("old.db"), "").unwrap();
+        std::fs::set_permissions(folder.path().join("old.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        for (name, expected) in [("new.db", 0o600), ("old.db", 0o644)] {
+            let file = open(&folder.path().join(name), Duration::from_secs(5)).await.unwrap();
+            file.begin::<BackendError>().await.unwrap().commit().await.unwrap();
+            for of in [name.to_owned(), format!("{name}-wal"), format!("{name}-shm")] {
+                assert_eq!(mode(&of), expected, "{of}");
+            }
+        }
     }
 
     #[tokio::test]

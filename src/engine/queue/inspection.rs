@@ -9,7 +9,7 @@ use super::{Hour, Lane, LaneDue, Minute, Order, Result};
 use crate::base::clock::Millis;
 
 /// A worker whose heartbeat is older than this, ms, is not counted on.
-const HEARTBEAT_PATIENCE_MS: u64 = 15_000;
+const HEARTBEAT_PATIENCE_MS: Millis = 15_000;
 
 /// The place of an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,7 +120,7 @@ impl LaneStats {
 pub struct WorkerStats {
     /// Its name.
     pub worker: String,
-    /// Since its last heartbeat, ms.
+    /// Since its last heartbeat, ms; the time until it, where the queue's clock has stepped back since.
     pub beat_age_ms: Millis,
     /// Its own report.
     pub fields: BTreeMap<String, String>,
@@ -188,7 +188,7 @@ impl Stats {
     /// Returns true if this worker is the first live one by name: it does what one has to do for all.
     #[must_use]
     pub fn is_first(&self, name: &str) -> bool {
-        let lives = |of: &&WorkerStats| of.beat_age_ms.unsigned_abs() < HEARTBEAT_PATIENCE_MS;
+        let lives = |of: &&WorkerStats| of.beat_age_ms < HEARTBEAT_PATIENCE_MS;
         let first = self.workers.iter().filter(lives).map(|of| &*of.worker).min();
         first.is_none_or(|first| first >= name)
     }

@@ -18,6 +18,7 @@ mod parquet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -279,7 +280,8 @@ impl Part {
         let (path, note) = (with(path, ".part"), with(path, ".part.json"));
         let failed = |why| ExportError::Write(path.clone(), why, "");
         let broken = |why: &str| ExportError::Broken(path.clone(), why.to_owned());
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        // Its owner's alone, since it holds data of people: whoever shares it says so.
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(failed)?;
         // Two at once would write over each other.
         let is_ours = file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"));
         is_ours.map_err(failed)?;
@@ -348,6 +350,8 @@ fn with(path: &Path, end: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::store::export::{POSTS, Rows};
 
@@ -373,6 +377,7 @@ mod tests {
         let end = export.to_file(&file, &stopped, |_| {}).await;
         assert!(matches!(end, Err(ExportError::Stopped(0, _))), "{end:?}");
         export.to_file(&file, &Stop::new(), |_| {}).await.unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let written = std::fs::read_to_string(&file).unwrap();
         let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
         assert_eq!(written, columns.join(",") + "\n");

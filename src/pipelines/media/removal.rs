@@ -68,7 +68,7 @@ impl Removal {
         while let Some(from) = after.filter(|_| !stop.is_draining()) {
             let page = self.store.unused_media(&self.namespace, &self.posts, before, &from, PAGE).await?;
             let outlived: Vec<MediumTried> = page.unused.iter().map(outlived).collect();
-            self.store.save_media(&self.namespace, &outlived).await?;
+            let outlived = self.store.save_media(&self.namespace, &outlived).await?;
             self.counters.media_removed.add(outlived.len());
             removed += outlived.len() as u64;
             stop.sleep(BETWEEN_PAGES).await;

@@ -8,9 +8,9 @@
 //! answer is stored, nobody would name them again. So each id that follows from a stored item is in the store.
 //!
 //! An item that names an id for the first time is not done with before the queue has taken the id. If the store's answer
-//! is lost or late, or the queue does not answer, the item stays leased, as if its worker had died: it is delivered again
-//! when the lease ends, and names the same again. Only a *full* queue is not waited for, since that lasts: `rebuild`
-//! schedules what it did not take.
+//! is lost or late, or the queue does not answer, the item is given back with a delivery counted, as if its worker had died,
+//! so that it names the same again, and no failure, since its worker lives. Only a *full* queue is not waited for, since that
+//! lasts: `rebuild` schedules what it did not take.
 //!
 //! What comes along with an id (an object of it, the moment at which it acted) goes to the [`Receiver`] of its kind, which
 //! records it before the items are saved, too.

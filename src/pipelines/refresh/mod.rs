@@ -134,7 +134,8 @@ impl<J: Judge> Handler for Refresher<J> {
             Err(outlook) => {
                 let mut released = Handled::released(batch, outlook);
                 // Their answers may be stored all the same.
-                released.release.retain(|job| !naming.contains(&job.id));
+                let again: Vec<Job> = released.release.extract_if(.., |job| naming.contains(&job.id)).collect();
+                name_again(again, &mut released);
                 return released;
             }
         };
@@ -144,7 +145,14 @@ impl<J: Judge> Handler for Refresher<J> {
         let counters = &self.metrics.counters;
         let taken = join_all(others.map(|(target, received)| target.schedule(received, left, counters))).await;
         if taken.contains(&false) {
-            handled.verdicts.retain(|(job, _)| !naming.contains(&job.id));
+            let again = handled.verdicts.extract_if(.., |(job, _)| naming.contains(&job.id));
+            let again: Vec<Job> = again.map(|(job, _)| job).collect();
+            // Each of these calls was for nothing, so there is no hurry to make the next. Where others of the batch are done
+            // with, this pipeline works.
+            if !again.is_empty() && handled.verdicts.is_empty() && handled.outlook == Outlook::Fine {
+                handled.outlook = Outlook::Outage("the queue of another pipeline takes no ids".to_owned());
+            }
+            name_again(again, &mut handled);
         }
         // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
         // a failure is never sure.
@@ -152,13 +160,30 @@ impl<J: Judge> Handler for Refresher<J> {
         handled.verdicts.extend(failed.into_iter().map(later));
         let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
         handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));
-        handled.release = unanswered;
+        handled.release.extend(unanswered);
         handled
     }
 
     /// An answer may be stored whose ids of other kinds are not in their queue yet.
     fn cut_off(&self, batch: &Batch) -> Handled {
-        if self.fan_out.is_empty() { Handled::released(batch, Outlook::Unchanged) } else { Handled::default() }
+        if self.fan_out.is_empty() {
+            return Handled::released(batch, Outlook::Unchanged);
+        }
+        let mut handled = Handled { outlook: Outlook::Unchanged, ..Handled::default() };
+        name_again(batch.jobs.clone(), &mut handled);
+        handled
+    }
+}
+
+/// Gives jobs back whose answers may be stored while what they name is not in its queue. The process lives, so a lease that ran
+/// out would be a false sign against them. One delivery is counted, since a job without any is known by its stored answer and
+/// names nothing more; a second would only make their batches smaller.
+fn name_again(jobs: Vec<Job>, handled: &mut Handled) {
+    for job in jobs {
+        match job.deliveries {
+            0 => handled.verdicts.push((job, Verdict::Suspect { after: 0 })),
+            _ => handled.release.push(job),
+        }
     }
 }
 

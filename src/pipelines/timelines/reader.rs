@@ -70,6 +70,9 @@ pub struct Reader {
 /// What is learnt from the pages of a timeline, before each is saved.
 #[async_trait]
 pub(crate) trait Learning: Send {
+    /// Sees where the last poll has left the timeline.
+    fn goes_on_from(&mut self, _position: &Position) {}
+
     /// Learns from a page, on which posts were made at the moments `fresh` (ms since the epoch) that were not known when its
     /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, fresh: &[Millis], full: u32) -> Option<Millis>;
@@ -158,6 +161,9 @@ impl Reader {
                 ))
             })?),
         };
+        if let Some(position) = &position {
+            learning.goes_on_from(position);
+        }
         for _ in 0..self.pages {
             let Some(leave) = self.leave(permit, batch).await else { break };
             let now = clock::wall_ms();
@@ -246,7 +252,7 @@ impl Reader {
         if let Some(permit) = permit.take() {
             return Some(permit);
         }
-        // A page needs a call, the hand-over and the position, and so does the settling.
+        // A page needs a call, the hand-over and the position, and so does the settling: less than `timeline_lease`.
         let needed = clock::millis(self.call_timeout + 4 * self.save_timeout);
         if batch.fence.deadline - batch.now.now() < needed {
             return None;

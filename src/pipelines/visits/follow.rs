@@ -56,7 +56,24 @@ impl Follower {
         for part in &self.parts {
             part.queue.forget(accounts).await?;
         }
-        Ok(())
+        // Who followed one of them in between was told that its queue has it.
+        let followed = self.parts(accounts).await?;
+        self.put(accounts, followed).await.map(drop)
+    }
+
+    /// Puts each account into the queue of its part, if it has one. Answers how many were not there.
+    async fn put(&self, accounts: &[String], parts: Vec<Option<Part>>) -> Result<u64, StarterError> {
+        let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
+        for (account, part) in accounts.iter().zip(parts) {
+            if let Some(part) = part {
+                by_part.entry(part).or_default().insert(account);
+            }
+        }
+        let mut new = 0;
+        for (part, ids) in by_part {
+            new += self.put_into(part, ids, &[]).await?;
+        }
+        Ok(new)
     }
 
     fn queue(&self, part: Part) -> Result<&PartQueue, StarterError> {
@@ -82,15 +99,7 @@ impl Follower {
     /// A service is out.
     pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
         let parts = self.followed.follow(&self.namespace(), at, &self.with_parts(accounts)).await?;
-        let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
-        for (account, part) in accounts.iter().zip(parts) {
-            by_part.entry(part).or_default().insert(account);
-        }
-        let mut new = 0;
-        for (part, ids) in by_part {
-            new += self.put_into(part, ids, &[]).await?;
-        }
-        Ok(new)
+        self.put(accounts, parts.into_iter().map(Some).collect()).await
     }
 
     /// Follows accounts for a community's sake: those that nobody follows, or that one of the communities `all` follows. What a

@@ -98,6 +98,8 @@ struct Learnt<'a> {
     rhythm: Rhythm,
     rules: Rules,
     now: Millis,
+    /// Posts of its round that earlier claims brought; `None`: the round begins with this one.
+    earlier: Option<u64>,
     /// When the posts were made that are new since the last visit, ms since the epoch.
     posts: Vec<Millis>,
     /// What communities are told of the page; `None`: there are none.
@@ -106,11 +108,20 @@ struct Learnt<'a> {
 
 #[async_trait]
 impl Learning for Learnt<'_> {
+    fn goes_on_from(&mut self, position: &Position) {
+        // While an empty page is doubted its round stays open, and each poll of it was a visit.
+        let cut_short = position.open.as_ref().filter(|_| position.doubted_since.is_none());
+        self.earlier = cut_short.map(|round| round.fresh);
+    }
+
     fn page(&mut self, _: &mut Option<Position>, taken: &Taken, fresh: &[Millis], _: u32) -> Option<Millis> {
         self.posts.extend_from_slice(fresh);
-        // However many pages it has, it is one visit.
+        // However many pages it has, and claims that read them, it is one visit.
         self.rhythm = self.before.clone();
-        self.rhythm.see(&self.posts, self.now, &self.rules);
+        match self.earlier {
+            None => self.rhythm.see(&self.posts, self.now, &self.rules),
+            Some(_) => self.rhythm.see_more(&self.posts, self.now),
+        }
         taken.whole.map(|_| 0)
     }
 
@@ -185,13 +196,14 @@ impl Visitor {
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
         let told = self.telling.as_ref().map(|telling| (telling, telling.of(&job.id, now)));
-        let mut learnt = Learnt { before: rhythm.clone(), rhythm, rules: self.rules, now, posts: Vec::new(), told };
+        let (before, rules, posts) = (rhythm.clone(), self.rules, Vec::new());
+        let mut learnt = Learnt { before, rhythm, rules, now, earlier: None, posts, told };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
         let after = match read {
             Ok(Some(_)) => self.next(job, &learnt),
-            // The rest is read in the next visit.
+            // The rest of the visit is read when it is its turn again.
             Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: self.soon(), due: Due::At(job.due) })),
             Err(ended) => self.failed(job, now, ended, &saved).await?,
         };
@@ -212,11 +224,12 @@ impl Visitor {
     /// When an account is visited next whose timeline was read.
     fn next(&self, job: &Job, learnt: &Learnt<'_>) -> After {
         let schedule = self.schedule.in_force();
-        let Learnt { rhythm, now, posts, .. } = learnt;
+        let Learnt { rhythm, now, earlier, posts, .. } = learnt;
         let known = Known { rhythm: Some(rhythm), ..Known::answered(&job.id, None, Some(*now)) };
         let (lane, delay) = schedule.next(&known, *now).unwrap_or_else(|| (Lane::first(), 0));
         let spent = schedule.spending(&known, job.due);
-        let summary = VisitSummary::new(&*schedule, &known, posts.len(), *now, delay);
+        let posts = earlier.unwrap_or(0) + posts.len() as u64;
+        let summary = VisitSummary::new(&*schedule, &known, posts, *now, delay);
         let raw = serde_json::to_string(&summary).unwrap_or_default();
         let item = Tweet { id: job.id.clone(), raw, ..Tweet::default() };
         After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }

@@ -17,6 +17,7 @@ pub mod summary;
 pub mod told;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -92,6 +93,11 @@ impl PipelineKind for Timelines {
 
     fn schedule(&self, _: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
         Arc::new(schedule(settings))
+    }
+
+    /// Long enough for further pages, as that of a poll.
+    fn lease(&self, settings: &Settings) -> Duration {
+        settings.updater.lease.max(settings.timeline_lease())
     }
 
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {

@@ -26,7 +26,7 @@ pub struct VisitSummary {
 impl VisitSummary {
     /// After a visit at `now`, ms since the epoch, which brought so many posts; the next one is due after `delay` ms.
     #[must_use]
-    pub fn new(schedule: &dyn Schedule, account: &Known<'_>, posts: usize, now: Millis, delay: Millis) -> Self {
+    pub fn new(schedule: &dyn Schedule, account: &Known<'_>, posts: u64, now: Millis, delay: Millis) -> Self {
         let explained = schedule.explained(account, delay, now.saturating_add(delay));
         let nothing = Rhythm::new(now);
         let rhythm = account.rhythm.unwrap_or(&nothing);
@@ -39,7 +39,7 @@ impl VisitSummary {
         // Three digits are enough for people.
         let rounded = |number: f64| (number * 1e3).round() / 1e3;
         Self {
-            posts: posts as u64,
+            posts,
             posts_per_day: rounded(rhythm.per_day()),
             kind: rhythm.kind(now),
             expected_posts: explained.map(|explained| rounded(explained.unseen)),

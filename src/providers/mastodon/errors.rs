@@ -19,7 +19,9 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
 
 fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
-    window(reply, names, |reset, _| scalar::rfc3339(reset))
+    // A window ends with a whole second; the server adds the fraction of the moment it was asked at (its
+    // rate_limit_headers.rb), so that each answer would tell another end.
+    window(reply, names, |reset, _| scalar::rfc3339(reset).map(|at| at - at.rem_euclid(1000)))
 }
 
 /// Returns true if the one object that was asked for is not there: the instance's own 404, and not that of something in

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::model::account::AccountState;
 use crate::model::post::TweetId;
 use crate::simulator::dialect::{NONE, TOO_MANY};
@@ -126,11 +126,12 @@ pub fn refusal(status: u16, code: u32) -> Response {
     failure(if code == 215 { 401 } else { status }, &json!({ "error": text }))
 }
 
-/// `X-RateLimit-*`, the reset with microseconds as real servers write it.
+/// `X-RateLimit-*`. As on real servers, the reset is the end of the window, a whole second, plus the fraction of the second in
+/// which the call was made, in microseconds.
 pub fn tell(window: Window, headers: &mut HeaderMap) {
     headers.insert("x-ratelimit-limit", HeaderValue::from(window.limit));
     headers.insert("x-ratelimit-remaining", HeaderValue::from(window.remaining));
-    let reset = iso(window.reset * 1000).replace(".000Z", ".000000Z");
+    let reset = iso(window.reset * 1000 + clock::wall_ms().rem_euclid(1000)).replace('Z', "000Z");
     if let Ok(reset) = HeaderValue::from_str(&reset) {
         headers.insert("x-ratelimit-reset", reset);
     }

@@ -6,16 +6,17 @@ use super::{PostgresStore, author_in, bind_rows, save_statement, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns};
 use crate::store::rows::{self, clean, number};
 use crate::store::{
     AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, PersonOf, Result, Saved, Sighting,
     Signs, StoredAccount,
 };
 
-/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values. Of an
-/// answer that an earlier save stored nothing is left to do, since that was one statement, too; but another one of the same
-/// moment may not have shown the account, which is put in then.
+/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values, and `$37`
+/// stands before the names of the communities whose evidence quotes them. Of an answer that an earlier save stored nothing is
+/// left to do, since that was one statement, too; but another one of the same moment may not have shown the account, which is
+/// put in then.
 const SAVE: &str = save_statement!(
     ", accounts AS (INSERT INTO account (namespace, id, ",
     account_columns!(),
@@ -31,7 +32,11 @@ const SAVE: &str = save_statement!(
     include_str!("../sql/merge_account.sql"),
     "), former AS (DELETE FROM account_change WHERE namespace = $1 AND field <> 'state' AND id IN \
      (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
-     ON given.id = written.id WHERE given.raw = ''))"
+     ON given.id = written.id WHERE given.raw = '')), \
+     evidence AS (UPDATE community_account SET evidence = NULL WHERE namespace = ANY(ARRAY(",
+    communities!("$37"),
+    ")) AND account = ANY(ARRAY(SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
+     ON given.id = written.id WHERE given.raw = '')))"
 );
 
 /// Each account is named once, in the order of the ids: two batches wait for each other and cannot deadlock. Whoever shows a post
@@ -89,8 +94,9 @@ impl Accounts for PostgresStore {
         }
         let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
         let (lives, (given, _)) = (rows::observed(&lives), accounts::given(answers));
+        let communities = accounts::before_communities(namespace);
         failpoint::point("before_commit"); // the statement is its own transaction
-        let statement = || bind_rows(SAVE, namespace, &lives).bind(given.clone());
+        let statement = || bind_rows(SAVE, namespace, &lives).bind(given.clone()).bind(communities.clone());
         let (written, repeated, changed): (i64, i64, i64) = self.row(statement).await?;
         let saved = number(written) + number(repeated);
         Ok(Saved { saved, older: answers.len() as u64 - saved, changed: number(changed) })

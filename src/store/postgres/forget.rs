@@ -9,8 +9,8 @@ use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, dropped, media_namespace, of_network,
-    profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_namespaces, communities_prefix,
+    dropped, media_namespace, of_network,
 };
 use crate::store::rows::{self, Row, clean, expired, number};
 use crate::store::{Expired, PersonOf, Result, StoreError, UnwantedPost};
@@ -43,15 +43,18 @@ fn remove(expired: Option<&str>) -> String {
     let condition = expired.unwrap_or("$3::bigint IS NULL");
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("of.namespace = $1 AND of.id {these}")));
     let of_list = OF_LIST.iter().map(|table| (*table, "of.list IN (SELECT key FROM lists)".to_owned()));
+    let appeared = format!("of.post COLLATE \"C\" {these} AND starts_with(of.namespace, $6)");
     let others = [
         // Those of authors and media, which are other items: a statement may not delete a row twice.
         (
             "account_post",
             format!(
-                "(of.namespace, of.id, of.post) IN (SELECT $5, post.author_id, post.id FROM tweet AS post \
+                "of.namespace = ANY($5) AND (of.id, of.post) IN (SELECT post.author_id, post.id FROM tweet AS post \
                  WHERE post.namespace = $1 AND post.id {these})"
             ),
         ),
+        // What a search found leads from the post itself. Of others stays which member showed the account, and no post.
+        ("community_appearance", format!("{appeared} AND of.reason = 'search'")),
         ("media_use", format!("of.namespace = $4 AND of.post {these}")),
         ("list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
         ("tweet", format!("of.namespace = $1 AND of.id {these}")),
@@ -68,7 +71,8 @@ fn remove(expired: Option<&str>) -> String {
     format!(
         "WITH items AS MATERIALIZED (SELECT id FROM tweet WHERE namespace = $1 AND id = ANY($2) AND {condition} \
          ORDER BY id FOR UPDATE), \
-         lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), {} \
+         lists AS MATERIALIZED (SELECT key FROM list_owner WHERE namespace = $1 AND id {these}), \
+         shown AS (UPDATE community_appearance AS of SET post = NULL WHERE {appeared} AND of.reason <> 'search'), {} \
          SELECT json_build_array({})::text FROM (SELECT count(*) FROM items) AS locked",
         deletes.join(", "),
         counts.join(", ")
@@ -96,7 +100,8 @@ const UNREAD: &str = "WITH gaps AS (DELETE FROM source_gap WHERE namespace = $1 
 fn removing(sql: &str, items: &ItemsOf, which: Option<Expired>) -> Statement {
     let remove = sqlx::query(AssertSqlSafe(sql.to_owned())).bind(items.namespace.clone()).bind(items.ids.clone());
     let remove = remove.bind(which.and_then(rows::before));
-    remove.bind(media_namespace(&items.namespace)).bind(profiles_namespace(&items.namespace))
+    let remove = remove.bind(media_namespace(&items.namespace)).bind(author_namespaces(&items.namespace));
+    remove.bind(communities_prefix(&items.namespace))
 }
 
 /// Its answer.
@@ -127,16 +132,24 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// What authors, visits to them, and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+    /// What authors, communities, visits and languages say of posts whose content is about to be forgotten: with it goes who wrote
+    /// them.
     pub(super) async fn forget_said(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
         const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)), \
-             visits AS (DELETE FROM tweet_way WHERE namespace = $1 AND id = ANY($2) AND pipeline = 'visit') \
+             visits AS (DELETE FROM tweet_way WHERE namespace = $1 AND id = ANY($2) AND pipeline = 'visit'), \
+             found AS (DELETE FROM community_appearance WHERE post COLLATE \"C\" = ANY($2) AND starts_with(namespace, $4) \
+             AND reason = 'search'), \
+             shown AS (UPDATE community_appearance SET post = NULL WHERE post COLLATE \"C\" = ANY($2) \
+             AND starts_with(namespace, $4) AND reason <> 'search') \
              DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
-             AND of.namespace = $3 AND of.id = post.author_id AND of.post = post.id";
+             AND of.namespace = ANY($3) AND of.id = post.author_id AND of.post = post.id";
         let ids: Vec<String> = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
         if !ids.is_empty() {
-            let profiles = profiles_namespace(namespace);
-            let said = || sqlx::query(SAID).bind(namespace.to_owned()).bind(ids.clone()).bind(profiles.clone());
+            let (authors, communities) = (author_namespaces(namespace), communities_prefix(namespace));
+            let said = || {
+                let said = sqlx::query(SAID).bind(namespace.to_owned()).bind(ids.clone());
+                said.bind(authors.clone()).bind(communities.clone())
+            };
             let _: Vec<()> = self.rows(said).await?;
         }
         Ok(())

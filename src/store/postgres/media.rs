@@ -35,7 +35,7 @@ const SAVE: &str = concat!(
      type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
      failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND ",
-    takes_result!(),
+    takes_result!("media_use AS used WHERE used.namespace = $1 AND used.id = of.id"),
     " RETURNING of.id"
 );
 

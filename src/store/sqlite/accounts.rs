@@ -8,7 +8,7 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, account_states, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns};
 use crate::store::forget::author_in;
 use crate::store::rows::clean;
 use crate::store::{
@@ -35,6 +35,14 @@ const SAVE: &str = concat!(
 const FORGET_CHANGES: &str = "DELETE FROM account_change_row WHERE field <> 'state' AND tweet IN (\
      SELECT tweet.key FROM tweet JOIN account_row ON account_row.tweet = tweet.key \
      WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)";
+
+/// What the judgements of communities quote of them.
+const FORGET_EVIDENCE: &str = concat!(
+    "UPDATE community_account SET evidence = NULL WHERE namespace IN (",
+    communities!("?3"),
+    ") AND account IN (SELECT tweet.id FROM tweet JOIN account_row ON account_row.tweet = tweet.key \
+     WHERE tweet.namespace = ?1 AND tweet.id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)"
+);
 
 /// CROSS JOIN has SQLite look each given row up, instead of walking all accounts.
 const SEE: &str = "WITH given AS MATERIALIZED (\
@@ -65,7 +73,9 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation
     sqlx::query(SAVE).bind(namespace).bind(rows).execute(&mut *tx).await?;
     if !forgotten.is_empty() {
         let forgotten = json(forgotten.iter().map(|id| id.as_str().into()));
-        sqlx::query(FORGET_CHANGES).bind(namespace).bind(forgotten).execute(&mut *tx).await?;
+        sqlx::query(FORGET_CHANGES).bind(namespace).bind(&forgotten).execute(&mut *tx).await?;
+        let evidence = sqlx::query(FORGET_EVIDENCE).bind(namespace).bind(&forgotten);
+        evidence.bind(accounts::before_communities(namespace)).execute(&mut *tx).await?;
     }
     Ok(())
 }

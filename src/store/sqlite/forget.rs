@@ -10,8 +10,8 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
-    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, dropped, media_namespace,
-    of_network, profiles_namespace,
+    Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, author_namespaces,
+    communities_prefix, dropped, media_namespace, of_network,
 };
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, UnwantedPost};
@@ -31,7 +31,7 @@ const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN t
      AND NOT EXISTS (SELECT 1 FROM media_use_row AS other WHERE other.tweet = used.tweet \
      AND other.post NOT IN (SELECT value FROM json_each(?2)))";
 
-/// Appearances that an account has led to, and those in its posts: no index has them by either.
+/// Appearances that an account has led to, and those in its posts: no index has the former.
 const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
 
 /// What stands of others: whom it led to, that it showed their posts, and that they showed its own. The visits to its own posts
@@ -160,9 +160,11 @@ async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> R
     Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
 }
 
-/// What authors, visits to them, and languages say of posts whose content is about to be forgotten: with it goes who wrote them.
+/// What authors, communities, visits and languages say of posts whose content is about to be forgotten: with it goes who wrote
+/// them.
 pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<()> {
     remove_authored(connection, posts).await?;
+    remove_appearances(connection, posts).await?;
     let ids = json(posts.ids.iter().map(|id| clean(id)));
     for of in ["post_language_row WHERE", "tweet_way_row WHERE pipeline = 'visit' AND"] {
         let sql = format!(
@@ -177,12 +179,32 @@ pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &Items
 /// Removes the posts from those of their authors; returns how many.
 async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<u64> {
     const AUTHORED: &str = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
-         FROM tweet AS post CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
-         AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = ?3 AND author.id = post.author_id)";
-    let Some(profiles) = profiles_namespace(&posts.namespace) else { return Ok(0) };
+         FROM tweet AS post CROSS JOIN json_each(?3) AS of CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
+         AND post.id IN (SELECT value FROM json_each(?2)) AND author.namespace = of.value AND author.id = post.author_id)";
+    let namespaces = author_namespaces(&posts.namespace);
+    if namespaces.is_empty() {
+        return Ok(0);
+    }
     let ids = json(posts.ids.iter().map(|id| clean(id)));
-    let authored = sqlx::query(AUTHORED).bind(&posts.namespace).bind(ids).bind(profiles);
+    let namespaces = json(namespaces.iter().map(|namespace| namespace.as_str().into()));
+    let authored = sqlx::query(AUTHORED).bind(&posts.namespace).bind(ids).bind(namespaces);
     Ok(authored.execute(connection).await?.rows_affected())
+}
+
+/// Appearances of accounts in posts, by the posts (?2) and what the names of their communities begin with (?1). Those that a
+/// search found lead from the post itself, and go; of others stays which member showed the account, and no post.
+const FOUND: &str = "DELETE FROM community_appearance WHERE post IN (SELECT value FROM json_each(?2)) \
+     AND reason = 'search' AND substr(namespace, 1, length(?1)) = ?1";
+const SHOWN: &str = "UPDATE community_appearance SET post = NULL WHERE post IN (SELECT value FROM json_each(?2)) \
+     AND substr(namespace, 1, length(?1)) = ?1";
+
+/// Removes the posts from what led to accounts of communities; returns how many rows are removed.
+async fn remove_appearances(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<u64> {
+    let Some(prefix) = communities_prefix(&posts.namespace) else { return Ok(0) };
+    let ids = json(posts.ids.iter().map(|id| clean(id)));
+    let found = sqlx::query(FOUND).bind(&prefix).bind(&ids).execute(&mut *connection).await?;
+    sqlx::query(SHOWN).bind(&prefix).bind(&ids).execute(connection).await?;
+    Ok(found.rows_affected())
 }
 
 /// Removes items, with all their rows in other tables.
@@ -197,6 +219,7 @@ pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -
         removed.add("media_use", uses.rows_affected());
     }
     removed.add("account_post", remove_authored(connection, items).await?);
+    removed.add("community_appearance", remove_appearances(connection, items).await?);
     let keys =
         "SELECT json_group_array(key) FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
     let keys: String = sqlx::query_scalar(keys).bind(&items.namespace).bind(&ids).fetch_one(&mut *connection).await?;
@@ -412,6 +435,10 @@ mod tests {
         for ((table, _, remove), key) in TOLD.into_iter().zip(keys) {
             let plan = plan(&mut connection, remove).await;
             assert!(plan[0].contains(key), "{table}: {plan:?}");
+        }
+        for sql in [FOUND, SHOWN] {
+            let plan = plan(&mut connection, sql).await;
+            assert!(plan[0].contains("community_appearance_by_post (post=?)"), "{plan:?}");
         }
         for (table, _) in OF_ACCOUNT {
             let plan = plan(&mut connection, &namespaces_of_table(table)).await;

@@ -37,7 +37,7 @@ const SAVE: &str = concat!(
      type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
      failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.tweet = given.key AND ",
-    takes_result!(),
+    takes_result!("media_use_row AS used WHERE used.tweet = of.tweet"),
     " RETURNING (SELECT saved.id FROM tweet AS saved WHERE saved.key = tweet)"
 );
 

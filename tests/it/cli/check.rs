@@ -81,6 +81,16 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         ("", &[("log.format", "xml")], &["log.format", "xml"]),
         ("", &[("twitter.api", "localhost:1234")], &["twitter.api"]),
         ("", &[("twitter.api", "https://me:canary@127.0.0.1")], &["twitter.api"]),
+        // Of what is not used now, too: all of it is printed.
+        ("", &[("x.api", "https://me:canary@h")], &["x.api"]),
+        ("", &[("bluesky.api", "https://canary@h")], &["bluesky.api"]),
+        ("[mastodon.instances.a]\napi = \"https://me:canary@h\"\n", &[], &["mastodon.instances.a.api"]),
+        ("", &[("media.s3.endpoint", "https://me:canary@h")], &["media.s3.endpoint"]),
+        (
+            "",
+            &[("media.collect", "true"), ("media.store", "s3://media"), ("media.s3.endpoint", "https://me:canary@h")],
+            &["media.s3.endpoint"],
+        ),
         (
             "",
             &[("twitter.api", "https://api.twitter.com")],

@@ -10,11 +10,27 @@ use twitter_updater::model::post::TweetState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
 use twitter_updater::pipelines::posts::NAMESPACE;
-use twitter_updater::store::{Accounts, Database, Observation, Seen, SqliteStore};
+use twitter_updater::store::{Accounts, Database, Forgetting, Lifecycle, MediaStore, Observation, Seen, SqliteStore};
 
 use super::*;
 
 const SIGABRT: i32 = 6;
+const PROFILES: &str = "profiles:twitter";
+
+fn profile(id: &str, handle: &str, at: i64) -> Observation<Account> {
+    let (handle, raw) = (Some(handle.to_owned()), "{}".to_owned());
+    let account = Account { id: id.to_owned(), handle, raw, ..Account::default() };
+    Observation {
+        id: id.to_owned(),
+        answered_at: at,
+        seen: Seen::Found(account),
+        state: TweetState::Live,
+        next_due: None,
+        follow: None,
+        forget: false,
+        recent: None,
+    }
+}
 
 #[test]
 fn a_person_is_forgotten_and_stays_so() {
@@ -105,18 +121,7 @@ async fn who_was_named_by_a_handle_is_found_by_it_again_when_it_broke_off() {
     assert!(home.run(&["enqueue", &home.file("posts.jsonl", post)]).status.success());
     let file = home.path("home.db");
     let store = Arc::new(SqliteStore::open(&file, Duration::from_secs(20)).await.unwrap());
-    let ann = Account { id: "12".to_owned(), handle: Some("ann".to_owned()), ..Account::default() };
-    let seen = Observation {
-        id: "12".to_owned(),
-        answered_at: wall_ms(),
-        seen: Seen::Found(ann),
-        state: TweetState::Live,
-        next_due: None,
-        follow: None,
-        forget: false,
-        recent: None,
-    };
-    store.save_accounts("profiles:twitter", &[seen]).await.unwrap();
+    store.save_accounts(PROFILES, &[profile("12", "ann", wall_ms())]).await.unwrap();
     let database = Database {
         store: store.clone(),
         positions: store.clone(),
@@ -134,4 +139,47 @@ async fn who_was_named_by_a_handle_is_found_by_it_again_when_it_broke_off() {
     says_one_line(&home.run(&["forget", "account", "@ann", "--yes"]), 1, "run forget account ID");
     let again = home.run(&["forget", "account", "12", "--yes"]);
     assert!(text(&again.stdout).contains("removed rows\n  nothing"), "{}", text(&again.stdout));
+}
+
+/// A handle is that of whoever has it now: one who had it before is another person.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
+    let home = Home::new();
+    let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
+    store.migrate().await.unwrap();
+    let at = wall_ms();
+    for answer in [profile("1111", "alice", at), profile("1111", "Anna_new", at + 1)] {
+        store.save_accounts(PROFILES, &[answer]).await.unwrap();
+    }
+    // Somebody has asked for whoever has it.
+    let handles = ["alice", "anna_new"].map(str::to_owned);
+    assert!(store.keep_handles(PROFILES, &handles, at, 10).await.unwrap());
+    for more in [&[][..], &["--yes"], &["--undo"]] {
+        let output = home.run(&[&["forget", "account", "@alice"], more].concat());
+        says_one_line(&output, 1, "no stored profile has the handle @alice now (1111 had it until ");
+    }
+    let community = home.settings(&[("accounts.collect", "true"), ("communities.c.timelines", "false")]);
+    for arguments in [&["community", "decide", "c", "@alice", "member"][..], &["community", "why", "c", "@alice"]] {
+        says_one_line(&run(arguments, &community), 1, "(1111 had it until ");
+    }
+    let ids = ["1111", "2222"].map(str::to_owned);
+    assert_eq!(store.are_kept_away("twitter", &ids).await.unwrap(), [false, false]);
+
+    // Whom it is about is said before and after.
+    let output = home.run(&["forget", "account", "@anna_new"]);
+    assert!(text(&output.stdout).starts_with("items of 1111 (@Anna_new) that would be removed"), "{output:?}");
+    store.save_accounts(PROFILES, &[profile("2222", "alice", at + 2)]).await.unwrap();
+    let output = home.run(&["forget", "account", "1111", "--yes", "--json"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let about = (&done["account"], &done["handles"], &done["removed"]["account_handle"]);
+    assert_eq!(about, (&"1111".into(), &serde_json::json!(["Anna_new"]), &1.into()), "{done}");
+    assert!(store.kept_handle(PROFILES, "alice").await.unwrap().is_some(), "it is another one's");
+
+    // Files that no updater looks after.
+    store.take_file("00", 1, at, 10).await.unwrap();
+    let output = home.run(&["forget", "account", "@alice", "--yes"]);
+    assert!(text(&output.stdout).starts_with("2222 (@alice)\nkept away from now on\n"), "{output:?}");
+    assert!(text(&output.stderr).contains("run an updater with media.collect = true"), "{output:?}");
+    assert_eq!(store.are_kept_away("twitter", &ids).await.unwrap(), [true, true]);
 }

@@ -71,12 +71,14 @@ async fn what_ended_long_ago_or_was_deleted_is_removed() {
 #[tokio::test]
 async fn an_updater_removes_it_by_itself_where_the_settings_say_so() {
     for (more, stay) in [
-        (&[("store.retention", "30d"), ("store.on_deleted", "blank")][..], &["young", "deleted", "alive"][..]),
-        (&[("store.on_deleted", "remove")], &["young", "old", "alive"]),
-        (&[("store.retention", "15d"), ("store.on_deleted", "remove")], &["alive"]),
+        (&[("store.retention", "30d"), ("store.on_deleted", "blank")][..], &["young", "deleted", "fresh", "alive"][..]),
+        (&[("store.on_deleted", "remove")], &["young", "old", "fresh", "alive"]),
+        (&[("store.retention", "15d"), ("store.on_deleted", "remove")], &["fresh", "alive"]),
     ] {
         let (home, log) = (Home::new(), "log");
         let store = fill(&home).await;
+        // Retention counts back from the newest answer where none is of the last day.
+        store.save(NAMESPACE, &[answer("fresh", 0, post("fresh"), TweetState::Live)]).await.unwrap();
         let updater = Process::start(&["updater"], &home.settings(more), &home.path(log));
         until_true("it is removed", PATIENCE, async || left(&store).await.unwrap() == stay).await;
         assert!(updater.terminate().success());

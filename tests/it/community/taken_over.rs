@@ -25,12 +25,15 @@ const COMMUNITY: &str = "community:twitter:pt";
 const T: Millis = 1_700_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The list of followed accounts. Where it is told to, a person follows the accounts of the next step just before that step.
+/// The list of followed accounts. Where it is told to, a person follows the accounts of the next step just before that step, or
+/// between the list and the queues.
 #[derive(Debug)]
 struct Interrupted {
     followed: Arc<dyn FollowList>,
     communities: Arc<dyn Communities>,
     is_next: AtomicBool,
+    person: Follower,
+    is_between: AtomicBool,
 }
 
 impl Interrupted {
@@ -43,6 +46,13 @@ impl Interrupted {
             self.communities.mark(COMMUNITY, accounts, Mark::None).await.unwrap();
         }
     }
+
+    /// The list has said that nobody follows them, and the queues have them yet.
+    async fn between(&self, accounts: &[String]) {
+        if self.is_between.swap(false, Ordering::Relaxed) {
+            assert_eq!(self.person.follow(T + 2, accounts).await.unwrap(), 0, "the queue has them");
+        }
+    }
 }
 
 #[async_trait]
@@ -52,7 +62,9 @@ impl FollowList for Interrupted {
     }
 
     async fn unfollow(&self, of: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>, StoreError> {
-        self.followed.unfollow(of, at, accounts).await
+        let left = self.followed.unfollow(of, at, accounts).await?;
+        self.between(accounts).await;
+        Ok(left)
     }
 
     async fn follow_for(
@@ -80,7 +92,9 @@ impl FollowList for Interrupted {
     }
 
     async fn followed(&self, of: &str, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {
-        self.followed.followed(of, accounts).await
+        let parts = self.followed.followed(of, accounts).await?;
+        self.between(accounts).await;
+        Ok(parts)
     }
 
     async fn move_to(&self, of: &str, part: Part, accounts: &[String]) -> Result<(), StoreError> {
@@ -103,21 +117,24 @@ async fn taken_over(backends: Backends) {
     let ids_only = |_: &str| Err("ids only".to_owned());
     let schedule = Reloadable::new(ByEvidence { again: PATIENCE });
     let starter = Starter::new(queue.clone(), Some(world.store.clone()), schedule, Arc::new(|_| Ok(None)), ids_only);
+    let person = Follower {
+        provider: Provider::Twitter,
+        parts: vec![PartQueue { queue: queue.clone(), starter }],
+        followed: world.followed.clone(),
+    };
     let list = Arc::new(Interrupted {
         followed: world.followed.clone(),
         communities: world.communities.clone(),
         is_next: AtomicBool::new(false),
+        person: person.clone(),
+        is_between: AtomicBool::new(false),
     });
-    let follower = Follower {
-        provider: Provider::Twitter,
-        parts: vec![PartQueue { queue: queue.clone(), starter }],
-        followed: list.clone(),
-    };
+    let follower = Follower { followed: list.clone(), ..person };
     let collecting = Collecting {
         namespace: COMMUNITY.to_owned(),
         all: own.to_vec(),
         targets: Vec::new(),
-        follower: Some(follower),
+        follower: Some(follower.clone()),
         dropping: None,
         communities: world.communities.clone(),
         within: PATIENCE,
@@ -137,7 +154,7 @@ async fn taken_over(backends: Backends) {
     };
     let marked =
         async |account: &[String; 1], mark| !world.communities.marked(&own, account, mark).await.unwrap().is_empty();
-    for account in ["left", "mine", "kept"] {
+    for account in ["left", "mine", "kept", "again"] {
         let decision = HandDecision { account: account.to_owned(), state: Belonging::Candidate };
         world.communities.decide_by_hand(COMMUNITY, T, "me", "", &[decision]).await.unwrap();
     }
@@ -163,6 +180,16 @@ async fn taken_over(backends: Backends) {
     assert!(is_followed(&kept).await && !marked(&kept, Mark::Follows).await);
     judged(&kept, Belonging::Outside).await;
     assert!(is_followed(&kept).await);
+
+    // After the list, before the queue: of a community that leaves it, and of somebody else.
+    let again = ["again".to_owned()];
+    judged(&again, Belonging::Candidate).await;
+    list.is_between.store(true, Ordering::Relaxed);
+    judged(&again, Belonging::Outside).await;
+    assert!(is_followed(&again).await);
+    list.is_between.store(true, Ordering::Relaxed);
+    follower.unfollow(T + 3, &again).await.unwrap();
+    assert!(is_followed(&again).await);
 }
 
 #[tokio::test]

@@ -602,6 +602,12 @@ async fn faults_of_a_clock_and_a_provider() -> Done {
     fault.lasts(BOUND).await;
     clock.step(0);
     fault.ended().await;
+
+    let mut fault = system.begins("the queue's clock is ahead by two hours");
+    clock.step(7_200);
+    fault.lasts(BOUND).await;
+    clock.step(0);
+    fault.ended().await;
     assert_eq!(updater.terminate().code(), Some(0));
     let mut done = system.done.into_inner().unwrap();
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use twitter_updater::base::clock::wall_ms;
+use twitter_updater::base::clock::{self, QueueTime, wall_ms};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::providers::lookup::{Answer, LookupError, Outcome};
 use twitter_updater::quota::Credential;
@@ -208,13 +208,17 @@ async fn limits_are_told_and_used_up() {
         let running = start(options.clone()).await;
         let ids = batch(provider, wall_ms() - DAY);
         let ask = async || ask_as(provider, &running.base_url(), &ids, &anonymous()).await;
+        let mut ends = Vec::new();
         for remaining in [1, 0] {
             let quota = ask().await.unwrap().quota.unwrap();
             assert_eq!((quota.limit, quota.remaining), (2, remaining), "{provider:?}");
             assert!(quota.reset_in > 0 && quota.reset_at > wall_ms(), "{provider:?}: {quota:?}");
+            ends.push(quota.reset_at);
         }
         let LookupError::Throttled { quota, .. } = ask().await.unwrap_err() else { panic!("{provider:?}") };
-        assert_eq!(quota.map(|quota| quota.remaining), Some(0), "{provider:?}");
+        let quota = quota.unwrap();
+        assert_eq!(quota.remaining, 0, "{provider:?}");
+        assert_eq!(ends, [quota.reset_at; 2], "{provider:?}: each answer tells the same end");
     }
 }
 
@@ -272,6 +276,35 @@ async fn a_redirect_is_not_followed_and_only_its_host_is_named() {
         assert_eq!(decision(&error), "bad answer");
         assert!(error.to_string().contains("a redirect to localhost"), "{error}");
         assert_eq!((server.asked().len(), elsewhere.asked().len()), (1, 0), "{provider:?}");
+    }
+}
+
+/// Lives would end before their time, and answers dated ahead would keep out all others.
+#[tokio::test]
+async fn no_answer_is_believed_while_the_queue_s_clock_is_far_ahead_of_the_api_s_and_of_ours() {
+    for provider in ALL {
+        let ids = batch(provider, wall_ms() - DAY);
+        let body = provider.body(&[provider.post(&ids[0], "x")]);
+        let noon = ("date", "Sat, 28 Nov 2026 12:00:00 GMT");
+        for (status, ahead_ms, kept_s, is_believed) in [
+            (200, 7_200_000, 0, false),
+            (404, 7_200_000, 0, false),
+            (200, 1_800_000, 0, true),
+            // A cache had it for as long.
+            (200, 7_200_000, 7_000, true),
+            // Behind, nothing ends; and a quota that is used up is one.
+            (200, -7_200_000, 0, true),
+            (429, 7_200_000, 0, true),
+        ] {
+            let wall = clock::simulated(1_795_867_200_000);
+            let canned = Canned::new(status, body.clone()).header(noon.0, noon.1).header("age", &format!("{kept_s}"));
+            let server = CannedServer::start(canned).await;
+            let clock = QueueTime::read(clock::wall_ms() + ahead_ms);
+            let answer = clock::by_queue(clock, ask(provider, &server.base_url(), &ids[..1])).await;
+            drop(wall);
+            let is_doubted = matches!(&answer, Err(LookupError::Outage(why)) if why.contains("ahead of the API's"));
+            assert_eq!(is_doubted, !is_believed, "{provider:?} {status} {ahead_ms} {answer:?}");
+        }
     }
 }
 

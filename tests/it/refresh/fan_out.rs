@@ -5,24 +5,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue};
-use twitter_updater::engine::worker::ClaimSettings;
+use twitter_updater::engine::worker::{ClaimSettings, Handler, Outlook};
 
 use crate::support::accounts_of_posts::PROFILES;
 use crate::support::journal::{Call, Event, Trouble};
-use crate::support::rig::{DAY, Rig, Setup, eventually};
+use crate::support::rig::{DAY, Rig, Round, Setup, eventually};
 
 /// A lease that a test waits for, and longer than all that happens in one.
 const LEASE: Duration = Duration::from_millis(800);
+/// One that never ends in a test.
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
 async fn rig() -> (Rig, TempDir) {
+    rig_with(LEASE).await
+}
+
+async fn rig_with(lease: Duration) -> (Rig, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), PROFILES, Duration::from_secs(20)).await.unwrap();
     let authors: Arc<dyn Queue> = Arc::new(queue);
-    let save_timeout = LEASE / 4;
+    let save_timeout = lease / 4;
     let setup = Setup { authors: Some(authors), save_timeout, ..Setup::default() };
-    let claims = ClaimSettings { limit: 10, lease: LEASE, ..setup.claims };
+    let claims = ClaimSettings { limit: 10, lease, ..setup.claims };
     (Rig::start(Setup { claims, ..setup }).await, folder)
 }
 
@@ -116,4 +123,60 @@ async fn the_process_is_cut_off_while_it_saves() {
     eventually("all authors are in their queue", async || are_in_their_queue(&rig, &authors).await).await;
     eventually("nothing is leased any more", async || rig.queue.stats().await.unwrap().leased == 0).await;
     rig.drain().await;
+}
+
+/// Their queue is away, or the store can only be read: however long that lasts, each post comes again at once, in batches that
+/// get no smaller, and none fails, though it be alone in its process.
+#[tokio::test]
+async fn an_outage_of_something_else_is_no_fault_of_theirs() {
+    for call in [Call::Schedule, Call::Save] {
+        let (rig, _folder) = rig_with(LONG_LEASE).await;
+        let ids = rig.there(8, 3 * DAY);
+        rig.schedule(&ids).await;
+        rig.journal.trouble(call, Trouble::Down, u32::MAX);
+        for deliveries in [0, 1, 1, 1] {
+            let batch = rig.claim(100).await;
+            assert!(rig.queue.try_alone(&batch.fence).await.unwrap());
+            let Round { batch, handled } = rig.round_of(batch).await;
+            assert_eq!(batch.jobs.len(), ids.len(), "{call:?}");
+            let is_blameless = batch.jobs.iter().all(|job| (job.deliveries, job.failures) == (deliveries, 0));
+            assert!(is_blameless, "{call:?}: {:?}", batch.jobs);
+            assert!(matches!(handled.outlook, Outlook::Outage(_)), "{call:?}: {handled:?}");
+            assert_eq!(rig.queue.stats().await.unwrap().leased, 0, "{call:?}");
+        }
+        rig.journal.well_again(call);
+        rig.round().await;
+        let authors = authors_of(&rig, &ids).await;
+        assert!(!authors.is_empty() && are_in_their_queue(&rig, &authors).await, "{call:?}: {authors:?}");
+        assert!(rig.dues(&ids).await.unwrap().values().all(|due| *due > wall_ms()), "{call:?}");
+    }
+}
+
+#[tokio::test]
+async fn known_posts_do_not_wait_for_a_queue_that_is_away() {
+    let (rig, _folder) = rig_with(LONG_LEASE).await;
+    let [known, new] = [rig.there(3, 3 * DAY), rig.there(3, 3 * DAY)];
+    rig.lived(&known).await;
+    rig.schedule(&[&known[..], &new].concat()).await;
+    rig.journal.trouble(Call::Schedule, Trouble::Down, 1);
+    assert_eq!(rig.round().await.handled.outlook, Outlook::Fine);
+    assert!(rig.dues(&known).await.unwrap().values().all(|due| *due > wall_ms()));
+    assert!(rig.dues(&new).await.unwrap().values().all(|due| *due <= wall_ms()), "once more at once");
+}
+
+/// The process says so itself: its jobs need not wait for the end of the lease, and one that is alone has not ended it.
+#[tokio::test]
+async fn who_is_cut_off_has_not_failed() {
+    let (rig, _folder) = rig_with(LONG_LEASE).await;
+    let ids = rig.there(1, 3 * DAY);
+    rig.schedule(&ids).await;
+    for deliveries in [0, 1, 1] {
+        let batch = rig.claim(1).await;
+        assert_eq!((batch.jobs[0].deliveries, batch.jobs[0].failures), (deliveries, 0));
+        assert!(rig.queue.try_alone(&batch.fence).await.unwrap());
+        let handled = rig.handler.cut_off(&batch);
+        rig.queue.settle(&batch.fence, &handled.verdicts, &handled.tally).await.unwrap();
+        rig.queue.release(&batch.fence, &handled.release).await.unwrap();
+        assert_eq!(rig.queue.stats().await.unwrap().leased, 0);
+    }
 }

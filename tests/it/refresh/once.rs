@@ -8,12 +8,12 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::queue::{Lane, NewJob, Place};
-use twitter_updater::ingest::{First, Lanes, Pace, Queued, Rebuild, Starter};
+use twitter_updater::ingest::{Drain, DrainRound, First, Lanes, Pace, Queued, Rebuild, Starter};
 use twitter_updater::model::post::{Ingested, TweetId, TweetState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::posts_of;
 use twitter_updater::simulator::Fault;
-use twitter_updater::store::Seen;
+use twitter_updater::store::{Seen, Way};
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
@@ -38,6 +38,7 @@ on_both! {
     they_end_with_their_answer
     a_killed_worker_and_a_lost_queue_change_nothing
     who_comes_another_way_too_is_looked_up_by_age
+    given_again_while_a_worker_has_it_it_is_looked_up_once
     a_wave_ends_none
     of_an_answer_that_has_none_each_is_looked_up_once_more
     an_answer_that_cannot_be_read_is_none_but_two_are
@@ -111,6 +112,24 @@ async fn who_comes_another_way_too_is_looked_up_by_age(setup: Setup) {
     put(&starter(&rig), &regular).await;
     assert_eq!(once(&rig).queue_tweet(Ingested::bare(&*regular[0])).await.unwrap(), Queued::Known);
     assert!(matches!(rig.place(&regular[0]).await, Some(Place::Delayed { lane, .. }) if lane == "1d"));
+}
+
+/// The lookup under way is the one that is asked for; if it fails, the job is in its lane still.
+async fn given_again_while_a_worker_has_it_it_is_looked_up_once(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(1, HOUR);
+    put(&once(&rig), &ids).await;
+    let again = async || once(&rig).queue_tweet(Ingested::bare(&*ids[0])).await.unwrap();
+    let failed = rig.claim(100).await;
+    assert_eq!(again().await, Queued::Leased);
+    rig.queue.release(&failed.fence, &failed.jobs).await.unwrap();
+    assert_eq!(rig.lane(&ids[0]).await.0, "once");
+    let batch = rig.claim(100).await;
+    assert_eq!(again().await, Queued::Leased);
+    rig.round_of(batch).await;
+    let drain = Drain::new(starter(&rig).by(Way::of("incoming")), "w");
+    assert_eq!(drain.round().await.unwrap(), DrainRound::default());
+    assert_over(&rig, &ids[0], true).await;
 }
 
 async fn a_wave_ends_none(setup: Setup) {

@@ -87,7 +87,12 @@ fn run_with(seed: u64, rules: Rules, kind: Kind, print: bool) -> Outcome {
             Kind::Accounts => Setup { items: Items::Accounts, ..of_posts },
             Kind::Media => Setup { items: Items::Media, ..of_posts },
             Kind::Lists => page_by_page(Items::Lists, of_posts),
-            Kind::Visits => page_by_page(Items::Visits, of_posts),
+            Kind::Visits => {
+                let setup = page_by_page(Items::Visits, of_posts);
+                // As `Settings::timeline_lease`: there is time for further pages.
+                let lease = setup.lookup_timeout + 5 * setup.save_timeout;
+                Setup { claims: ClaimSettings { lease, ..setup.claims }, ..setup }
+            }
             Kind::Community => Setup { items: Items::Community, ..of_posts },
         };
         let world = World::new(dice, setup, print);

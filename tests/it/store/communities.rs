@@ -359,6 +359,45 @@ async fn unwanted(of: &Both) {
     assert_eq!(of.forgetting.drop_posts(POSTS, VISITS, &unwanted).await.unwrap().of_items(), 0);
 }
 
+/// A profile that its owner has deleted is quoted by no judgement of its network any more.
+async fn quotes(of: &Both) {
+    let elsewhere = "community:bluesky:pt";
+    for namespace in [COMMUNITY, OTHER, elsewhere] {
+        let members = ["quoted", "stays"].map(|account| by_hand(account, Belonging::Member));
+        of.communities.decide_by_hand(namespace, T, "ann", "", &members).await.unwrap();
+        let decisions = ["quoted", "stays"].map(|account| decision(account, Belonging::Member, 0.9, 1));
+        of.communities.decide(namespace, T + 1, "r1", &decisions).await.unwrap();
+    }
+    let location = Some("Porto".into());
+    let profile = Account { id: "quoted".into(), location, raw: "{}".into(), ..Account::default() };
+    of.store.save_accounts(PROFILES, &[observation("quoted", T + 2, profile)]).await.unwrap();
+    let evidence = async |namespace: &str, account: &str| {
+        of.communities.community_account(namespace, account).await.unwrap().unwrap().evidence
+    };
+    let gone = |at, forget| Observation {
+        seen: Seen::Missing { misses: 1, since: T, reason: None },
+        state: TweetState::Unavailable,
+        forget,
+        ..observation("quoted", at, Account::default())
+    };
+    // Not believed yet; and one that is older than what is stored.
+    for (at, forget) in [(T + 3, false), (T + 1, true)] {
+        of.store.save_accounts(PROFILES, &[gone(at, forget)]).await.unwrap();
+        assert!(evidence(COMMUNITY, "quoted").await.is_some());
+    }
+    of.store.save_accounts(PROFILES, &[gone(T + 4, true)]).await.unwrap();
+    for (namespace, account, is_kept) in [
+        (COMMUNITY, "quoted", false),
+        (OTHER, "quoted", false),
+        (elsewhere, "quoted", true),
+        (COMMUNITY, "stays", true),
+    ] {
+        assert_eq!(evidence(namespace, account).await.is_some(), is_kept, "{namespace} {account}");
+    }
+    let quoted = of.communities.community_account(COMMUNITY, "quoted").await.unwrap().unwrap();
+    assert_eq!((quoted.score, quoted.findings()), (Some(0.9), Vec::new()));
+}
+
 async fn all(of: &Both) {
     growth(of).await;
     decisions(of).await;
@@ -367,6 +406,7 @@ async fn all(of: &Both) {
     marks(of).await;
     sakes(of).await;
     unwanted(of).await;
+    quotes(of).await;
 }
 
 #[tokio::test]

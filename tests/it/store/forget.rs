@@ -11,9 +11,9 @@ use twitter_updater::model::community::Belonging;
 use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::store::{
-    Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, HandDecision, ItemsOf,
-    Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage, PostgresStore,
-    Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard, Way,
+    Appearance, Communities, CrawlKind, EdgePage, Edges, End, Expired, FollowList, Forgetting, FoundPost, HandDecision,
+    ItemsOf, Lifecycle, MediumSeen, MemberSeen, NewCrawl, NewTweet, Next, Observation, Positions, PostLanguage,
+    PostgresStore, Reason, SavedPage, Seen, Sighting, SourceGap, SourceTrouble, Store, WaveGuard, Way,
 };
 
 use super::on_sqlite::plain;
@@ -315,13 +315,22 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     assert_eq!(store.items_of("twitter", ANN.id).await.unwrap(), [items]);
 }
 
-/// Posts that are removed when they expired leave as little: what remains is why an account was looked at. So do those whose
-/// authors have deleted them, of whom nothing says by then who that was.
+/// Posts that are removed when they expired leave nothing: what remains is which member led to an account. So do those whose
+/// authors have deleted them, of whom nothing says by then who that was. Lists of accounts are read, too.
 async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables) {
     write(store, &BOB, &ANN).await;
     write(store, &ANN, &BOB).await;
     let posts = ANN.posts.map(|id| new_tweet(id, T, Some(T)));
     store.record(NS, T, &visit(ANN.id), &posts).await.unwrap();
+    for who in [&ANN, &BOB] {
+        let sighting = |post: &&str| Sighting { account: who.id.into(), post: (*post).into(), at: T };
+        store.record_sightings(LISTS[0], &who.posts.iter().map(sighting).collect::<Vec<_>>()).await.unwrap();
+        let search = Way { source: "lisboa".into(), ..Way::of("poll") };
+        store.record(NS, T, &search, &[new_tweet(who.posts[1], T, Some(T))]).await.unwrap();
+        let found = FoundPost { post: who.posts[1].into(), author: who.id.into() };
+        store.arrive(COMMUNITY, T, &[found], &[], (NS, &["lisboa".to_owned()])).await.unwrap();
+    }
+    assert_eq!(tables(&[]).await["community_appearance"].0, 4);
     let told = async |who: &Who| -> Vec<String> {
         let tables = tables(&who.posts).await;
         tables.into_iter().filter(|(_, (_, told))| *told > 0).map(|(table, _)| table).collect()
@@ -341,13 +350,17 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
             // Its row alone: when and how it came, its counts, the media that it showed.
             let left = told(who).await;
             assert_eq!(store.ways(NS, who.posts[0]).await.unwrap().len(), 1, "the visit to its author is forgotten");
-            assert!(!left.iter().any(|table| table.contains("account_post") || table.contains("language")), "{left:?}");
+            let says_who = |table: &String| {
+                ["account_post", "community_appearance", "language"].iter().any(|of| table.contains(of))
+            };
+            assert!(!left.iter().any(says_who), "{left:?}");
         }
         let posts = who.posts.map(str::to_owned);
         assert_eq!(store.remove(NS, which, &posts).await.unwrap(), 2);
-        assert_eq!(told(who).await, ["community_appearance"], "{which:?}");
+        assert_eq!(told(who).await, Vec::<String>::new(), "{which:?}");
     }
     let left = tables(&[]).await;
+    assert_eq!(left["community_appearance"].0, 2, "that a member led to an account");
     let language = left.iter().find(|(table, _)| table.starts_with("post_language")).unwrap();
     assert_eq!(language.1.0, 0);
 }

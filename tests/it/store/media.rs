@@ -41,6 +41,7 @@ on_both! {
     a_file_counts_once_however_many_show_it
     a_file_is_taken_within_the_room_and_not_while_it_is_removed
     files_go_with_the_last_post_that_shows_them
+    a_medium_that_a_post_shows_by_now_is_not_removed
     a_medium_with_a_file_outlives_its_retention
 }
 
@@ -191,6 +192,8 @@ async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {
     };
     assert_eq!(unused().await, ["bb"], "no medium has it");
     let removed = |id: &str| MediumTried { id: id.to_owned(), state: MediaState::Removed, ..stored(id, "aa", 7) };
+    // Their posts are not stored.
+    store.unused_media(NS, POSTS, T + 1, "", 10).await.unwrap();
     store.save_media(NS, &[removed("a")]).await.unwrap();
     assert_eq!(unused().await, ["bb"]);
     store.save_media(NS, &[removed("b")]).await.unwrap();
@@ -230,6 +233,21 @@ async fn a_file_is_taken_within_the_room_and_not_while_it_is_removed(store: &dyn
     let taken = futures::future::join_all(taken).await;
     assert_eq!(taken.iter().filter(|taken| **taken == Taken::New).count(), 10);
     assert_eq!(store.media_bytes().await.unwrap(), 20);
+}
+
+async fn a_medium_that_a_post_shows_by_now_is_not_removed(store: &dyn Store) {
+    record(store, &[seen("a", "http://h/a", "1", T)]).await;
+    take(store, &[("aa", 7)]).await;
+    store.save_media(NS, &[stored("a", "aa", 7)]).await.unwrap();
+    let unused = async |before| store.unused_media(NS, POSTS, before, "", 10).await.unwrap().unused.len();
+    assert_eq!(unused(T + 1).await, 1);
+    record(store, &[seen("a", "http://h/a", "2", T + 1)]).await;
+    let removed = [MediumTried { state: MediaState::Removed, ..stored("a", "aa", 7) }];
+    assert!(store.save_media(NS, &removed).await.unwrap().is_empty());
+    assert_eq!(medium(store, "a").await.state, MediaState::Stored);
+    // That post is not stored either.
+    assert_eq!(unused(T + 2).await, 1);
+    assert_eq!(store.save_media(NS, &removed).await.unwrap(), ["a"]);
 }
 
 async fn files_go_with_the_last_post_that_shows_them(store: &dyn Store) {

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::model::pipeline_id::NAMESPACE;
 use twitter_updater::providers::registry::details_of;
-use twitter_updater::store::{Lifecycle, Positions, Posts, SavedPage, SourceRow, SourceTrouble, SqliteStore, Store};
+use twitter_updater::store::{
+    Communities, Lifecycle, Positions, Posts, SavedPage, Sighting, SourceRow, SourceTrouble, SqliteStore, Store,
+};
 
-use super::{PATIENCE, on_sqlite, open_postgres};
+use super::{PATIENCE, T, counts, found, new_tweet, on_sqlite, open_postgres, way};
 use crate::support::postgres;
 
 /// Nobody waits longer for a row while the tables change.
@@ -221,4 +223,67 @@ async fn of_positions_in_postgres() {
         plain.execute(AssertSqlSafe(sql)).await.unwrap();
     };
     of_positions(&store, before, undo).await;
+}
+
+/// What the version before left of posts that it removed (2) or blanked (3) goes; what it says of others stays.
+async fn of_appearances<S: Store + Communities>(store: &S, mut before: impl AsyncFnMut(String)) {
+    store.migrate().await.unwrap();
+    before("DROP INDEX community_appearance_by_post; DELETE FROM store_migrations WHERE version = 19;".to_owned())
+        .await;
+    let networks = [
+        ("tweet:update", "followers:twitter", "community:twitter:pt-pt"),
+        ("bluesky:update", "friends:bluesky", "community:bluesky:pt"),
+        ("mastodon:update:social", "followers:mastodon:social", "community:mastodon:social:pt"),
+    ];
+    for (posts, list, community) in networks {
+        store.save(posts, &[found("1", T, counts(1, 1))]).await.unwrap();
+        store.record(posts, T, &way(), &[new_tweet("3", T, Some(T))]).await.unwrap();
+        store.record(list, T, &way(), &[new_tweet("12", T, Some(T))]).await.unwrap();
+        let sightings = ["1", "2", "3"].map(|post| Sighting { account: "12".into(), post: post.into(), at: T });
+        store.record_sightings(list, &sightings).await.unwrap();
+        let shown = [(1, "'1'"), (2, "'2'"), (3, "'3'"), (4, "NULL")]
+            .map(|(n, post)| format!("('{community}', 'a', '{n}', 'mentioned', {post}, 0)"));
+        let searched = [1, 2, 3].map(|post| format!("('{community}', 'b', '{post}', 'search', '{post}', 0)"));
+        let rows = [&shown[..], &searched[..]].concat().join(", ");
+        before(format!(
+            "INSERT INTO community_appearance (namespace, account, source, reason, post, first_at) VALUES {rows}"
+        ))
+        .await;
+    }
+    store.migrate().await.unwrap();
+    for (_, list, community) in networks {
+        assert_eq!(store.posts_of(list, "12", 9).await.unwrap(), ["1"], "{list}");
+        let posts = async |account: &str| -> Vec<Option<String>> {
+            let known = store.appearances(community, account, 9).await.unwrap();
+            known.into_iter().map(|of| of.post).collect()
+        };
+        assert_eq!(posts("b").await, [Some("1".to_owned())], "{community}");
+        let shown = posts("a").await;
+        let still: Vec<&str> = shown.iter().flatten().map(String::as_str).collect();
+        assert_eq!((shown.len(), still), (4, vec!["1"]), "{community}");
+    }
+}
+
+#[tokio::test]
+async fn of_appearances_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut plain = on_sqlite::plain(&path).await;
+    let before = async |sql: String| {
+        plain.execute(AssertSqlSafe(sql)).await.unwrap();
+    };
+    of_appearances(&store, before).await;
+}
+
+#[tokio::test]
+async fn of_appearances_in_postgres() {
+    let url = postgres::database().await;
+    let store = open_postgres(&url).await;
+    let mut plain = PgConnection::connect(&url).await.unwrap();
+    let before = async |sql: String| {
+        plain.execute(AssertSqlSafe(sql)).await.unwrap();
+    };
+    of_appearances(&store, before).await;
 }

@@ -142,12 +142,15 @@ impl MediaInMemory {
     }
 
     fn save(&mut self, namespace: &str, tried: &MediumTried) -> bool {
-        let Some(known) = self.media.get_mut(&(namespace.to_owned(), tried.id.clone())) else { return false };
+        let key = (namespace.to_owned(), tried.id.clone());
+        let is_used = self.uses.get(&key).is_some_and(|uses| !uses.is_empty());
+        let Some(known) = self.media.get_mut(&key) else { return false };
         let is_there =
             |sha256: &String| self.files.get(sha256).is_some_and(|file: &FileInMemory| file.removing.is_none());
         let has_file = tried.state != MediaState::Stored || tried.sha256.as_ref().is_some_and(is_there);
         let waits = known.state == MediaState::Waiting && known.checked_at <= Some(tried.at) && has_file;
-        let is_taken = waits || (known.state, tried.state) == (MediaState::Stored, MediaState::Removed);
+        let is_removed = (known.state, tried.state) == (MediaState::Stored, MediaState::Removed) && !is_used;
+        let is_taken = waits || is_removed;
         if is_taken {
             let tried = tried.clone();
             known.state = tried.state;

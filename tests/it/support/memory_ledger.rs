@@ -14,6 +14,8 @@ use super::memory_queue::ServiceClock;
 /// How long the call that opens a window keeps others waiting, and how often they ask.
 const OPENING: (Millis, Millis) = (1_000, 50);
 const LONGEST_WAIT: Millis = 5_000;
+/// Two ends of one window are told less than this apart.
+const SAME_WINDOW: Millis = 2_000;
 
 #[derive(Debug)]
 pub struct MemoryLedger {
@@ -148,7 +150,10 @@ impl Ledger for MemoryLedger {
             if let Some(told) = used.window {
                 let (others, left) = (window.permits.len() as i64, i64::from(told.remaining));
                 let (free, ends) = ((left - others).max(0), now + told.reset_in.max(0));
-                if told.reset_at == window.named {
+                let is_near = window.is_open(now)
+                    && window.limit == i64::from(told.limit)
+                    && (told.reset_at - window.named).abs() < SAME_WINDOW;
+                if told.reset_at == window.named || is_near {
                     window.least_told = window.least_told.min(left);
                     window.remaining = if others == 0 { window.least_told } else { window.remaining.min(free) };
                     window.ends = window.ends.min(ends);

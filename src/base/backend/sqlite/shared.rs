@@ -27,7 +27,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
-use super::{BUSY, INPUT_OUTPUT, Missing, Opened, code, connect, options, pool};
+use super::{BUSY, INPUT_OUTPUT, Missing, Opened, code, connect, make_private, options, pool};
 use crate::base::clock::Stopwatch;
 
 /// Connections of a process that only read. WAL lets them read while one writes.
@@ -182,6 +182,7 @@ impl SharedFile {
             .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
             .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
             .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
+        make_private(path);
         let connection = connect(&writers, patience).await?;
         let file = Opened::now(path)?;
         // A later connection makes no file in place of one that is gone.

@@ -52,7 +52,7 @@ impl Inspection for RedisQueue {
             .into_iter()
             .map(|(worker, beat, fields)| WorkerStats {
                 worker,
-                beat_age_ms: now - beat,
+                beat_age_ms: now.saturating_sub(beat).saturating_abs(),
                 fields: fields.into_iter().collect(),
             })
             .collect();

@@ -80,14 +80,21 @@ impl Rhythm {
 
     /// A visit at `now` found these events, ms since the epoch, in any order: those that no earlier visit found. Events from
     /// before the last visit (the first one's pages reach back) are learnt as of their own time, events of the future
-    /// as of now. A visit that comes in pages may be told page by page.
+    /// as of now. A visit that is read in pieces may be told piece by piece: what comes after the first one is [more of
+    /// it](Self::see_more).
     pub fn see(&mut self, events: &[Millis], now: Millis, rules: &classes::Rules) {
+        let before = self.visited;
+        self.see_more(events, now);
+        self.priority = rules.after(self.priority, !events.is_empty(), self.last, now);
+        self.before = before;
+    }
+
+    /// The last visit goes on, and has found these events, too: it remains one visit, which ends at `now`.
+    pub fn see_more(&mut self, events: &[Millis], now: Millis) {
         self.fade(now);
         for event in events.iter().map(|event| (*event).min(now)) {
             self.add(event, now);
         }
-        self.priority = rules.after(self.priority, !events.is_empty(), self.last, now);
-        self.before = self.visited;
         self.visited = Some(now);
     }
 
@@ -396,6 +403,21 @@ mod tests {
         // The future is now; what is years old is only counted.
         let odd = of(&[NOW + DAY, 0, Millis::MIN, Millis::MAX]);
         assert_eq!((odd.last, odd.since, odd.count), (Some(NOW), NOW, 4));
+    }
+
+    #[test]
+    fn a_visit_in_pieces_is_one_visit() {
+        let (mut whole, now) = regular(10, |_, hour| hour > 8);
+        let mut pieces = whole.clone();
+        let events: Vec<Millis> = (1..=9).map(|minute| now + minute * 60_000).collect();
+        let at = now + HOUR;
+        whole.see(&events, at, &RULES);
+        pieces.see(&events[6..], at, &RULES);
+        pieces.see_more(&events[3..6], at);
+        pieces.see_more(&events[..3], at);
+        let of = |rhythm: &Rhythm| (rhythm.before, rhythm.visited, rhythm.priority, rhythm.count, rhythm.days);
+        assert_eq!(of(&pieces), of(&whole));
+        assert!((pieces.per_day() - whole.per_day()).abs() < 1e-3);
     }
 
     #[test]
