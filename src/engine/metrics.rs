@@ -106,7 +106,7 @@ counters! {
         fan_out_failed,
         /// Members of `incoming` scheduled or known.
         incoming_accepted,
-        /// Malformed members of `incoming`.
+        /// Members of `incoming` that are malformed or too old.
         incoming_refused,
         /// Changed configurations that were taken over.
         config_reloads,

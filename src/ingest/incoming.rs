@@ -19,6 +19,9 @@ use crate::model::post::Ingested;
 /// Members read in one round.
 const ROUND: usize = 1_000;
 
+/// Why a member is refused that is past the last age bracket.
+const TOO_OLD: &str = "it is past the last age bracket, so it is not looked up; enqueue --once looks it up once";
+
 /// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrainRound {
@@ -26,7 +29,7 @@ pub struct DrainRound {
     pub accepted: u64,
     /// Members moved to `incoming:refused`, each with its reason.
     pub refused: u64,
-    /// Members removed because they are past the last age bracket.
+    /// Those of them that are past the last age bracket.
     pub too_old: u64,
     /// There may be more right now.
     pub more: bool,
@@ -64,7 +67,8 @@ impl Drain {
             return Ok(DrainRound::default());
         }
         let mut round = DrainRound { more: head.len() >= self.limit, ..DrainRound::default() };
-        let now = clock::wall_ms();
+        // By the wrong clock of a machine that happens to drain, all would be too old, or of the future.
+        let now = queue.brief().await?.now_ms;
         let mut admitted = Admitted::default();
         let mut done: Vec<String> = Vec::with_capacity(head.len());
         let mut refused: Vec<(String, String)> = Vec::new();
@@ -75,7 +79,7 @@ impl Drain {
                 Err(Queued::Refused(why)) => refused.push((incoming.member, why)),
                 Err(_too_old) => {
                     round.too_old += 1;
-                    done.push(incoming.member);
+                    refused.push((incoming.member, TOO_OLD.to_owned()));
                 }
                 Ok(()) => {
                     round.accepted += 1;
@@ -83,15 +87,25 @@ impl Drain {
                 }
             }
         }
-        // Malformed members go first: they must not be read again and again while the services are away.
-        if let Some((_, reason)) = refused.first() {
+        // Refused members go first: they must not be read again and again while the services are away.
+        if !refused.is_empty() {
             round.refused = refused.len() as u64;
             queue.refuse_incoming(&refused).await?;
+        }
+        if let Some((_, reason)) = refused.iter().find(|(_, reason)| reason != TOO_OLD) {
             tracing::warn!(
                 namespace = queue.namespace(),
-                refused = round.refused,
+                refused = round.refused - round.too_old,
                 first_reason = %reason,
                 "malformed members of incoming were moved to incoming:refused"
+            );
+        }
+        // No warning: it is no mistake of an ingest that it hands over an archive.
+        if round.too_old > 0 {
+            tracing::info!(
+                namespace = queue.namespace(),
+                too_old = round.too_old,
+                "members of incoming that are too old were moved to incoming:refused"
             );
         }
         let leased = self.starter.record_and_schedule(&admitted, Stopwatch::start()).await?.leased;
@@ -107,7 +121,7 @@ impl Drain {
         tracing::debug!(
             namespace = queue.namespace(),
             accepted = round.accepted,
-            too_old = round.too_old,
+            refused = round.refused,
             "incoming was drained"
         );
         Ok(round)

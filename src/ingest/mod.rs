@@ -73,7 +73,8 @@ pub enum Queued {
     Scheduled,
     /// Already in the queue.
     Known,
-    /// Held by a worker: it was already in the queue, and waits in `incoming` until it is released.
+    /// Held by a worker: it was already in the queue, and waits in `incoming` until it is released; with
+    /// [`First::Once`] it does not, since the lookup is under way.
     Leased,
     /// Dead; unchanged.
     Dead,

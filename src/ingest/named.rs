@@ -100,7 +100,13 @@ fn names_another_column(line: &str) -> bool {
     let mut columns =
         line.split([',', ';', '\t']).map(|column| column.trim().trim_matches(['"', '\'']).to_ascii_lowercase());
     let first = columns.next().unwrap_or_default();
-    !COLUMNS.contains(&&*first) && columns.any(|column| ONLY_COLUMNS.contains(&&*column))
+    // A name is what a person goes by beside a handle, as long as there is one.
+    let others: &[&str] = match &*first {
+        "name" => &COLUMNS,
+        first if COLUMNS.contains(&first) => &[],
+        _ => &ONLY_COLUMNS,
+    };
+    columns.any(|column| others.contains(&&*column))
 }
 
 #[cfg(test)]
@@ -138,6 +144,8 @@ mod tests {
         for (file, why) in [
             ("no,id\n1,2244994945\n2,783214\n", "keep that one alone"),
             ("\"nr\"\t\"screen_name\"\n1\tann\n", "keep that one alone"),
+            ("name,screen_name\nPrince,princefans\n", "keep that one alone"),
+            ("Name;handle\nCher;cher_fans\n", "keep that one alone"),
             ("12,ann\r13,bob\r14,cat\r", "CR alone"),
             ("ann\rbob\r", "CR alone"),
             ("1,460,323\n", "in groups"),
@@ -148,6 +156,9 @@ mod tests {
                 assert!(told.contains(why), "{file:?}: {told}");
             }
         }
+        let mut lines = NamedLines::new(&b"name,since\nann,2020\n"[..], account_of(&Provider::X));
+        assert!(lines.next().await.unwrap().unwrap().named.unwrap_err().contains("names the columns"));
+        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
         let mut lines = NamedLines::new(&b"ann,user\r\n12,345\r\n"[..], account_of(&Provider::X));
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Id("12".to_owned())));

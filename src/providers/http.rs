@@ -139,7 +139,9 @@ impl HttpClient {
             }
             // One clock against one: an old answer of a cache is as old.
             if self.ahead.is_due(1).is_some() {
-                tracing::warn!("this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time");
+                tracing::warn!(
+                    "this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time"
+                );
             }
         }
         let body =

@@ -133,6 +133,11 @@ fn sqlite(code: i32, message: &str) -> Decision {
     }
 }
 
+/// Returns true if a server that only reads was to write.
+pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::code).as_deref() == Some("25006") // read_only_sql_transaction
+}
+
 /// Returns true if two writers got into each other's way, so that the same statement may simply run again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected

@@ -26,7 +26,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
 use tracing::subscriber::{NoSubscriber, with_default};
 
-use super::error::{compare, is_conflict};
+use super::error::{compare, is_conflict, is_read_only};
 use super::export::{self, Rows, Table, Tables, Wanted};
 use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
 use super::{
@@ -42,6 +42,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a statement that lost against another writer runs again. Our own never lose (see above);
 /// an operator's UPDATE in another order may make one.
 const CONFLICT_RETRIES: u32 = 3;
+
+/// A connection that only reads does not notice that its server has become a standby, and where it stays behind.
+const MAX_LIFETIME: Duration = Duration::from_secs(300);
 
 /// What a connection begins with. A server set to `synchronous_commit = off` forgets in a crash what it has
 /// said to be saved, and the queue has heard of it by then: a tweet whose life had ended would be nowhere.
@@ -233,6 +236,7 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
+            .max_lifetime(MAX_LIFETIME)
             // Not a startup parameter: connection poolers refuse those they do not know.
             .after_connect(move |connection, _| {
                 let timeout_ms = timeout_ms.clone();
@@ -271,6 +275,14 @@ impl PostgresStore {
             };
             match answer {
                 Err(error) if retries > 0 && is_conflict(&error) => retries -= 1,
+                // A primary that became a standby, where the address may lead to another one by now.
+                Err(error) if is_read_only(&error) => {
+                    drop(connection.detach());
+                    if retries == 0 {
+                        return Err(error.into());
+                    }
+                    retries -= 1;
+                }
                 answer => {
                     let rows = answer?;
                     return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from);

@@ -104,9 +104,14 @@ const LINES: &[(&str, &str, &[&str])] = &[
     ("twitter-updater dead retry 23", "app", &["1 retried, 0 were not dead, 0 refused"]),
     ("redis-cli SET '{tweet:update}:paused' 'database moves'", "operator", &["OK"]),
     ("redis-cli DEL '{tweet:update}:paused'", "operator", &["1"]),
-    ("redis-cli ZADD '{tweet:update}:incoming' 0 1859281604160127180", "operator", &["1"]),
+    (
+        "redis-cli ZADD '{tweet:update}:incoming' 0 $(( ($(date +%s) * 1000 - 1288834974657) << 22 ))",
+        "operator",
+        &["1"],
+    ),
     ("redis-cli HGETALL '{tweet:update}:incoming:refused'", "watcher", &["x1", "not a digit"]),
     ("redis-cli FUNCTION LIST LIBRARYNAME twitter_updater", "watcher", &["twitter_updater_status", "no-writes"]),
+    ("redis-cli DEL '{tweet:update}:leased' '{tweet:update}:fence'", "app", &["2"]),
 ];
 
 /// A file of the repository.

@@ -171,7 +171,7 @@ pub struct Stats {
     pub dead: u64,
     /// Ids in `incoming` that are not drained yet.
     pub incoming: u64,
-    /// Malformed members of `incoming`, moved aside: at most [`REFUSED_KEPT`](super::REFUSED_KEPT).
+    /// Refused members of `incoming`, moved aside: at most [`REFUSED_KEPT`](super::REFUSED_KEPT).
     pub incoming_refused: u64,
     /// The time from the queue's clock to the deadline of the last lease, ms; 0 if it is past. Longer than any lease:
     /// the clock stepped back.

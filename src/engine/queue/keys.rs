@@ -17,7 +17,7 @@
 //! | `{ns}:promoted` | HASH | leased id → "due kind lane" (the kind as in `{ns}:lanes`) it takes when its lease ends; due in ms since the epoch |
 //! | `{ns}:turns` | STRING | claims since the last claim of suspects |
 //! | `{ns}:incoming` | ZSET | id → the item's date, ms since the epoch (0: take it from the id) |
-//! | `{ns}:incoming:refused` | HASH | malformed member of `incoming` or a lane → reason; expires |
+//! | `{ns}:incoming:refused` | HASH | malformed or too old member of `incoming`, or malformed one of a lane → reason; expires |
 //! | `{ns}:incoming:refused:at` | ZSET | the same → refused at, ms since the epoch: the newest 10,000 of 30 days are kept; expires |
 //! | `{ns}:incoming:drainer` | STRING | the worker that drains it, expires |
 //! | `{ns}:dead` | ZSET | id → buried at, ms since the epoch |

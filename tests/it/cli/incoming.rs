@@ -54,7 +54,8 @@ async fn ids_somebody_put_there_are_scheduled_and_the_rest_is_told() {
     assert_eq!(updater.ended(Duration::from_secs(10)).await.code(), Some(0), "{}", log_text(&log));
 
     let stats = status(&settings);
-    assert_eq!((&stats["delayed"], &stats["incoming_refused"]), (&good.len().into(), &malformed.len().into()));
+    let aside = too_old.len() + malformed.len();
+    assert_eq!((&stats["delayed"], &stats["incoming_refused"]), (&good.len().into(), &aside.into()));
     let mut scheduled = BTreeSet::new();
     for lane in ["18m", "60m", "1d", "7d", "30d"] {
         let key = format!("{{tweet:update}}:delayed:{lane}");
@@ -75,6 +76,7 @@ async fn ids_somebody_put_there_are_scheduled_and_the_rest_is_told() {
         }
     }
     for (id, _) in too_old {
+        assert!(refused[id.as_bytes()].contains("past the last age bracket"), "{id}");
         assert_eq!(store.tweet("tweet:update", &id).await.unwrap(), None);
     }
 }

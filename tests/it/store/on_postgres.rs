@@ -37,6 +37,25 @@ async fn a_statement_that_takes_too_long_is_given_up() {
     assert_eq!(store.save(NS, &newer).await.unwrap(), Saved { saved: 1, older: 0, changed: 0 });
 }
 
+/// After a failover the address leads to the primary again, and connections of the time before do not.
+#[tokio::test]
+async fn a_connection_to_a_server_that_only_reads_is_given_up() {
+    let url = postgres::database().await;
+    open_postgres(&url).await.migrate().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let database: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut other).await.unwrap();
+    let set = format!("ALTER DATABASE {database} SET default_transaction_read_only = on");
+    other.execute(AssertSqlSafe(set)).await.unwrap();
+
+    let (store, batch) = (open_postgres(&url).await, [found("1", T, counts(1, 2))]);
+    let error = store.save(NS, &batch).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("read-only")), "{error:?}");
+    assert_eq!(store.tweet(NS, "1").await.unwrap(), None);
+    let reset = format!("ALTER DATABASE {database} RESET default_transaction_read_only");
+    other.execute(AssertSqlSafe(reset)).await.unwrap();
+    assert_eq!(store.save(NS, &batch).await.unwrap().saved, 1);
+}
+
 /// The servers here are set to forget it; see also `faults::store`.
 #[tokio::test]
 async fn what_is_saved_outlives_a_crash_of_the_server() {
