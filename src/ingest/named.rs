@@ -100,13 +100,14 @@ fn names_another_column(line: &str) -> bool {
     let mut columns =
         line.split([',', ';', '\t']).map(|column| column.trim().trim_matches(['"', '\'']).to_ascii_lowercase());
     let first = columns.next().unwrap_or_default();
-    // A name is what a person goes by beside a handle, as long as there is one.
-    let others: &[&str] = match &*first {
-        "name" => &COLUMNS,
-        first if COLUMNS.contains(&first) => &[],
-        _ => &ONLY_COLUMNS,
+    let is_better = |column: &str| match &*first {
+        // A name is what a person goes by beside a handle, as long as there is one.
+        "name" => COLUMNS.contains(&column),
+        // So may these be, beside a column that says which of an id and a handle it has.
+        "account" | "user" => COLUMNS.contains(&column) && !["account", "name", "url", "user"].contains(&column),
+        first => !COLUMNS.contains(&first) && ONLY_COLUMNS.contains(&column),
     };
-    columns.any(|column| others.contains(&&*column))
+    columns.any(|column| is_better(&column))
 }
 
 #[cfg(test)]
@@ -146,6 +147,9 @@ mod tests {
             ("\"nr\"\t\"screen_name\"\n1\tann\n", "keep that one alone"),
             ("name,screen_name\nPrince,princefans\n", "keep that one alone"),
             ("Name;handle\nCher;cher_fans\n", "keep that one alone"),
+            ("name,id\nPrince,12345\n", "keep that one alone"),
+            ("account,screen_name\nPrince,princefans\n", "keep that one alone"),
+            ("User,handle\nCher,cher_fans\n", "keep that one alone"),
             ("12,ann\r13,bob\r14,cat\r", "CR alone"),
             ("ann\rbob\r", "CR alone"),
             ("1,460,323\n", "in groups"),
@@ -156,9 +160,12 @@ mod tests {
                 assert!(told.contains(why), "{file:?}: {told}");
             }
         }
-        let mut lines = NamedLines::new(&b"name,since\nann,2020\n"[..], account_of(&Provider::X));
-        assert!(lines.next().await.unwrap().unwrap().named.unwrap_err().contains("names the columns"));
-        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
+        for file in ["name,since\nann,2020\n", "user,name\nann,Ann\n", "user_id,screen_name\nann,x\n"] {
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+            let told = lines.next().await.unwrap().unwrap().named.unwrap_err();
+            assert_eq!(told, NAMES_COLUMNS, "{file:?}");
+            assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
+        }
         let mut lines = NamedLines::new(&b"ann,user\r\n12,345\r\n"[..], account_of(&Provider::X));
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Id("12".to_owned())));

@@ -538,6 +538,14 @@ fn a_starter_reads_more_forms_than_the_api_sends() {
     assert_eq!(read(json!({"id": "20"})).unwrap().created_at, None);
     assert_eq!(read(json!({"id": "20", "created_at": null})).unwrap().created_at, None);
 
+    // An object of X API v2 says in other fields who wrote it.
+    let counts = json!({"like_count": 3, "retweet_count": 1});
+    let tweet = read(json!({"id": "20", "text": "x", "author_id": "12", "public_metrics": counts})).unwrap();
+    assert_eq!(tweet.author_id.as_deref(), Some("12"));
+    assert_eq!((tweet.metrics.favorite_count, tweet.metrics.retweet_count), (Some(3), Some(1)));
+    let tweet = read(json!({"id": "20", "author_id": "12", "favorite_count": 4, "user": {"id": 13}})).unwrap();
+    assert_eq!((tweet.author_id.as_deref(), tweet.metrics.favorite_count), (Some("13"), Some(4)));
+
     assert_eq!(read(json!({"text": "x"})).unwrap_err(), "no id_str or id");
     assert_eq!(read(json!({"id": "20", "created_at": "soon"})).unwrap_err(), "created_at \"soon\" is not a date");
     assert_eq!(read(json!(["20"])).unwrap_err(), "not a JSON object");

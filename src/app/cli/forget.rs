@@ -39,7 +39,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Account {
-    /// Its id, or with @ the handle that its stored profile has now.
+    /// Its id (id:ID on an instance whose ids are not digits), or with @ the handle that its stored profile has now.
     #[arg(value_name = "ID|@HANDLE")]
     account: String,
     /// Remove it.
@@ -61,9 +61,11 @@ impl Command {
         app::store_is_there(&start.settings)?;
         let database = app::open_patient_store(&start.settings).await?;
         let Some(account) = id_of(&database, &provider, &account).await? else {
+            // What is not digits alone was read as a handle there.
+            let id = if matches!(provider, Provider::Mastodon(_)) { "id:ID" } else { "ID" };
             bail!(
                 "no stored profile has the handle {account}. Its posts may still be stored: find author_id in \"export posts\", \
-                 then run forget account ID"
+                 then run forget account {id}"
             );
         };
         if undo {

@@ -174,7 +174,7 @@ impl Profile<'_> {
             picture: text(self.avatar),
             banner: text(self.banner),
             protected: None,
-            verified: self.verified(),
+            verified: self.verified(is_detailed),
             created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
             counts: AccountCounts {
                 followers: count(self.followers_count),
@@ -191,7 +191,11 @@ impl Profile<'_> {
         })
     }
 
-    fn verified(&self) -> Option<bool> {
+    /// The detailed view leaves it out where nobody vouches for the account.
+    fn verified(&self, is_detailed: bool) -> Option<bool> {
+        if present(self.verification).is_none() {
+            return is_detailed.then_some(false);
+        }
         let told: Verification<'_> = scalar::value(self.verification)?;
         let known = [told.verified_status, told.trusted_verifier_status];
         Some(known.iter().flatten().any(|status| status == "valid"))

@@ -51,15 +51,16 @@ impl Lookup<Account> for Accounts {
         let reply = auth::get(&self.0.http, address, credential).await?;
         let quota = errors::quota(&reply);
         if self.0.calls == Calls::Single
-            && let Some(outcome) = absent(&reply)
+            && let Some(outcome) = absent(&reply).or_else(|| self.0.is_gone(&reply).then_some(Outcome::Unavailable))
         {
             return Ok(Answer::all(&outcome, ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(quota, |body| {
+        let answer = reply.answer(quota, |body| {
             let (outcomes, strangers) = read(body, ids, self.0.calls)?;
             Ok((outcomes.into_iter().map(suspended_is_absent).collect(), strangers))
-        })
+        })?;
+        Ok(self.0.noted(answer))
     }
 }
 

@@ -25,7 +25,7 @@ fn told(reply: &Reply) -> Option<Quota> {
 }
 
 /// Returns true if the one object that was asked for is not there: the instance's own 404, and not that of something in
-/// front of it.
+/// front of it. Only Mastodon's own software has an error in it for certain.
 #[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
@@ -55,7 +55,8 @@ pub fn decide(reply: &Reply) -> LookupError {
         403 => Unready(format!("forbidden without a reason we know ({said})")),
         // What is not there is left out of a list.
         404 => Outage(format!(
-            "the instance does not know this address ({said}); lookups of many ids came with Mastodon 4.3"
+            "the instance does not know this address ({said}): it is out, or was asked for many ids, which came with \
+             Mastodon 4.3"
         )),
         // An instance that is gone for good is no reason to stop the others.
         410 => Outage(said),

@@ -20,13 +20,17 @@ pub mod relations;
 pub mod status;
 pub mod timeline;
 
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use async_trait::async_trait;
 use reqwest::Url;
 use serde::Deserialize;
 
 pub use self::status::id_of;
 use super::asked::{batch, share};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Stopwatch};
 use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
@@ -58,8 +62,15 @@ const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NA
 /// The first version with batches.
 const BATCHES_SINCE: (u32, u32) = (4, 3);
 
-/// 2016-01-01, before the first Mastodon. Ids hold the time since 2.0; those that would be older are sequential.
-const FIRST_MS: u64 = 1_451_606_400_000;
+/// The times that an id of Mastodon's may hold, ms since the epoch. From 2016-01-01, before the first Mastodon: ids hold the
+/// time since 2.0, and those that would be older are sequential. Until 2050-01-01: other software that shifts the time by
+/// more bits (Pixelfed, Takahē) is beyond that a year and a quarter after the zero of its own time. No clock is asked, so an id
+/// means the same everywhere.
+const TIMES: Range<Millis> = 1_451_606_400_000..2_524_608_000_000;
+
+/// For so long after an object was found, a bare 404 is about the one that was asked for. By default it takes twice as long until a
+/// miss is believed: where everything is a 404 from some moment on, that is an outage again before any is.
+const FOUND_WITHIN: Duration = Duration::from_secs(300);
 
 /// The number of statuses in a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,6 +125,8 @@ pub struct Mastodon {
     instance_v1: Url,
     who: Url,
     calls: Calls,
+    /// Since an object was last found.
+    found: Arc<Mutex<Option<Stopwatch>>>,
 }
 
 impl Mastodon {
@@ -126,7 +139,8 @@ impl Mastodon {
         let handles = below(&base, HANDLES_PATH)?;
         let (instance, instance_v1) = (below(&base, INSTANCE_PATH)?, below(&base, INSTANCE_V1_PATH)?);
         let who = below(&base, WHO_PATH)?;
-        Ok(Self { http, statuses, accounts, handles, instance, instance_v1, who, calls: options.calls })
+        let (calls, found) = (options.calls, Arc::default());
+        Ok(Self { http, statuses, accounts, handles, instance, instance_v1, who, calls, found })
     }
 
     /// Asks the instance what it runs, and goes by that.
@@ -190,6 +204,25 @@ impl Mastodon {
         address
     }
 
+    /// Returns true if the answer to a call for one object says that it is not there. Not all software puts an error into that
+    /// 404 (Pixelfed's is empty). So does what stands in front of an instance that is out, whatever is asked for: without an
+    /// error it counts only while objects are found.
+    fn is_gone(&self, reply: &Reply) -> bool {
+        let finds = || {
+            let found = *self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.is_some_and(|since| since.elapsed() < FOUND_WITHIN)
+        };
+        errors::means_not_there(reply) || reply.status == 404 && finds()
+    }
+
+    /// The answer; notes if it has an object.
+    fn noted<T>(&self, answer: Answer<T>) -> Answer<T> {
+        if answer.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Found(_))) {
+            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+        }
+        answer
+    }
+
     /// Those capabilities, as far as the instance has them.
     fn limited(&self, since_4_3: Capabilities) -> Capabilities {
         match self.calls {
@@ -213,11 +246,12 @@ impl Lookup for Mastodon {
         let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
         let reply = auth::get(&self.http, self.lookup_address(&self.statuses, &batch), credential).await?;
         let quota = errors::quota(&reply);
-        if self.calls == Calls::Single && errors::means_not_there(&reply) {
+        if self.calls == Calls::Single && self.is_gone(&reply) {
             return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(quota, |body| read_answer(body, ids, self.calls))
+        let answer = reply.answer(quota, |body| read_answer(body, ids, self.calls))?;
+        Ok(self.noted(answer))
     }
 }
 
@@ -249,8 +283,8 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     check_id(id)?;
     // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
-    let ms = id.parse::<u64>().ok().map(|id| id >> 16).filter(|ms| *ms >= FIRST_MS);
-    Ok(ms.and_then(|ms| Millis::try_from(ms).ok()))
+    let ms = id.parse::<u64>().ok().and_then(|id| Millis::try_from(id >> 16).ok());
+    Ok(ms.filter(|ms| TIMES.contains(ms)))
 }
 
 /// Checks the form of an id.
@@ -305,4 +339,23 @@ pub fn answered<T: Clone>(
         }
     };
     share(ids, objects, read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bare_404_is_about_one_object_only_while_others_are_found() {
+        let instance = Mastodon::new(MastodonOptions::of("https://social.example.org")).unwrap();
+        let ids = ["7".to_owned()];
+        let bare = Reply::of(404, &[], "");
+        assert!(!instance.is_gone(&bare) && instance.is_gone(&Reply::of(404, &[], r#"{"error":"Record not found"}"#)));
+        instance.noted(Answer::all(&Outcome::<Tweet>::Unavailable, &ids, None));
+        assert!(!instance.is_gone(&bare));
+        instance.noted(Answer::all(&Outcome::Found(Tweet::default()), &ids, None));
+        assert!(instance.is_gone(&bare) && !instance.is_gone(&Reply::of(503, &[], "")));
+        tokio::time::advance(FOUND_WITHIN).await;
+        assert!(!instance.is_gone(&bare), "all of it is out since");
+    }
 }

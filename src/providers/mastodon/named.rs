@@ -7,14 +7,15 @@ use crate::providers::named::{Address, Named, is_digits, server, word};
 const LONGEST: usize = 64;
 
 /// Reads an account: an id of the instance, a handle (`ann`, `@ann`, `ann@server`), or an address of the account or of one
-/// of its posts, on this instance or another. Digits alone are an id.
+/// of its posts, on this instance or another. Digits alone are an id; so is what stands behind `id:`, since those of other
+/// software (Pleroma, Akkoma, GoToSocial) look like handles.
 ///
 /// # Errors
 /// The line names no account; one clause.
 pub fn account_of(line: &str) -> Result<Named, String> {
     let word = word(line)?;
-    if is_digits(word) {
-        return check_id(word).map(|()| Named::Id(word.to_owned()));
+    if let Some(id) = word.strip_prefix("id:").or(Some(word).filter(|word| is_digits(word))) {
+        return check_id(id).map(|()| Named::Id(id.to_owned()));
     }
     match Address::read(word)? {
         Some(address) => at(&address),
@@ -68,6 +69,9 @@ mod tests {
         for (line, of) in [
             ("109314659264330175", Named::Id("109314659264330175".to_owned())),
             ("@109314659264330175", handle("109314659264330175")),
+            ("id:109314659264330175", Named::Id("109314659264330175".to_owned())),
+            ("\"id:9n2ciuz1wdesFnrGJU\",ann", Named::Id("9n2ciuz1wdesFnrGJU".to_owned())),
+            ("9n2ciuz1wdesFnrGJU", handle("9n2ciuz1wdesFnrGJU")),
             ("ann", handle("ann")),
             ("@Ann # a friend", handle("Ann")),
             ("ann@Social.Example", handle("ann@social.example")),
@@ -87,6 +91,8 @@ mod tests {
             ("", "no account"),
             ("a b", "white space"),
             ("@", "no id, no handle"),
+            ("id:", "not one of an instance"),
+            ("id:ann@a", "not one of an instance"),
             ("ann@", "no server's name"),
             ("ann@a@b", "no server's name"),
             ("\"ann@a,\";2", "no server's name"),

@@ -135,7 +135,8 @@ fn next(link: Option<&str>) -> Result<Option<String>, LookupError> {
         if !is_next {
             continue;
         }
-        let found = Url::parse(address).ok().and_then(|address| {
+        // It may be relative. To which address does not matter, as only its query is read.
+        let found = Url::parse("http://any.invalid").and_then(|any| any.join(address)).ok().and_then(|address| {
             let cursor =
                 address.query_pairs().find(|(name, _)| name == "max_id").map(|(_, cursor)| cursor.into_owned());
             cursor.filter(|cursor| !cursor.is_empty())
@@ -164,6 +165,8 @@ mod tests {
             ),
             ("<https://a.example/x,y?max_id=5>;rel=next", Some("5")),
             (r#"<https://a.example/x?max_id=5>; title="x"; rel="last NEXT""#, Some("5")),
+            (r#"</api/v1/accounts/7/followers?max_id=5>; rel="next""#, Some("5")),
+            (r#"<?max_id=5&limit=3>; rel="next""#, Some("5")),
             (r#"<https://a.example/x?max_id=5>; rel="prev""#, None),
             (r#"<https://a.example/x?max_id=5>; title="next""#, None),
             ("", None),

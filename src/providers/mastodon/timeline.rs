@@ -22,7 +22,7 @@ use crate::base::clock::Millis;
 use crate::providers::auth::get;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
-use crate::providers::mastodon::{self, errors, id_of, parse_status};
+use crate::providers::mastodon::{self, TIMES, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
 use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, without};
 use crate::providers::timeline::{Ask, More, Page, Post, Rules, of_target, read_posts, timed};
@@ -30,6 +30,9 @@ use crate::quota::{Credential, CredentialKind};
 
 /// Statuses in a page: the server's limit.
 const COUNT: u32 = 40;
+
+/// 2018-01-01, ms since the epoch: Mastodon was at 2.0, and the ids of what was made since then tell when.
+const IDS_TELL_SINCE: Millis = 1_514_764_800_000;
 
 /// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -136,9 +139,26 @@ impl SourceKind for Kind {
         }
         let reply = reply.json(|reply| refused(reply, credential))?;
         let (posts, broken) = read(&reply.body)?;
+        if tell_no_time(&posts, of.rules.k) {
+            let why = "its ids are numbers that do not say when a status was made: not Mastodon's own software";
+            return Err(LookupError::BadRequest(why.to_owned()));
+        }
         // A page that is not full may be followed by another, and a full one by none.
         Ok(Page { posts, broken, more: More::Unsaid, reading, quota: errors::quota(&reply) })
     }
+}
+
+/// Returns true if the ids of a page are numbers of other software, sequential or shifted by more bits. Taken for times they
+/// lie in 1970 or centuries ahead: every poll would read all again. By most of the page, since the date of a single status is
+/// whatever its author's server says.
+fn tell_no_time(posts: &[Post], k: Millis) -> bool {
+    let tells_none = |post: &&Post| {
+        let by_id = IdLayout::MASTODON.made_at(post.id);
+        let is_of_now = |made: Millis| (IDS_TELL_SINCE..TIMES.end).contains(&made);
+        // Up to k, the next page is asked from the newest id itself, whatever it tells.
+        by_id > k && !TIMES.contains(&by_id) && post.tweet.created_at.is_some_and(is_of_now)
+    };
+    posts.iter().filter(tells_none).count() * 2 > posts.len()
 }
 
 /// Returns true if no cache may have kept the answer. Mastodon marks each answer.
@@ -180,6 +200,8 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -205,5 +227,32 @@ mod tests {
         assert!(matches!(read(br#"[{"content":"a"}]"#), Err(LookupError::BadAnswer(_))));
         assert!(matches!(read(br#"{"error":"no"}"#), Err(LookupError::BadAnswer(_))));
         assert!(matches!(read(br#"[{"id":"AbC","content":"a"}]"#), Err(LookupError::BadRequest(_))));
+    }
+
+    #[test]
+    fn numbers_of_other_software_are_no_times() {
+        const MADE: &str = "2025-06-03T16:49:43.431Z";
+        let tell_no_time = |statuses: &[(u64, &str)]| {
+            let statuses =
+                statuses.iter().map(|(id, made)| json!({ "id": id.to_string(), "created_at": made, "content": "x" }));
+            let (posts, _) = read(Value::from_iter(statuses).to_string().as_bytes()).unwrap();
+            tell_no_time(&posts, 1_000)
+        };
+        let of_2025 = (114_620_457_512_351_116, MADE);
+        // Pixelfed's since 2019, Takahē's since 2022, both shifted by 22 bits; sequential ones.
+        for id in [835_558_135_534_977_024, 452_876_549_461_377_024, 70_000_000, u64::MAX] {
+            assert!(tell_no_time(&[(id, MADE)]) && tell_no_time(&[(id, MADE), (id - 1, MADE), of_2025]), "{id}");
+        }
+        // Mastodon's, whatever its author's server says; before 2.0; few enough to be asked from the newest itself.
+        for honest in [
+            of_2025,
+            (of_2025.0, "1970-01-01T00:00:00.000Z"),
+            (of_2025.0, "2999-01-01T00:00:00.000Z"),
+            (70_000_000, "2017-05-01T00:00:00.000Z"),
+            (60_000_000, MADE),
+        ] {
+            assert!(!tell_no_time(&[honest]), "{honest:?}");
+        }
+        assert!(!tell_no_time(&[]) && !tell_no_time(&[(835_558_135_534_977_024, MADE), of_2025]));
     }
 }

@@ -8,6 +8,7 @@ pub use self::fields::MapOrElse;
 use crate::base::clock::Millis;
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, not_a_date, present};
+use crate::providers::x_v2::post::counts_in;
 
 /// Twitter's own code for "withheld because of a copyright complaint", everywhere.
 const COPYRIGHT: &str = "XY";
@@ -37,6 +38,10 @@ pub struct Object<'a> {
     retweeted_status: Option<&'a RawValue>,
     extended_tweet: Option<&'a RawValue>,
     truncated: Option<&'a RawValue>,
+    /// Of an object of X API v2, which has no `user`: people ingest those, too, as twarc2 writes them.
+    author_id: Option<&'a RawValue>,
+    /// The same of its counts.
+    public_metrics: Option<&'a RawValue>,
 }
 
 /// The fields of its `user`.
@@ -129,13 +134,18 @@ impl<'a> Object<'a> {
         // A retweet's own figures are kept as sent: retweet_count is the original's, favorite_count is
         // 0 (the likes sit in retweeted_status). Taking the original's likes would count them once
         // per retweet in every sum over a store.
-        let metrics = Metrics {
-            retweet_count: self.retweet_count.and_then(scalar::count),
-            favorite_count: self.favorite_count.and_then(scalar::count),
-            reply_count: self.reply_count.and_then(scalar::count),
-            quote_count: self.quote_count.and_then(scalar::count),
-            ..Metrics::default()
+        let metrics = match present(self.public_metrics) {
+            Some(counts) => counts_in(Some(counts)),
+            None => Metrics {
+                retweet_count: self.retweet_count.and_then(scalar::count),
+                favorite_count: self.favorite_count.and_then(scalar::count),
+                reply_count: self.reply_count.and_then(scalar::count),
+                quote_count: self.quote_count.and_then(scalar::count),
+                ..Metrics::default()
+            },
         };
+        let author_id = known_id(author.id_str, author.id).ok();
+        let author_id = author_id.or_else(|| scalar::id(present(self.author_id)?).ok());
         let id_in = |field: Option<&RawValue>| Some(scalar::id(present(field)?).ok()?.to_string());
         let details = Details {
             lang: present(self.lang).and_then(scalar::string),
@@ -149,7 +159,7 @@ impl<'a> Object<'a> {
             id: id.to_string(),
             created_at,
             text: text.filter(|_| !is_notice),
-            author_id: known_id(author.id_str, author.id).ok().map(|id| id.to_string()),
+            author_id: author_id.map(|id| id.to_string()),
             author_name,
             metrics,
             details,

@@ -131,7 +131,7 @@ impl<'a> Post<'a> {
             text: text.filter(|text| withheld_in.is_none() || scalar::notice_about(text).is_none()),
             author_id: present(self.author_id).and_then(|id| scalar::id(id).ok()).map(|id| id.to_string()),
             author_name: None,
-            metrics: self.metrics(),
+            metrics: counts_in(self.public_metrics),
             details,
             withheld_in,
             raw: raw.to_owned(),
@@ -164,19 +164,20 @@ impl<'a> Post<'a> {
         let note = present(self.note_tweet).or(present(self.note_post))?;
         present(serde_json::from_str::<Note<'_>>(note.get()).ok()?.text)
     }
+}
 
-    /// Its counts. Those that it does not have, or not as numbers, are not known.
-    fn metrics(&self) -> Metrics {
-        let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(self.public_metrics).unwrap_or_default();
-        let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));
-        Metrics {
-            retweet_count: count("retweet_count").or_else(|| count("repost_count")),
-            favorite_count: count("like_count"),
-            reply_count: count("reply_count"),
-            quote_count: count("quote_count"),
-            bookmark_count: count("bookmark_count"),
-            impression_count: count("impression_count"),
-        }
+/// The counts in a post's `public_metrics`. Those that it does not have, or not as numbers, are not known.
+#[must_use]
+pub fn counts_in(field: Option<&RawValue>) -> Metrics {
+    let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(field).unwrap_or_default();
+    let count = |name: &str| counts.get(name).and_then(|raw| scalar::count(raw));
+    Metrics {
+        retweet_count: count("retweet_count").or_else(|| count("repost_count")),
+        favorite_count: count("like_count"),
+        reply_count: count("reply_count"),
+        quote_count: count("quote_count"),
+        bookmark_count: count("bookmark_count"),
+        impression_count: count("impression_count"),
     }
 }
 

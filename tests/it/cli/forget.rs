@@ -10,6 +10,7 @@ use twitter_updater::model::post::TweetState;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
 use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::simulator::id_of;
 use twitter_updater::store::{Accounts, Database, Forgetting, Lifecycle, MediaStore, Observation, Seen, SqliteStore};
 
 use super::*;
@@ -84,6 +85,11 @@ fn a_person_is_forgotten_and_stays_so() {
     assert!(reasons.is_some_and(|reasons| reasons.contains("2  its person asked to be forgotten")), "{output:?}");
     assert!(!exported().contains("of 12"), "{}", exported());
     assert_eq!(home.status()["delayed"], 1);
+    // Nor as an object of X API v2, which names its author in another field.
+    let page = format!(r#"{{"data":[{{"id":"{}","text":"of 12","author_id":"12"}}]}}"#, ids[0]);
+    let output = home.run(&["enqueue", "--once", &home.file("page.json", page)]);
+    assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
+    assert!(!exported().contains("of 12"), "{}", exported());
 
     // A community takes it neither as a seed nor by a decision.
     let community = home.settings(&[("accounts.collect", "true"), ("communities.c.timelines", "false")]);
@@ -99,6 +105,30 @@ fn a_person_is_forgotten_and_stays_so() {
     assert!(text(&output.stdout).contains("may be stored again"), "{}", text(&output.stdout));
     assert!(home.run(&["enqueue", &file]).status.success());
     assert_eq!(exported().matches("of 12").count(), 2, "{}", exported());
+}
+
+/// Of other software than Mastodon's an id looks like a handle.
+#[test]
+fn whose_id_is_no_number_is_forgotten_by_it() {
+    let home = Home::new();
+    let near = Provider::Mastodon("near".to_owned());
+    let settings = home.settings(&[("providers", "mastodon"), ("mastodon.instances.near.api", "http://127.0.0.1:9")]);
+    let by = |arguments: &[&str]| run(&[&["--provider", "mastodon:near"][..], arguments].concat(), &settings);
+    let post = id_of(&near, wall_ms() - MINUTE, 1);
+    let status =
+        format!(r#"{{"id":"{post}","content":"of ann","account":{{"id":"9n2ciuz1wdesFnrGJU","acct":"ann"}}}}"#);
+    let file = home.file("posts.jsonl", status);
+    let output = by(&["enqueue", &file]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let exported = || text(&by(&["export", "posts"]).stdout);
+    assert!(exported().contains("of ann"), "{}", exported());
+
+    let output = by(&["forget", "account", "9n2ciuz1wdesFnrGJU", "--yes"]);
+    says_one_line(&output, 1, "run forget account id:ID");
+    let output = by(&["forget", "account", "id:9n2ciuz1wdesFnrGJU", "--yes"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!exported().contains("of ann"), "{}", exported());
+    assert_eq!(by(&["enqueue", &file]).status.code(), Some(65));
 }
 
 /// The queues of a file, but for that of the posts, which is out.

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
+use twitter_updater::providers::mastodon::account::Accounts;
 use twitter_updater::providers::mastodon::{Calls, Mastodon, MastodonOptions};
 use twitter_updater::simulator::{self, SimulatorOptions};
 
@@ -52,8 +53,16 @@ fn an_id_is_opaque_and_may_tell_the_time() {
     assert_eq!(instance("https://social.example.org", Calls::Single).capabilities().batch_limit, 1);
     // Recorded: made at 2025-06-03T16:49:43.431Z, 3 ms after it got its id.
     assert_eq!(batch.created_at(A), Ok(Some(1_748_969_383_428)));
-    // Sequential ones of before 2.0, a flake, a ULID; more than 64 bits.
-    for opaque in ["1", "99999999", FLAKE, "01HN3VWZ5QXG2V4Y8Y7Y9ZJ9T0", "99999999999999999999999"] {
+    // Sequential ones of before 2.0, a flake, a ULID; more than 64 bits; the same moment as Pixelfed and Takahē write it.
+    for opaque in [
+        "1",
+        "99999999",
+        FLAKE,
+        "01HN3VWZ5QXG2V4Y8Y7Y9ZJ9T0",
+        "99999999999999999999999",
+        "835558135534977024",
+        "452876549461377024",
+    ] {
         assert_eq!(batch.created_at(opaque), Ok(None), "{opaque}");
     }
     for bad in ["1/2", "1,2", "?", "..", &"9".repeat(65)] {
@@ -152,6 +161,26 @@ async fn a_single_status_is_missing_where_the_instance_says_so() {
         let error = ask(Canned::new(200, body), calls, &[A]).await.unwrap_err();
         assert_eq!(decision(&error), "bad answer", "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_404_without_an_error_is_about_one_of_many() {
+    // As Pixelfed answers.
+    let is_bare = CannedServer::start_with(|asked| match asked.target.ends_with(A) {
+        true => Canned::new(200, json!({ "id": A, "content": "x", "acct": "ann" }).to_string()),
+        false => Canned::new(404, "").header("content-type", "text/html"),
+    })
+    .await;
+    let statuses = instance(&is_bare.base_url(), Calls::Single);
+    let status = async |id: &str| statuses.look_up(&ids(&[id]), &bearer(CANARY)).await;
+    assert_eq!(decision(&status(B).await.unwrap_err()), "outage", "it may answer so to everything");
+    found(&status(A).await.unwrap().outcomes[0]);
+    assert_eq!(status(B).await.unwrap().outcomes, [Outcome::Unavailable]);
+    let accounts = Accounts(instance(&is_bare.base_url(), Calls::Single));
+    let account = async |id: &str| accounts.look_up(&ids(&[id]), &bearer(CANARY)).await;
+    assert_eq!(decision(&account(B).await.unwrap_err()), "outage", "it may answer so to everything");
+    assert!(matches!(account(A).await.unwrap().outcomes[..], [Outcome::Found(_)]));
+    assert_eq!(account(B).await.unwrap().outcomes, [Outcome::Unavailable]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use serde_json::json;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::pipelines::timelines::paging::{Gap, Position, ask, take};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
@@ -18,6 +19,7 @@ use twitter_updater::quota::{Credential, CredentialKind};
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::timeline::DAY;
+use crate::support::http::{Canned, CannedServer};
 use crate::support::wait::until_true;
 
 /// How late a post is visible.
@@ -240,6 +242,19 @@ async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
     }
     let members = mastodon(&running, hashtag("members"));
     assert!(members.page(&newest(&members), &somebody()).await.is_ok());
+}
+
+#[tokio::test]
+async fn ids_of_other_software_are_not_taken_for_times() {
+    let page = async |id: u64| {
+        let status = json!([{ "id": id.to_string(), "created_at": "2025-06-03T16:49:43.431Z", "content": "x" }]);
+        let server = CannedServer::start(Canned::new(200, status.to_string())).await;
+        let timeline = hashtag("rust").build(&MastodonApi::new(http(), &server.base_url()).unwrap(), LATE);
+        timeline.page(&newest(&timeline), &somebody()).await
+    };
+    assert!(page(114_620_457_512_351_116).await.is_ok());
+    let foreign = page(835_558_135_534_977_024).await;
+    assert!(matches!(&foreign, Err(LookupError::BadRequest(_))), "{foreign:?}");
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ pub enum Field {
     RetweetedStatus,
     ExtendedTweet,
     Truncated,
+    AuthorId,
+    PublicMetrics,
     #[serde(other)]
     Other,
 }
@@ -88,6 +90,8 @@ impl<'de> Fields<'de> for Object<'de> {
             Field::RetweetedStatus => &mut self.retweeted_status,
             Field::ExtendedTweet => &mut self.extended_tweet,
             Field::Truncated => &mut self.truncated,
+            Field::AuthorId => &mut self.author_id,
+            Field::PublicMetrics => &mut self.public_metrics,
             Field::User => {
                 self.author = map.next_value()?;
                 return Ok(());

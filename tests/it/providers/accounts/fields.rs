@@ -155,7 +155,9 @@ async fn what_a_whole_object_leaves_out_is_known_to_be_empty() {
         let body = provider.body_of_accounts(&[object]);
         let answer = answer(provider, body, &["7".to_owned()]).await;
         let account = found(&answer.outcomes[0]);
-        let stated: Vec<_> = account.profile().into_iter().filter(|(field, _)| *field != "handle").collect();
+        assert_eq!(account.verified, (provider == Provider::Bluesky).then_some(false), "{provider:?}");
+        let is_text = |field: &str| !matches!(field, "handle" | "verified");
+        let stated: Vec<_> = account.profile().into_iter().filter(|(field, _)| is_text(field)).collect();
         let told: Vec<&str> =
             stated.iter().filter(|(_, value)| value.as_deref() == Some("")).map(|(field, _)| *field).collect();
         assert_eq!(told.join(","), empty, "{provider:?}");
@@ -210,7 +212,16 @@ fn values_that_stand_for_none_are_none() {
     {
         let object = json!({ "did": "did:plc:a", "handle": "a.org", "verification": verification });
         assert_eq!(parse(&named(Provider::Bluesky), &object).verified, verified);
+        // The same in a whole view, which leaves it out where nobody vouches; that was vouched for before.
+        let object = json!({ "did": "did:plc:a", "handle": "a.org", "postsCount": 1, "verification": verification });
+        let whole = parse(&named(Provider::Bluesky), &object);
+        assert_eq!(whole.verified, verified);
+        let none = json!({ "did": "did:plc:a", "handle": "a.org", "postsCount": 1 });
+        let changed: Vec<_> = parse(&named(Provider::Bluesky), &none).changes(&whole);
+        assert_eq!(changed.iter().any(|change| change.field == "verified"), verified == Some(true));
     }
+    let author = json!({ "did": "did:plc:a", "handle": "a.org" });
+    assert_eq!(parse(&named(Provider::Bluesky), &author).verified, None, "the author in a post");
     // The newer document's names, and a post of before ids told the time.
     let object = json!({ "id": "7", "username": "ann", "public_metrics": { "post_count": 3 }, "most_recent_post_id": "505874924095815681" });
     let renamed = parse(&named(Provider::XV2), &object);

@@ -406,7 +406,13 @@ fn same_as_bluesky(account: &Account, plain: &Value) {
         description: text("description"),
         picture: text("avatar"),
         banner: text("banner"),
-        verified: verification.is_object().then(|| is_valid("verifiedStatus") || is_valid("trustedVerifierStatus")),
+        // A whole view leaves it out where nobody vouches for the account.
+        verified: match verification {
+            Value::Null => plain["postsCount"].is_u64().then_some(false),
+            verification => {
+                verification.is_object().then(|| is_valid("verifiedStatus") || is_valid("trustedVerifierStatus"))
+            }
+        },
         created_at: plain_time(&plain["createdAt"]).filter(|at| *at >= 0),
         counts: AccountCounts {
             followers: count(&plain["followersCount"]),
