@@ -10,9 +10,6 @@ use crate::store::{Expired, Listed, Listing, Result, Store};
 /// Rows that are read, and removed, at once.
 const PAGE: u32 = 1_000;
 
-/// An answer as young as this shows that a clock is right, ms.
-const DAY: Millis = 24 * 3_600_000;
-
 /// What a removal did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Pruned {
@@ -28,30 +25,6 @@ pub struct Pruned {
 pub fn expired(now: Millis, older_than: Option<Duration>, deleted: bool) -> Vec<Expired> {
     let before = |span| Expired::Before(now.saturating_sub(clock::millis(span)));
     older_than.map(before).into_iter().chain(deleted.then_some(Expired::Deleted)).collect()
-}
-
-/// The time from which retention counts back, ms since the epoch: `now` if an answer of the last day is stored, and otherwise the
-/// time of the newest answer. A clock that is months ahead would remove everything, for good. Reads one page as a rule, and all
-/// rows of the pipeline where no answer is so young.
-///
-/// # Errors
-/// The store is down.
-pub async fn expiry_time(store: &dyn Store, namespace: &str, now: Millis, stop: &Stop) -> Result<Millis> {
-    let mut newest = 0;
-    for of in [Listing::Living, Listing::Ended] {
-        let mut below: Option<String> = None;
-        while !stop.is_draining() {
-            task::step("looks for an answer of the last day");
-            let page = store.page(namespace, of, below.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            below = Some(last.id.clone());
-            newest = page.iter().filter_map(|row| row.checked_at).fold(newest, Ord::max);
-            if newest >= now.saturating_sub(DAY) {
-                return Ok(now);
-            }
-        }
-    }
-    Ok(newest)
 }
 
 /// Removes the expired posts of one pipeline, page by page; each page is a transaction of its own for each kind. After an

@@ -7,6 +7,8 @@ use twitter_updater::store::{Lifecycle, Listing, Observation, Posts, Seen, Sqlit
 
 use super::*;
 use crate::support::process::Process;
+use crate::support::redis::TestRedis;
+use crate::support::stepping_clock::SteppingClock;
 use crate::support::wait::until_true;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,14 +73,12 @@ async fn what_ended_long_ago_or_was_deleted_is_removed() {
 #[tokio::test]
 async fn an_updater_removes_it_by_itself_where_the_settings_say_so() {
     for (more, stay) in [
-        (&[("store.retention", "30d"), ("store.on_deleted", "blank")][..], &["young", "deleted", "fresh", "alive"][..]),
-        (&[("store.on_deleted", "remove")], &["young", "old", "fresh", "alive"]),
-        (&[("store.retention", "15d"), ("store.on_deleted", "remove")], &["fresh", "alive"]),
+        (&[("store.retention", "30d"), ("store.on_deleted", "blank")][..], &["young", "deleted", "alive"][..]),
+        (&[("store.on_deleted", "remove")], &["young", "old", "alive"]),
+        (&[("store.retention", "15d"), ("store.on_deleted", "remove")], &["alive"]),
     ] {
         let (home, log) = (Home::new(), "log");
         let store = fill(&home).await;
-        // Retention counts back from the newest answer where none is of the last day.
-        store.save(NAMESPACE, &[answer("fresh", 0, post("fresh"), TweetState::Live)]).await.unwrap();
         let updater = Process::start(&["updater"], &home.settings(more), &home.path(log));
         until_true("it is removed", PATIENCE, async || left(&store).await.unwrap() == stay).await;
         assert!(updater.terminate().success());
@@ -86,4 +86,20 @@ async fn an_updater_removes_it_by_itself_where_the_settings_say_so() {
         let said = log_text(&home.path(log));
         assert!(said.contains("expired posts are removed"), "{said}");
     }
+}
+
+/// What is removed is gone for good.
+#[tokio::test]
+async fn of_two_clocks_the_earlier_one_says_what_is_old() {
+    let clock = SteppingClock::new();
+    clock.step(200 * 86_400);
+    let redis = TestRedis::start_by(&clock.program(), &[]);
+    let (home, queue) = (Home::new(), [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)]);
+    let store = fill(&home).await;
+    let settings = home.settings(&[&queue[..], &[("store.retention", "30d")]].concat());
+    let updater = Process::start(&["updater"], &settings, &home.path("log"));
+    let stay = ["young", "deleted", "alive"];
+    until_true("what is old is removed", PATIENCE, async || left(&store).await.unwrap() == stay).await;
+    assert!(updater.terminate().success());
+    assert_eq!(left(&store).await.unwrap(), stay);
 }
