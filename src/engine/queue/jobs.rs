@@ -70,7 +70,7 @@ pub struct Job {
     pub id: String,
     /// The lane it came from; the first lane (lowest tier, then least patience) when its lease had run out.
     pub lane: Arc<str>,
-    /// When it was due, ms since the epoch; for a lease that ran out, its end.
+    /// When it was due, ms since the epoch; for a lease that ran out, when that began.
     pub due: Millis,
     /// How often a lease on it ran out or a counted retry was made since it last succeeded: it only makes
     /// the batches smaller that it travels in.

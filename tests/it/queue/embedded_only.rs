@@ -1,6 +1,7 @@
 //! What only a file can get wrong.
 
 use sqlx::sqlite::SqlitePool;
+use twitter_updater::base::clock;
 use twitter_updater::engine::queue::Stats;
 use twitter_updater::quota::{Ask, EmbeddedLedger, Ledger};
 
@@ -109,4 +110,16 @@ async fn past_minutes_are_summed_by_the_hour_and_hours_are_forgotten() {
     let oldest: i64 = sqlx::query_scalar("SELECT min(hour) FROM queue_hour").fetch_one(&raw).await.unwrap();
     assert!(oldest > wall_ms() / HOUR_MS - i64::from(HOURS_KEPT), "{oldest}");
     assert!(queue.hours(HOURS_KEPT).await.unwrap().len() <= 4);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_delays_nothing_that_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = EmbeddedQueue::open(&folder.path().join("queue.db"), "test", Duration::from_secs(20)).await.unwrap();
+    let clock = std::cell::Cell::new(None);
+    let step = |seconds: i64| {
+        drop(clock.take());
+        clock.set(Some(clock::simulated(wall_ms() + 1_000 * seconds)));
+    };
+    what_is_given_back_while_the_clock_is_ahead_waits_for_nothing(&queue, step).await;
 }

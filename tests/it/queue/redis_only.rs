@@ -359,3 +359,11 @@ async fn no_minute_is_added_twice_where_the_clock_stepped_back() {
     clock.step(460);
     assert_eq!(requests().await, before + 1);
 }
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_delays_nothing_that_is_given_back() {
+    let clock = SteppingClock::new();
+    let redis = TestRedis::start_by(&clock.program(), &[]);
+    let (queue, _) = world(&redis);
+    what_is_given_back_while_the_clock_is_ahead_waits_for_nothing(&queue, |seconds| clock.step(seconds)).await;
+}

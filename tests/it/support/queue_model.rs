@@ -225,7 +225,7 @@ impl QueueModel {
             return Claimed::Empty { wait: millis(request.linger), paused: self.paused.clone() };
         }
         let suspects_turn = self.others_first == 0;
-        let (first, suspects) = self.expired(now, request.limit);
+        let (first, suspects) = self.expired(now, request);
         let (mut jobs, mut expired) = match (first.is_empty(), suspects.is_empty()) {
             (false, _) => (first, true),
             (true, false) if suspects_turn => (suspects.clone(), true),
@@ -286,7 +286,7 @@ impl QueueModel {
 
     /// Leases whose time is up, for the first time and once more, in the order they ran out: half a batch
     /// at the most, halved again per further delivery.
-    fn expired(&self, now: Millis, limit: usize) -> (Vec<Job>, Vec<Job>) {
+    fn expired(&self, now: Millis, request: &ClaimRequest<'_>) -> (Vec<Job>, Vec<Job>) {
         let ends = self.jobs.leased().next().is_some_and(|(fence, ..)| fence <= now);
         if !self.rules.leases_end || !ends {
             return Default::default();
@@ -295,14 +295,14 @@ impl QueueModel {
         let over = self.jobs.leased().take_while(|(fence, ..)| *fence <= now).map(|(fence, id, entry)| Job {
             id: id.clone(),
             lane: first.clone(),
-            due: fence,
+            due: (fence - millis(request.lease)).max(0),
             deliveries: entry.deliveries + 1,
             failures: entry.failures + u32::from(entry.trial == Some(fence)),
             order: self.order_of(&first),
         });
-        let over: Vec<Job> = over.take(2 * limit).collect();
+        let over: Vec<Job> = over.take(2 * request.limit).collect();
         let (first, suspects): (Vec<Job>, Vec<Job>) = over.into_iter().partition(|job| job.deliveries == 1);
-        (halved(first, limit), halved(suspects, limit))
+        (halved(first, request.limit), halved(suspects, request.limit))
     }
 
     /// The due ids of all lanes that make a batch, or how long the oldest due one has waited.

@@ -1,6 +1,7 @@
 //! `claim`: a batch under a lease, or how long until one may be ready.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -56,7 +57,7 @@ macro_rules! lease {
 const LEASE: &str = lease!("");
 /// The same of jobs whose lease ran out, which themselves say so: see [`Asked::expired`].
 const LEASE_AGAIN: &str = lease!(
-    ", lane = ?, due = fence, deliveries = deliveries + 1, failures = failures + (trial IS NOT NULL AND trial = fence)"
+    ", lane = ?, due = max(0, fence - ?), deliveries = deliveries + 1, failures = failures + (trial IS NOT NULL AND trial = fence)"
 );
 
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim> {
@@ -79,7 +80,7 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     // Unique and rising, whatever the clock does.
     let deadline = (now + clock::millis(request.lease).max(1)).max(asked.fence + 1);
     let fence = Fence { deadline, token: request.token.to_owned() };
-    lease(queue, &mut tx, now, &fence, &chosen, turns).await?;
+    lease(queue, &mut tx, now, &fence, request.lease, &chosen, turns).await?;
     // Without it the ids are where they were: due.
     tx.commit_unflushed().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
@@ -121,16 +122,17 @@ impl Asked {
     }
 
     /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again per further delivery.
-    fn expired(&self, limit: usize, lanes: &[Lane]) -> Result<Expired> {
-        let rows: Vec<(i64, String, Millis, u32, u32)> = rows_of(&self.expired)?;
+    fn expired(&self, request: &ClaimRequest<'_>, lanes: &[Lane]) -> Result<Expired> {
+        let rows = rows_of(&self.expired)?;
         let (lane, order) =
             lanes.first().map_or_else(|| ("default".into(), Order::default()), |lane| (lane.name.clone(), lane.order));
-        let job = |(key, id, fence, deliveries, failures)| {
+        let job = |(key, id, fence, deliveries, failures): (i64, String, Millis, u32, u32)| {
             let lane = Arc::clone(&lane);
-            (key, Job { id, lane, due: fence, deliveries: deliveries + 1, failures, order })
+            let due = (fence - clock::millis(request.lease)).max(0);
+            (key, Job { id, lane, due, deliveries: deliveries + 1, failures, order })
         };
         let (first, suspects): (Vec<_>, Vec<_>) = rows.into_iter().map(job).partition(|(_, job)| job.deliveries == 1);
-        let halved = |jobs| halved(jobs, limit, |(_, job): &(i64, Job)| job.deliveries);
+        let halved = |jobs| halved(jobs, request.limit, |(_, job): &(i64, Job)| job.deliveries);
         Ok(Expired { first: halved(first), suspects: halved(suspects) })
     }
 }
@@ -159,7 +161,7 @@ async fn choose(
         (true, true) => Among::All,
     };
     let (lanes, mut found) = candidates(queue, tx, now, request.limit, among).await?;
-    let Expired { first, suspects } = asked.expired(request.limit, &lanes)?;
+    let Expired { first, suspects } = asked.expired(request, &lanes)?;
     let over = |of: Vec<(i64, Job)>| {
         let (keys, jobs) = of.into_iter().unzip();
         Ok(Ok(Chosen { jobs, keys, expired: true }))
@@ -223,12 +225,13 @@ async fn lease(
     tx: &mut Tx,
     now: Millis,
     fence: &Fence,
+    span: Duration,
     chosen: &Chosen,
     turns: u32,
 ) -> Result<()> {
     let lease = sqlx::query(if chosen.expired { LEASE_AGAIN } else { LEASE }).bind(fence.deadline).bind(&fence.token);
     let lane = chosen.jobs.first().filter(|_| chosen.expired).map(|job| &*job.lane);
-    let lease = if let Some(lane) = lane { lease.bind(lane) } else { lease };
+    let lease = if let Some(lane) = lane { lease.bind(lane).bind(clock::millis(span)) } else { lease };
     let lease = lease.bind(json!(chosen.keys).to_string()).bind(fence.deadline).bind(turns).bind(&queue.namespace);
     let ran_out = if chosen.expired { chosen.jobs.len() } else { 0 };
     let counters = [("claims", 1), ("claimed", chosen.jobs.len() as i64), ("expired", ran_out as i64)];
