@@ -135,7 +135,7 @@ impl Retention {
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             let is_done = match leader_clock(&*self.queue, &self.name).await {
-                // What is removed is gone for good, so of two clocks the earlier one counts.
+                // A removal cannot be undone, so the earlier of the two clocks counts.
                 Some(now) => self.remove(now.min(clock::wall_ms()), &stop).await,
                 None => false,
             };
@@ -144,7 +144,8 @@ impl Retention {
     }
 
     async fn remove(&self, now: Millis, stop: &Stop) -> bool {
-        let which = expired(now, self.kept_for, self.deleted);
+        let before = self.kept_for.map(|span| now.saturating_sub(clock::millis(span)));
+        let which = expired(before, self.deleted);
         match prune(&*self.store, self.queue.namespace(), &which, stop, |_| {}).await {
             Ok(Pruned { removed: 0, .. }) => true,
             Ok(Pruned { removed, .. }) => {

@@ -11,6 +11,7 @@ use super::masking::NO_ENDPOINT;
 use crate::base::backend::redis::address;
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::post::Weights;
+use crate::providers::http::has_login;
 use crate::quota::Pacing;
 
 type Of<T> = fn(&Settings) -> T;
@@ -299,7 +300,7 @@ impl Settings {
         }
         // Also where no media are kept: `check` would show it.
         let endpoint = reqwest::Url::parse(&self.media.s3.endpoint);
-        if endpoint.is_ok_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        if endpoint.is_ok_and(|url| has_login(&url)) {
             found.add_unless_it_follows("media.s3.endpoint", NO_ENDPOINT.to_owned());
         }
         self.providers_can_be(found);

@@ -10,6 +10,7 @@ use super::credentials::secret;
 use super::masking::{NO_ENDPOINT, masked_address, masked_secret};
 use super::{BadConfig, words};
 use crate::model::media::MediaKind;
+use crate::providers::http::has_login;
 
 /// `[media]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -83,9 +84,7 @@ impl MediaSettings {
                 "media.store cannot be used: write it like s3://bucket/prefix, or leave it empty for media.folder";
             return Err(BadConfig(why.to_owned()));
         };
-        let is_server = |url: &reqwest::Url| {
-            matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
-        };
+        let is_server = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https") && !has_login(url);
         if !endpoint.is_empty() && !reqwest::Url::parse(endpoint).is_ok_and(|url| is_server(&url)) {
             return Err(BadConfig(NO_ENDPOINT.to_owned()));
         }

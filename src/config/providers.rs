@@ -13,6 +13,7 @@ use super::masking::{masked, masked_address, masked_secret};
 use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word, words};
 use crate::model::provider::Provider;
+use crate::providers::http::has_login;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
 
@@ -356,7 +357,6 @@ impl Settings {
         for provider in [Provider::Twitter, Provider::X, Provider::Bluesky].into_iter().chain(instances) {
             let Some((setting, api)) = found.take("mastodon", self.api(&provider)) else { continue };
             let is_server = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-            let has_login = |url: &reqwest::Url| !url.username().is_empty() || url.password().is_some();
             let why = match reqwest::Url::parse(api) {
                 Ok(url) if is_server(&url) && has_login(&url) => format!("{setting} must have no user and no password"),
                 Ok(url) if is_server(&url) => continue,

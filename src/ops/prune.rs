@@ -1,8 +1,6 @@
 //! Removal of expired posts: their lookups have ended, and their last answer is old or their author has deleted them.
 
-use std::time::Duration;
-
-use crate::base::clock::{self, Millis};
+use crate::base::clock::Millis;
 use crate::base::shutdown::Stop;
 use crate::base::task;
 use crate::store::{Expired, Listed, Listing, Result, Store};
@@ -19,12 +17,11 @@ pub struct Pruned {
     pub removed: u64,
 }
 
-/// The posts to remove at that time, ms since the epoch: those whose last answer is older than that, and those that their
-/// authors have deleted.
+/// The posts to remove: those whose last answer is from before that moment, ms since the epoch, and those that their authors have
+/// deleted.
 #[must_use]
-pub fn expired(now: Millis, older_than: Option<Duration>, deleted: bool) -> Vec<Expired> {
-    let before = |span| Expired::Before(now.saturating_sub(clock::millis(span)));
-    older_than.map(before).into_iter().chain(deleted.then_some(Expired::Deleted)).collect()
+pub fn expired(before: Option<Millis>, deleted: bool) -> Vec<Expired> {
+    before.map(Expired::Before).into_iter().chain(deleted.then_some(Expired::Deleted)).collect()
 }
 
 /// Removes the expired posts of one pipeline, page by page; each page is a transaction of its own for each kind. After an

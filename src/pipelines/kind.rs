@@ -88,7 +88,7 @@ pub trait PipelineKind: Send + Sync + Debug {
     /// When its items are due, by these settings.
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
 
-    /// How long a claimed batch is held.
+    /// The lease of a claimed batch.
     fn lease(&self, settings: &Settings) -> Duration {
         settings.updater.lease
     }

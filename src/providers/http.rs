@@ -129,24 +129,30 @@ impl HttpClient {
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
         let status = response.status();
         if status != StatusCode::TOO_MANY_REQUESTS
-            && let Some(ahead) = clock::queue_ms().and_then(|queue| ahead(response.headers(), queue))
+            && let Some(queue) = clock::queue_ms()
         {
-            let ahead = humanize::span(ahead);
-            if clock::queue_ms().is_some_and(|queue| queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD) {
-                return Err(LookupError::Outage(format!(
-                    "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
-                )));
-            }
-            // One clock against one: an old answer of a cache is as old.
-            if self.ahead.is_due(1).is_some() {
-                tracing::warn!(
-                    "this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time"
-                );
-            }
+            self.doubt_clock(queue, response.headers())?;
         }
         let body =
             if status.is_success() { self.whole_body(&mut response).await? } else { error_body(&mut response).await };
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
+    }
+
+    /// Compares the queue's clock, ms since the epoch, with theirs and with this machine's.
+    fn doubt_clock(&self, queue: Millis, headers: &HeaderMap) -> Result<(), LookupError> {
+        let Some(ahead) = ahead(headers, queue).map(humanize::span) else { return Ok(()) };
+        if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD {
+            return Err(LookupError::Outage(format!(
+                "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
+            )));
+        }
+        // Only one clock is behind, and a cache may have kept an old answer.
+        if self.ahead.is_due(1).is_some() {
+            tracing::warn!(
+                "this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time"
+            );
+        }
+        Ok(())
     }
 
     /// A request whose answer goes on: its head has to be there in the time of an exchange, its body may come for
@@ -220,8 +226,8 @@ impl HttpClient {
     }
 }
 
-/// How far `queue` is ahead of their clock, ms, where that is too far; both ms since the Unix epoch. What a cache kept is as old
-/// as it says.
+/// How far the queue's clock is ahead of theirs, ms, if by more than [`FURTHEST_AHEAD`]. `queue` is in ms since the Unix epoch. The
+/// time that a cache has kept the answer is added to its date.
 fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
     let text = |name| headers.get(name)?.to_str().ok();
     let kept_s = text(AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
@@ -344,12 +350,18 @@ pub fn base(base_url: &str) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err("the API's base_url must start with http:// or https:// and name a host".to_owned());
     }
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+    if has_login(&url) || url.query().is_some() || url.fragment().is_some() {
         return Err("the API's base_url must have no user, password, query or fragment".to_owned());
     }
     // `join` replaces what follows the last slash, so there must be one at the end.
     Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
         .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// Returns true if there is a user or a password in an address.
+#[must_use]
+pub fn has_login(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 /// An endpoint's address, its path without a slash in front.

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use crate::providers::http::has_login;
+
 /// An account as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
@@ -115,7 +117,7 @@ impl Address {
         if !matches!(url.scheme(), "http" | "https") {
             return Err("the address does not begin with http:// or https://".to_owned());
         }
-        if !url.username().is_empty() || url.password().is_some() {
+        if has_login(&url) {
             return Err(bad());
         }
         let host = url.host_str().ok_or_else(bad)?;

@@ -142,8 +142,8 @@ pub trait MediaStore: Send + Sync + std::fmt::Debug {
     async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>>;
 
     /// Stores results, all or nothing; returns the ids of those that were stored. Results of media that do not wait any more
-    /// change nothing, except that the file of a stored one that no post uses may be removed. Nor does `stored` where the file is not taken, or is
-    /// being removed: by a clock that is ahead, it was taken long ago.
+    /// change nothing, except that the file of a stored one that no post uses may be removed. Nor does `stored` where the file is
+    /// not taken, or is being removed: by a clock that is ahead, it was taken long ago.
     async fn save_media(&self, namespace: &str, tried: &[MediumTried]) -> Result<Vec<String>>;
 
     /// The ids of posts that show a medium and when that was seen first, ms since the epoch, the first one first; `limit`

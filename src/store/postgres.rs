@@ -273,21 +273,19 @@ impl PostgresStore {
                 drop(connection.detach());
                 return Err(silent(self.patience));
             };
-            match answer {
-                Err(error) if retries > 0 && is_conflict(&error) => retries -= 1,
-                // A primary that became a standby, where the address may lead to another one by now.
-                Err(error) if is_read_only(&error) => {
-                    drop(connection.detach());
-                    if retries == 0 {
-                        return Err(error.into());
-                    }
-                    retries -= 1;
-                }
-                answer => {
-                    let rows = answer?;
-                    return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from);
-                }
+            let error = match answer {
+                Ok(rows) => return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from),
+                Err(error) => error,
+            };
+            let is_read_only = is_read_only(&error);
+            if is_read_only {
+                // A primary that became a standby: the address may lead to another one by now.
+                drop(connection.detach());
             }
+            if retries == 0 || !(is_read_only || is_conflict(&error)) {
+                return Err(error.into());
+            }
+            retries -= 1;
         }
     }
 

@@ -61,7 +61,7 @@ impl Command {
         app::store_is_there(&start.settings)?;
         let database = app::open_patient_store(&start.settings).await?;
         let Some(account) = id_of(&database, &provider, &account).await? else {
-            // What is not digits alone was read as a handle there.
+            // An instance's ids may have letters, and a word with letters is read as a handle.
             let id = if matches!(provider, Provider::Mastodon(_)) { "id:ID" } else { "ID" };
             bail!(
                 "no stored profile has the handle {account}. Its posts may still be stored: find author_id in \"export posts\", \
@@ -144,8 +144,7 @@ pub(super) async fn refuse_kept_away(
 /// The id of an account that is given by its id, or by the handle that a stored profile has; `None` where none has or had it.
 ///
 /// # Errors
-/// What is given is neither; several profiles have the handle; none has it any more, and whoever has it now is another person; or
-/// the store is out.
+/// `given` is neither; several profiles have the handle; only profiles that had it are stored; or the store is out.
 pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str) -> Result<Option<String>> {
     let handle = match account_of(provider)(given) {
         Ok(Named::Id(id)) => return Ok(Some(id)),

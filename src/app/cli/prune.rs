@@ -39,8 +39,11 @@ impl Arguments {
         let store = app::store_as_it_is(&start.settings).await?.store;
         let display = ProgressDisplay::rows("prune");
         let show = |done: &Pruned| display.show_rows(done.ended, &format!("{} removed", grouped(done.removed)));
-        let now = if self.older_than.is_some() { queue_clock(&start.settings, &namespace).await? } else { 0 };
-        let done = prune(&*store, &namespace, &expired(now, self.older_than, self.deleted), &start.stop, show).await?;
+        let before = match self.older_than {
+            Some(span) => Some(queue_clock(&start.settings, &namespace).await?.saturating_sub(clock::millis(span))),
+            None => None,
+        };
+        let done = prune(&*store, &namespace, &expired(before, self.deleted), &start.stop, show).await?;
         display.finish();
         if start.stop.is_draining() {
             bail!("stopped after {} posts were removed; the same command goes on", grouped(done.removed));

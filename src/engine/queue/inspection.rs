@@ -132,6 +132,13 @@ impl WorkerStats {
     /// The field that says since when, by the worker's own clock, ms since the epoch.
     pub const TROUBLE_SINCE: &'static str = "trouble_since_ms";
 
+    /// The age of a heartbeat, ms, by the queue's clock now; both ms since the epoch. One that is dated ahead tells nothing of now: the
+    /// clock has stepped back since.
+    #[must_use]
+    pub(super) fn beat_age(beat: Millis, now: Millis) -> Millis {
+        now.saturating_sub(beat).saturating_abs()
+    }
+
     /// The field that names a task of it that failed lately, and why; empty where none did.
     pub const FAILING: &'static str = "failing";
 

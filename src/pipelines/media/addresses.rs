@@ -14,6 +14,8 @@ use std::sync::Arc;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use crate::providers::http::has_login;
+
 /// Ports of web servers.
 const PORTS: [u16; 4] = [80, 443, 8080, 8443];
 /// The longest URL that is asked.
@@ -138,7 +140,7 @@ impl PrivateHosts {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!("{} is not fetched, only http and https are", url.scheme()));
         }
-        if !url.username().is_empty() || url.password().is_some() {
+        if has_login(url) {
             return Err("the address holds a user or a password".to_owned());
         }
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {

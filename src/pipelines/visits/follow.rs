@@ -56,7 +56,7 @@ impl Follower {
         for part in &self.parts {
             part.queue.forget(accounts).await?;
         }
-        // Who followed one of them in between was told that its queue has it.
+        // Somebody may have followed one of them meanwhile, and was told that it is in its queue.
         let followed = self.parts(accounts).await?;
         self.put(accounts, followed).await.map(drop)
     }

@@ -253,7 +253,7 @@ async fn worker_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: M
         .into_iter()
         .map(|(worker, beat, fields)| WorkerStats {
             worker,
-            beat_age_ms: now.saturating_sub(beat).saturating_abs(),
+            beat_age_ms: WorkerStats::beat_age(beat, now),
             fields: serde_json::from_str(&fields).unwrap_or_default(),
         })
         .collect())

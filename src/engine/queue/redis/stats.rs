@@ -52,7 +52,7 @@ impl Inspection for RedisQueue {
             .into_iter()
             .map(|(worker, beat, fields)| WorkerStats {
                 worker,
-                beat_age_ms: now.saturating_sub(beat).saturating_abs(),
+                beat_age_ms: WorkerStats::beat_age(beat, now),
                 fields: fields.into_iter().collect(),
             })
             .collect();
