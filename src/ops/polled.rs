@@ -83,12 +83,20 @@ pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Mill
     show(registry, "sources_failing", what, counted(|source| source.trouble.is_some()));
     let what = "Sources of the settings that brought no new post for longer than their quiet_after";
     show(registry, "sources_quiet", what, counted(|source| source.is_quiet));
+    // By its age, and not by a count: a scrape that begins after the gap would never see the count rise.
+    let mut latest: BTreeMap<Labels, Millis> = BTreeMap::new();
+    for (source, gap) in named().filter_map(|source| Some((source, source.latest_gaps.first()?))) {
+        let noted_at = latest.entry(own(source)).or_insert(gap.noted_at);
+        *noted_at = gap.noted_at.max(*noted_at);
+    }
+    let ago = |at: Millis| now.saturating_sub(at).max(0) as f64 / 1e3;
+    let what = "Time since the latest gap of a source of the settings was noted";
+    show(registry, "sources_last_gap_seconds", what, latest.into_iter().map(|(of, at)| (of, ago(at))));
     let labels = |source: &Source| [own(source), vec![("source", source.name.clone())]].concat();
     let failing = named().filter_map(|source| Some((labels(source), f64::from(source.trouble.as_ref()?.failures))));
     let what = "Failures in a row of each source that cannot be read, while other sources were answered";
     show(registry, "source_failures", what, failing.take(NAMED));
-    let quiet = named()
-        .filter_map(|source| Some((labels(source), now.saturating_sub(source.quiet_since()?).max(0) as f64 / 1e3)));
+    let quiet = named().filter_map(|source| Some((labels(source), ago(source.quiet_since()?))));
     let what = "Time since each quiet source brought a new post";
     show(registry, "source_quiet_seconds", what, quiet.take(NAMED));
 }
@@ -98,7 +106,7 @@ mod tests {
     use super::*;
     use crate::ops::exposition;
     use crate::ops::report::sources::tests::source;
-    use crate::store::SourceTrouble;
+    use crate::store::{SourceGap, SourceTrouble};
 
     fn text(sources: &Sources) -> String {
         let mut registry = exposition::registry();
@@ -123,6 +131,21 @@ mod tests {
             assert!(text.contains(&says), "{says}: {text}");
         }
         assert_eq!(text.matches("source=").count(), 2, "{text}");
+        assert!(!text.contains("sources_last_gap_seconds{"), "none was ever noted: {text}");
+    }
+
+    #[test]
+    fn the_latest_gap_of_all_sources_has_an_age_also_where_nobody_saw_it_come() {
+        let with = |name: &str, noted: &[Millis]| {
+            let gap =
+                |at: &Millis| SourceGap { from: "1".into(), to: "9".into(), reason: "a test".into(), noted_at: *at };
+            Source { latest_gaps: noted.iter().map(gap).collect(), ..source(name) }
+        };
+        let taken_out = Source { is_named: false, ..with("taken-out", &[499_000]) };
+        let all = vec![with("a", &[440_000, 20_000]), with("b", &[100_000]), with("c", &[]), taken_out];
+        let text = text(&Sources { all, error: None });
+        let says = "twitter_updater_sources_last_gap_seconds{namespace=\"source:poll:search/tweets\"} 60.0\n";
+        assert!(text.contains(says), "{text}");
     }
 
     #[test]

@@ -161,12 +161,18 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     let late = by_lane(|lane| seconds(lane.oldest_lateness_ms));
     show(registry, "oldest_lateness_seconds", "Lateness of the oldest due id in each lane", late);
     type Count = fn(&Stats) -> f64;
-    let counts: [(&str, &str, Count); 5] = [
+    let counts: [(&str, &str, Count); 7] = [
         ("leased", "Ids under a lease", |stats| stats.leased as f64),
         ("expired", "Ids whose lease has expired and that are not claimed again yet", |stats| stats.expired as f64),
         ("dead", "Ids that are buried", |stats| stats.dead as f64),
         ("incoming", "Ids in incoming that are not drained yet", |stats| stats.incoming as f64),
         ("paused", "1 while the namespace is paused, else 0", |stats| flag(stats.paused.is_some())),
+        ("config_refused", "Workers that refused the configuration as its files are now", |stats| {
+            telling(stats, "config_refused")
+        }),
+        ("config_needs_restart", "Workers with changed settings that need a restart", |stats| {
+            telling(stats, "config_needs_restart")
+        }),
     ];
     for (name, what, count) in counts {
         show(registry, name, what, queues.iter().map(|stats| (namespace(&stats.namespace), count(stats))));
@@ -187,6 +193,12 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     }
     show(registry, "workers", "Workers with a recent heartbeat", workers);
     registry.register("queue_events", "The queue's counters since its creation, over all workers", events);
+}
+
+/// The workers whose report has something in that field.
+fn telling(stats: &Stats, field: &str) -> f64 {
+    let tells = stats.workers.iter().filter(|worker| worker.fields.get(field).is_some_and(|text| !text.is_empty()));
+    tells.count() as f64
 }
 
 fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[CredentialStatus])]) {
@@ -266,4 +278,35 @@ fn flag(is: bool) -> f64 {
 
 fn seconds(ms: Millis) -> f64 {
     ms as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::queue::WorkerStats;
+
+    #[test]
+    fn a_configuration_that_is_refused_or_needs_a_restart_shows_for_as_long_as_a_worker_says_so() {
+        let worker = |refused: &str, waiting: &str| {
+            let fields = [("config_refused", refused), ("config_needs_restart", waiting)];
+            let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+            WorkerStats { worker: "a".to_owned(), beat_age_ms: 0, fields }
+        };
+        let shown = |workers| {
+            let stats = Stats { namespace: "tweet:update".to_owned(), workers, ..Stats::default() };
+            let mut registry = exposition::registry();
+            show_queues(&mut registry, &[&stats]);
+            exposition::text(&registry)
+        };
+        // A poller's report has neither field.
+        let poller = WorkerStats { fields: BTreeMap::new(), ..worker("", "") };
+        let bad = shown(vec![worker("log.level: loud", ""), worker("", "updater.lease"), worker("x", ""), poller]);
+        let good = shown(vec![worker("", "")]);
+        for (text, refused, waiting) in [(bad, "2.0", "1.0"), (good, "0.0", "0.0")] {
+            for (name, count) in [("config_refused", refused), ("config_needs_restart", waiting)] {
+                let says = format!("twitter_updater_{name}{{namespace=\"tweet:update\"}} {count}\n");
+                assert!(text.contains(&says), "{says}: {text}");
+            }
+        }
+    }
 }

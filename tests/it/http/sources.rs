@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::timelines::polled;
-use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceTrouble, SqliteStore};
+use twitter_updater::store::{Lifecycle, Positions, SavedPage, SourceGap, SourceTrouble, SqliteStore};
 
 use super::documents::{documented, shown};
 use super::*;
@@ -24,7 +24,9 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
     store.migrate().await.unwrap();
     let (poll, now) = (polled("search/tweets"), wall_ms());
-    let page = |at| SavedPage { at, position: "{}", gaps: &[], brought: true, notes: None, followed_at: None };
+    let gap = SourceGap { from: "1".into(), to: "9".into(), reason: "a test".into(), noted_at: now - HOUR };
+    let gaps = [gap];
+    let page = |at| SavedPage { at, position: "{}", gaps: &gaps, brought: true, notes: None, followed_at: None };
     for (name, at) in [("calm", now - 3 * HOUR), ("monthly", now - 3 * HOUR), ("down", now), ("well", now)] {
         store.save_page(&poll, name, &page(at)).await.unwrap();
     }
@@ -41,6 +43,8 @@ async fn sources_that_fail_or_are_quiet_are_counted_and_named() {
     let metrics = ops.get("/metrics").await.1;
     let counted = |name: &str| value(&metrics, &format!("twitter_updater_{name}{{namespace=\"{poll}\"}}"));
     assert_eq!((counted("sources_failing"), counted("sources_quiet")), (Some(2.0), Some(1.0)), "{metrics}");
+    let age = counted("sources_last_gap_seconds");
+    assert!(age.is_some_and(|seconds| (3_600.0..4_200.0).contains(&seconds)), "{metrics}");
     let of = |metric: &str, name: &str| {
         value(&metrics, &format!("twitter_updater_{metric}{{namespace=\"{poll}\",source=\"{name}\"}}"))
     };

@@ -164,6 +164,7 @@ async fn an_object_an_array_and_lines_are_taken() {
         r#"twitter_updater_starter_tweets_total{provider="twitter",outcome="scheduled"} 7"#,
         r#"twitter_updater_starter_tweets_total{provider="twitter",outcome="known"} 2"#,
         r#"twitter_updater_starter_requests_total{status="202"} 6"#,
+        r#"twitter_updater_starter_requests_total{status="503"} 0"#,
         "twitter_updater_starter_request_seconds_count 6",
     ] {
         assert!(metrics.lines().any(|is| is == line), "{line} is not in {metrics}");

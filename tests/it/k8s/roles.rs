@@ -209,6 +209,16 @@ fn every_selector_finds_its_pods_and_every_port_is_one_of_theirs() {
 }
 
 #[test]
+fn nodes_can_be_drained_while_no_pod_is_ready() {
+    let all = everything();
+    let budgets: Vec<&Value> = all.of_kind("PodDisruptionBudget").collect();
+    assert_eq!(budgets.len(), 3);
+    for budget in budgets {
+        assert_eq!(text(budget, "/spec/unhealthyPodEvictionPolicy"), "AlwaysAllow", "{budget}");
+    }
+}
+
+#[test]
 fn addresses_name_services_that_there_are() {
     let all = everything();
     let is_served = |host: &str, port: u64| {
