@@ -386,7 +386,9 @@ impl<J: Judge> Refresher<J> {
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
                 let regular = regular(created_at());
-                let is_too_old = regular.is_none();
+                let was_found = standing.is_some_and(Standing::was_found);
+                // What nobody ever found ends with its time, and nothing is believed of it.
+                let ends_unfound = regular.is_none() && !was_found;
                 // Of a wave nothing is believed. Ids that nobody found before make none, so where nothing was found at all, one
                 // that is looked up once waits until its misses span as long as those of others.
                 let believed_after = self.unavailable.span(false);
@@ -394,11 +396,12 @@ impl<J: Judge> Refresher<J> {
                 let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, believed_after));
                 let (state, next) = match once_more(terms.wave).or_else(doubted) {
                     Some(next) => (TweetState::Live, Some(next)),
-                    None => self.missed(terms, regular, (misses, since, standing.is_some_and(Standing::was_found)), at),
+                    None if ends_unfound => (TweetState::Ended, None),
+                    None => self.missed(terms, regular, (misses, since, was_found), once, at),
                 };
                 let is_believed = match state {
                     TweetState::Unavailable => true,
-                    TweetState::Ended => !is_too_old,
+                    TweetState::Ended => !ends_unfound,
                     TweetState::Live | TweetState::Dead => false,
                 };
                 forget = is_believed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
@@ -411,16 +414,27 @@ impl<J: Judge> Refresher<J> {
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget, recent }, verdict)
     }
 
-    /// State and next lookup of an item that is missing; `regular` is where it would go otherwise.
+    /// State and next lookup of an item that is missing; `regular` is where it would go otherwise. Whose time is over goes nowhere, but
+    /// not on the word of one answer: it is looked up until its miss is believed. `once`: it is looked up once.
     fn missed(
         &self,
         terms: &Terms,
         regular: Option<Next>,
         (misses, since, was_found): (i64, Millis, bool),
+        once: bool,
         at: Millis,
     ) -> (TweetState, Option<Next>) {
-        let Some((lane, _)) = regular else { return (TweetState::Ended, None) };
-        match self.unavailable.judge(misses, since, at, terms.wave) {
+        let belief = self.unavailable.judge(misses, since, at, terms.wave);
+        let Some((lane, _)) = regular else {
+            let lane = if once { Lane::once() } else { self.unavailable.lane.clone() };
+            let again = Some((lane, self.unavailable.span(terms.wave)));
+            return match belief {
+                Belief::Suspected => (TweetState::Live, again),
+                Belief::Unavailable if terms.wave => (TweetState::Unavailable, again),
+                Belief::Unavailable | Belief::Ended => (TweetState::Ended, None),
+            };
+        };
+        match belief {
             // What was not returned today is not free today: no earlier lookup saves anything.
             Belief::Suspected => {
                 let next = match &self.unavailable.confirm {

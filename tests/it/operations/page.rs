@@ -86,9 +86,10 @@ fn each_command_can_be_given() {
     assert!(commands.len() > 8, "{}", commands.len());
     let inline = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("twitter-updater "));
     for command in commands.into_iter().chain(inline) {
-        let words = command.split(" #").next().unwrap().split_whitespace();
-        let parsed = Cli::command().try_get_matches_from(words);
-        assert!(parsed.is_ok(), "{command}: {}", parsed.err().unwrap());
+        for part in command.split(" #").next().unwrap().split(" | ") {
+            let parsed = Cli::command().try_get_matches_from(part.split_whitespace());
+            assert!(parsed.is_ok(), "{command}: {}", parsed.err().unwrap());
+        }
     }
 }
 

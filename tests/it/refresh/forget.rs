@@ -6,7 +6,7 @@ use twitter_updater::store::Seen;
 
 use super::missing::{half_gone, wave};
 use crate::support::postgres;
-use crate::support::rig::{Backends, HOUR, MINUTE, Rig, Setup};
+use crate::support::rig::{Backends, DAY, HOUR, MINUTE, Rig, Setup};
 
 fn post(id: &str, text: &str) -> Seen {
     Seen::Found(Tweet {
@@ -20,9 +20,9 @@ fn post(id: &str, text: &str) -> Seen {
     })
 }
 
-/// A post that was edited, and has been missing for so long; whether what it said is there still after the next lookup.
-async fn is_kept(rig: &Rig, missing_for: i64) -> bool {
-    let id = rig.gone(1, 2 * HOUR).remove(0);
+/// A post of that age that was edited, and has been missing for so long; whether what it said is there still after the next lookup.
+async fn is_kept(rig: &Rig, age: i64, missing_for: i64) -> bool {
+    let id = rig.gone(1, age).remove(0);
     rig.seen(&id, 3 * HOUR, post(&id, "once"), TweetState::Live).await;
     rig.seen(&id, 2 * HOUR, post(&id, "then"), TweetState::Live).await;
     rig.seen(&id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - missing_for, reason: None }, TweetState::Live)
@@ -40,16 +40,21 @@ async fn is_kept(rig: &Rig, missing_for: i64) -> bool {
 
 async fn only_what_is_believed_to_be_deleted_is_forgotten(setup: Setup) {
     let rig = Rig::start(Setup { forget: true, ..setup }).await;
-    assert!(is_kept(&rig, 5 * MINUTE).await, "a miss is not believed yet");
-    assert!(!is_kept(&rig, HOUR).await);
+    // Young, and past the last bracket.
+    for age in [2 * HOUR, 31 * DAY] {
+        assert!(is_kept(&rig, age, 5 * MINUTE).await, "a miss is not believed yet");
+        assert!(!is_kept(&rig, age, HOUR).await);
+    }
     rig.handler.wave.set(wave());
-    assert!(is_kept(&rig, 5 * HOUR).await, "nothing is forgotten because of a wave");
+    for age in [2 * HOUR, 31 * DAY] {
+        assert!(is_kept(&rig, age, 5 * HOUR).await, "nothing is forgotten because of a wave");
+    }
 }
 
 #[tokio::test]
 async fn embedded() {
     only_what_is_believed_to_be_deleted_is_forgotten(half_gone()).await;
-    assert!(is_kept(&Rig::start(half_gone()).await, HOUR).await, "unless the settings say so");
+    assert!(is_kept(&Rig::start(half_gone()).await, 2 * HOUR, HOUR).await, "unless the settings say so");
 }
 
 #[tokio::test]

@@ -173,6 +173,38 @@ async fn a_missing_tweet_past_the_last_bracket_has_ended() {
     assert_eq!(rig.place(&id).await, None);
 }
 
+/// One answer proves nothing, the last one neither. `enqueue --once` looks up a post that has ended long ago.
+#[tokio::test]
+async fn a_post_that_was_found_does_not_end_on_one_miss() {
+    let rig = Rig::start(half_gone()).await;
+    // How long it has been missing, whether a wave lasts, and what is expected: its state, and the time to the next lookup.
+    let (live, unavailable) = (TweetState::Live, TweetState::Unavailable);
+    let cases = [
+        (None, false, (live, Some(10 * MINUTE))),
+        (Some(9 * MINUTE), false, (live, Some(10 * MINUTE))),
+        (Some(11 * MINUTE), false, (TweetState::Ended, None)),
+        (Some(11 * MINUTE), true, (live, Some(HOUR))),
+        (Some(2 * HOUR), true, (unavailable, Some(HOUR))),
+    ];
+    for (missing, lasts, (state, delay)) in cases {
+        let id = rig.gone(1, 31 * DAY).remove(0);
+        rig.lived(std::slice::from_ref(&id)).await;
+        if let Some(ago) = missing {
+            rig.seen(&id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None }, live).await;
+        }
+        rig.handler.wave.set(wave().filter(|_| lasts));
+        rig.schedule(std::slice::from_ref(&id)).await;
+        rig.round().await;
+        let stored = rig.stored(&id).await;
+        let due = stored.next_due.map(|due| due - stored.checked_at.unwrap());
+        assert_eq!((stored.state, due), (state, delay), "missing for {missing:?}, a wave lasts: {lasts}");
+        match delay {
+            Some(_) => assert_eq!(rig.lane(&id).await.0, UNAVAILABLE_LANE),
+            None => assert_eq!(rig.place(&id).await, None),
+        }
+    }
+}
+
 /// A wave that empties whole answers, in rounds that follow at once: nothing is believed of it.
 #[tokio::test]
 async fn a_spell_of_bad_answers_changes_nothing_that_lasts() {
