@@ -151,7 +151,7 @@ async fn crawl(store: &dyn Store, owner: u64, at: Millis, members: Vec<String>) 
         let members = page.iter().map(|id| MemberSeen { id: id.clone(), followed_at: None }).collect();
         let cursor = (n > 0).then(|| n.to_string());
         let (asked_at, answered_at) = (at + n as Millis, at + n as Millis + 1);
-        let page = EdgePage { crawl: crawl.number, cursor, members, next, asked_at, answered_at };
+        let page = EdgePage { crawl: crawl.number, cursor, members, unreadable: 0, next, asked_at, answered_at };
         let watch = Stopwatch::start();
         store.save_edges(NS, &owner, &page).await.unwrap().unwrap();
         last = watch.elapsed().as_secs_f64();

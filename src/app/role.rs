@@ -130,15 +130,16 @@ impl Role {
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
     }
 
-    /// Answers requests until it is stopped. `contact` asks the services behind the health of that index; `take_over`
-    /// takes changed settings. When the role is to stop, `/ready` says so for a while and requests are still
-    /// answered; then it takes no more, and those in work are finished, unless the deadline passes.
+    /// Answers requests until it is stopped. `contact` asks the services behind the health of that index, and the log says
+    /// `works` when they answer; `take_over` takes changed settings. When the role is to stop, `/ready` says so for a while
+    /// and requests are still answered; then it takes no more, and those in work are finished, unless the deadline passes.
     pub async fn answer(
         self,
         server: Server,
         router: Router,
         healths: &[Arc<Health>],
         contact: impl AsyncFn(usize) -> Result<(), String>,
+        works: &'static str,
         take_over: impl Fn(&Settings) + Send + 'static,
     ) {
         let Self { settings, follower, stop, .. } = self;
@@ -158,7 +159,7 @@ impl Role {
                 let answered = tokio::time::timeout(CONTACT_PATIENCE, contact(at)).await;
                 let silent = || Err(format!("no answer within {} s", CONTACT_PATIENCE.as_secs()));
                 match answered.unwrap_or_else(|_| silent()) {
-                    Ok(()) if health.works() => tracing::info!("the services answer"),
+                    Ok(()) if health.works() => tracing::info!("{works}"),
                     Ok(()) => {}
                     Err(error) if health.is_out(&error) => tracing::warn!(error, "a service is out"),
                     Err(_) => {}

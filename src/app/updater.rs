@@ -168,6 +168,7 @@ pub async fn open_updater(
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);
+        metrics.counters.incoming_too_old.add(round.too_old as usize);
     };
     let (tuning, drain, token) =
         (Arc::new((tuning, in_force.clone(), stop.clone())), Arc::new((drain, counted)), stop.token());

@@ -13,6 +13,12 @@ pub fn grouped(number: u64) -> String {
     commas(&number.to_string())
 }
 
+/// A number of things, named alone and together: `1 entry`, `1,234 entries`.
+#[must_use]
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
 /// A number: three places of what is small, commas in what is large.
 #[must_use]
 pub fn figure(value: f64) -> String {
@@ -105,6 +111,9 @@ mod tests {
             [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (u64::MAX, "18,446,744,073,709,551,615")]
         {
             assert_eq!(grouped(number), text);
+        }
+        for (number, text) in [(0, "0 entries"), (1, "1 entry"), (1_000, "1,000 entries")] {
+            assert_eq!(counted(number, "entry", "entries"), text);
         }
         for (value, text) in [(0.9375, "0.938"), (93.75, "93.8"), (84_375.2, "84,375"), (1_500.0, "1,500")] {
             assert_eq!(figure(value), text);

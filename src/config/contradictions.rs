@@ -256,7 +256,7 @@ impl Settings {
             }
         };
         refuse("updater.lease", self.updater.lease);
-        if self.visits.collect {
+        if self.visits.collect || !self.poll.sources.is_empty() {
             refuse("lookup.timeout + 5 × updater.save_timeout", self.timeline_lease());
         }
     }

@@ -336,7 +336,9 @@ fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     if secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(SecretString::from(secret))
     } else {
-        Err(BadConfig(format!("{key} contains a character that HTTP headers do not allow")))
+        Err(BadConfig(format!(
+            "{key} has white space or a character that is not ASCII: write the secret alone, without a word like Bearer"
+        )))
     }
 }
 

@@ -66,6 +66,8 @@ pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Settings {
+    /// Names with commas between.
+    #[serde(deserialize_with = "names")]
     pub providers: String,
     #[serde(with = "as_text")]
     pub tweet_age: AgeTable,

@@ -438,6 +438,8 @@ mod tests {
             let [(_, fields)] = fields.parameters().collect::<Vec<_>>()[..] else { panic!("{fields:?}") };
             assert!(fields.contains("entities,geo,in_reply_to_user_id") && !fields.contains("source"), "{fields}");
         }
+        let settings = settings("providers = [\"twitter\", \"bluesky\"]\n").unwrap();
+        assert_eq!(settings.providers().unwrap(), [Provider::Twitter, Provider::Bluesky]);
     }
 
     #[test]

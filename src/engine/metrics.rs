@@ -106,8 +106,10 @@ counters! {
         fan_out_failed,
         /// Members of `incoming` scheduled or known.
         incoming_accepted,
-        /// Members of `incoming` that are malformed or too old.
+        /// Members of `incoming` that are malformed.
         incoming_refused,
+        /// Members of `incoming` past the last age bracket, which are not looked up.
+        incoming_too_old,
         /// Changed configurations that were taken over.
         config_reloads,
         /// Changed configurations that were refused.

@@ -24,6 +24,7 @@ use crate::base::clock::{self, Stopwatch};
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::model::post::Ingested;
+use crate::providers::named::is_digits;
 
 /// Bytes per read: tokio hands each read of a file to another thread, so they are few.
 const READ_BYTES: usize = 256 * 1024;
@@ -140,7 +141,16 @@ impl Input {
             return Ok(Self { name: "standard input".to_owned(), bytes: None, source });
         }
         let name = path.display().to_string();
-        let named = |why: io::Error| io::Error::new(why.kind(), format!("{name} cannot be opened: {why}"));
+        let named = |why: io::Error| {
+            // An id in place of the file.
+            let advice = match why.kind() {
+                io::ErrorKind::NotFound if is_digits(&name) => {
+                    format!("; if it is an id, send it through a pipe to the file -: echo {name} | twitter-updater … -")
+                }
+                _ => String::new(),
+            };
+            io::Error::new(why.kind(), format!("{name} cannot be opened: {why}{advice}"))
+        };
         let file = tokio::fs::File::open(path).await.map_err(named)?;
         let about = file.metadata().await.map_err(named)?;
         if about.is_dir() {

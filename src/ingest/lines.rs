@@ -14,7 +14,10 @@ pub const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF
 /// Why a file that begins with these bytes is no text, and what to do; `None` if it may be text.
 #[must_use]
 pub fn no_text(head: &[u8]) -> Option<&'static str> {
-    const KINDS: [(&[u8], &str); 4] = [
+    const KINDS: [(&[u8], &str); 6] = [
+        // It begins as UTF-16 does.
+        (b"\xff\xfe\0\0", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
+        (b"\0\0\xfe\xff", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
         (b"\xff\xfe", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),
         (b"\xfe\xff", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),
         (b"\x1f\x8b", "a gzip file; decompress it first"),
@@ -287,7 +290,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_text_is_said_once() {
-        let kinds: [(&[u8], &str); 4] = [
+        let kinds: [(&[u8], &str); 6] = [
+            (b"\xff\xfe\0\x001\0\0\0\n\0\0\x002\0\0\0", "UTF-32"),
+            (b"\0\0\xfe\xff\0\0\x001\0\0\0\n", "UTF-32"),
             (b"\xff\xfe1\0\n\x002\0", "UTF-16"),
             (b"\xfe\xff\x001\0\n", "UTF-16"),
             (b"\x1f\x8b\n\n", "gzip"),

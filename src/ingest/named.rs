@@ -25,14 +25,17 @@ const COLUMNS: [&str; 14] = [
     "userid",
 ];
 
-/// Those of them that are no part of a person's name or words.
-const ONLY_COLUMNS: [&str; 7] = ["account_id", "author_id", "id", "screen_name", "user_id", "userid", "username"];
+/// Those of them that may be a person's words behind an account, too.
+const WORDS: [&str; 4] = ["account", "name", "url", "user"];
+/// Names of a column that numbers the lines; pandas gives it none.
+const ROWS: [&str; 7] = ["", "index", "n", "no", "nr", "row", "unnamed: 0"];
+/// From this number on a first column holds ids: below it are numbers of lines, and hardly any account.
+const FIRST_ID: u32 = 1_000;
+const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// Why a line names no account: it names the columns of the others.
 pub const NAMES_COLUMNS: &str = "the line names the columns; write a handle of that name with an @";
 /// What is said of it where it is passed over.
 pub const SKIPPED: &str = "skipped, it names the columns";
-const ELSEWHERE: &str =
-    "the first line names the columns, and that of the accounts is not the first: keep that one alone (cut -d, -f2)";
 
 /// One account, or why the line names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,22 +47,25 @@ pub struct NamedLine {
 }
 
 /// Reads accounts: ids, handles and addresses, alone on a line or in the first column. Blank lines and comments (`#`) are
-/// passed over.
+/// passed over. Where another column seems to have the accounts, that line and all behind it are refused: an index in front
+/// would be the ids of strangers.
 #[derive(Debug)]
 pub struct NamedLines<R> {
     lines: Lines<R>,
     read: AccountOf,
     /// A line was read.
     is_begun: bool,
-    /// The account stands in another column than the first, says the first line.
-    is_elsewhere: bool,
+    /// Separators in the first line, if it names the columns.
+    separators: usize,
+    /// Why the account stands in another column than the first, and what to do.
+    elsewhere: Option<String>,
 }
 
 impl<R: AsyncBufRead + Unpin> NamedLines<R> {
     /// The accounts of that source; `read` is the network's reader
     /// ([`account_of`](crate::providers::registry::account_of)).
     pub fn new(source: R, read: AccountOf) -> Self {
-        Self { lines: Lines::new(source), read, is_begun: false, is_elsewhere: false }
+        Self { lines: Lines::new(source), read, is_begun: false, separators: 0, elsewhere: None }
     }
 
     /// Bytes read so far.
@@ -79,13 +85,21 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                 continue;
             }
             let is_first = !std::mem::replace(&mut self.is_begun, true);
-            self.is_elsewhere |= is_first && line.text.is_ok_and(names_another_column);
-            let named = match line.text {
-                Err(why) => Err(why.to_owned()),
-                Ok(text) if text.contains('\r') => Err(CR_ALONE.to_owned()),
-                Ok(_) if self.is_elsewhere => Err(ELSEWHERE.to_owned()),
-                Ok(text) if is_first && names_columns(text) => Err(NAMES_COLUMNS.to_owned()),
-                Ok(text) => (self.read)(text),
+            if is_first {
+                self.separators = line.text.ok().filter(|text| names_columns(text)).map_or(0, separators);
+                self.elsewhere = line.text.ok().and_then(another_column);
+            }
+            if self.elsewhere.is_none() {
+                // With more columns than have names: white space in front, a tab too, is gone from the line of names.
+                let unnamed = line.text.ok().filter(|text| separators(text) > self.separators);
+                self.elsewhere = unnamed.and_then(numbered);
+            }
+            let named = match (line.text, &self.elsewhere) {
+                (Err(why), _) => Err(why.to_owned()),
+                (Ok(text), _) if text.contains('\r') => Err(CR_ALONE.to_owned()),
+                (Ok(_), Some(why)) => Err(why.clone()),
+                (Ok(text), None) if is_first && names_columns(text) => Err(NAMES_COLUMNS.to_owned()),
+                (Ok(text), None) => (self.read)(text),
             };
             return Ok(Some(NamedLine { line: line.number, named }));
         }
@@ -96,18 +110,58 @@ fn names_columns(line: &str) -> bool {
     word(line).is_ok_and(|word| COLUMNS.contains(&&*word.to_ascii_lowercase()))
 }
 
-fn names_another_column(line: &str) -> bool {
-    let mut columns =
-        line.split([',', ';', '\t']).map(|column| column.trim().trim_matches(['"', '\'']).to_ascii_lowercase());
+/// Why the accounts are not in the first column of a line that names the columns; `None` where they are, or it names none.
+fn another_column(line: &str) -> Option<String> {
+    let mut columns = line.split(SEPARATORS).map(|column| unquoted(column).to_ascii_lowercase());
     let first = columns.next().unwrap_or_default();
     let is_better = |column: &str| match &*first {
         // A name is what a person goes by beside a handle, as long as there is one.
         "name" => COLUMNS.contains(&column),
-        // So may these be, beside a column that says which of an id and a handle it has.
-        "account" | "user" => COLUMNS.contains(&column) && !["account", "name", "url", "user"].contains(&column),
-        first => !COLUMNS.contains(&first) && ONLY_COLUMNS.contains(&column),
+        first if ROWS.contains(&first) => COLUMNS.contains(&column),
+        // What these have may be said by a column that tells which of an id and a handle it is.
+        first => {
+            (!COLUMNS.contains(&first) || ["account", "user"].contains(&first))
+                && COLUMNS.contains(&column)
+                && !WORDS.contains(&column)
+        }
     };
-    columns.any(|column| is_better(&column))
+    let better = columns.position(|column| is_better(&column))?;
+    Some(format!(
+        "the first line names the columns, and that of the accounts is not the first: keep that one alone ({})",
+        cut(line, better + 2)
+    ))
+}
+
+/// Why `1,ann` most likely names no account 1; `None` of any other line.
+fn numbered(line: &str) -> Option<String> {
+    let (first, rest) = line.split_once(SEPARATORS)?;
+    let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'' || SEPARATORS.contains(&c));
+    let is_small = unquoted(first).parse::<u32>().is_ok_and(|number| number < FIRST_ID);
+    // A comment is no column, and digits in groups are another mistake.
+    (is_small && !rest.is_empty() && !rest.starts_with('#') && word(line).is_ok()).then(|| {
+        format!(
+            "the first column seems to number the lines: keep that of the accounts alone ({}), or, if these are ids, write \
+             id,name as the first line",
+            cut(line, 2)
+        )
+    })
+}
+
+fn separators(line: &str) -> usize {
+    line.matches(SEPARATORS).count()
+}
+
+fn unquoted(column: &str) -> &str {
+    column.trim().trim_matches(['"', '\''])
+}
+
+/// The command that keeps a column of lines like this, from 1.
+fn cut(line: &str, column: usize) -> String {
+    match line.chars().find(|c| SEPARATORS.contains(c)) {
+        Some(';') => format!("cut -d';' -f{column}"),
+        Some(',') => format!("cut -d, -f{column}"),
+        _ => format!("cut -f{column}"),
+    }
 }
 
 #[cfg(test)]
@@ -143,8 +197,13 @@ mod tests {
     #[tokio::test]
     async fn a_file_of_other_columns_or_lines_is_refused_whole() {
         for (file, why) in [
+            (",handle\n1,jack\n1204,ann\n", "keep that one alone (cut -d, -f2)"),
+            ("row,user\n1,jack\n2,ann\n", "keep that one alone"),
+            ("rank;since;handle\n1;2020;jack\n2;2021;ann\n", "keep that one alone (cut -d';' -f3)"),
+            ("0,jack\n1,ann\n1204,bob\n", "keep that of the accounts alone (cut -d, -f2)"),
+            ("\"7\"\t\"2244994945\"\n", "keep that of the accounts alone (cut -f2)"),
             ("no,id\n1,2244994945\n2,783214\n", "keep that one alone"),
-            ("\"nr\"\t\"screen_name\"\n1\tann\n", "keep that one alone"),
+            ("\"nr\"\t\"screen_name\"\n1\tann\n", "keep that one alone (cut -f2)"),
             ("name,screen_name\nPrince,princefans\n", "keep that one alone"),
             ("Name;handle\nCher;cher_fans\n", "keep that one alone"),
             ("name,id\nPrince,12345\n", "keep that one alone"),
@@ -166,8 +225,21 @@ mod tests {
             assert_eq!(told, NAMES_COLUMNS, "{file:?}");
             assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
         }
-        let mut lines = NamedLines::new(&b"ann,user\r\n12,345\r\n"[..], account_of(&Provider::X));
+        let mut lines = NamedLines::new(&b"ann,user\r\n1200,345\r\n"[..], account_of(&Provider::X));
         assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
-        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Id("12".to_owned())));
+        assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Id("1200".to_owned())));
+        for file in ["\thandle\n0\tjack\n", "\tid\tname\n0\t12\tjack\n"] {
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+            assert_eq!(lines.next().await.unwrap().unwrap().named.unwrap_err(), NAMES_COLUMNS, "{file:?}");
+            assert!(lines.next().await.unwrap().unwrap().named.unwrap_err().contains("number the lines"), "{file:?}");
+        }
+        for file in ["12\n", "12,\n", "12,# jack\n", "12 # jack, the first\n", "# ids\nid,handle\n12,jack\n"] {
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+            let mut last = None;
+            while let Some(line) = lines.next().await.unwrap() {
+                last = Some(line.named);
+            }
+            assert_eq!(last, Some(Ok(Named::Id("12".to_owned()))), "{file:?}");
+        }
     }
 }

@@ -69,7 +69,19 @@ fn in_address(address: &Address, provider: &Provider) -> Result<String, String> 
         (Provider::Mastodon(_), [.., id]) if is_digits(id) => {
             Err(format!("an address, not an id: write {id}, if the address is one of this instance"))
         }
-        _ => Err("an address of no post of this network: write the post's id".to_owned()),
+        (_, segments) => {
+            let network = match segments {
+                ["profile", _, "post", _, ..] => "bluesky",
+                ["i", "web", "status", id, ..] | [_, "status" | "statuses", id, ..]
+                    if matches!(host, "x.com" | "twitter.com") && is_digits(id) =>
+                {
+                    "twitter or x"
+                }
+                [account, id] if account.starts_with('@') && is_digits(id) => "mastodon:INSTANCE",
+                _ => return Err("an address of no post of this network: write the post's id".to_owned()),
+            };
+            Err(format!("an address of no post of this network: enqueue it with --provider {network}"))
+        }
     }
 }
 
@@ -104,6 +116,14 @@ mod tests {
         for (text, of, says) in [
             ("https://x.com/jack", Provider::X, "an address of no post"),
             ("https://evil.example/jack/status/20", Provider::X, "an address of no post"),
+            ("https://x.com/jack/status/last", Provider::X, "write the post's id"),
+            (
+                "https://bsky.app/profile/ann.example/post/3l",
+                Provider::X,
+                "of this network: enqueue it with --provider bluesky",
+            ),
+            ("https://social.example/@ann/11223", Provider::Twitter, "--provider mastodon:INSTANCE"),
+            ("https://twitter.com/jack/status/20", Provider::Bluesky, "--provider twitter"),
             ("https://bsky.app/profile/ann.example/post/3l", Provider::Bluesky, "at://DID/app.bsky.feed.post/3l"),
             ("https://social.example/@ann/11223", social.clone(), "write 11223"),
             ("@jack", Provider::Twitter, "a handle, not a post's id. For accounts: "),

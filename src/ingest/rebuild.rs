@@ -44,7 +44,7 @@ use serde::Serialize;
 
 use super::{IdDate, StarterError};
 use crate::base::clock::{self, Millis, Stopwatch};
-use crate::base::humanize::grouped;
+use crate::base::humanize::{counted, grouped};
 use crate::base::random;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
@@ -153,7 +153,11 @@ pub struct Rebuilt {
 
 /// Why a rebuild stopped. It may be run again from its beginning: what is in the queue stays as it is.
 #[derive(Debug, thiserror::Error)]
-#[error("the rebuild is done with {rows} rows{}, then it stopped; run it again", down_to(.last.as_deref()))]
+#[error(
+    "the rebuild is done with {}{}, then it stopped; run it again",
+    counted(*.rows, "row", "rows"),
+    down_to(.last.as_deref())
+)]
 pub struct RebuildError {
     /// Rows that are done with.
     pub rows: u64,
@@ -412,8 +416,8 @@ impl std::fmt::Display for Rebuilt {
         }
         write!(
             f,
-            "{} rows in {seconds:.1} s: {} in the queue already, {} put back, {} leased, {} dead, {} withdrawn",
-            grouped(*rows),
+            "{} in {seconds:.1} s: {} in the queue already, {} put back, {} leased, {} dead, {} withdrawn",
+            counted(*rows, "row", "rows"),
             grouped(*known),
             grouped(*put_back),
             grouped(*leased),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{FORGOTTEN, Queued};
 use crate::base::clock::Millis;
-use crate::base::humanize::{self, grouped};
+use crate::base::humanize::{self, counted, grouped};
 
 /// Refusals a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
@@ -134,6 +134,8 @@ struct Rounding {
     /// Those of them that end in 00.
     round: u64,
     first_round: u64,
+    /// One ends in 0000, as hardly any does by chance.
+    is_plain: bool,
 }
 
 impl Rounding {
@@ -147,12 +149,13 @@ impl Rounding {
                 self.first_round = line;
             }
             self.round += 1;
+            self.is_plain |= id.ends_with("0000");
         }
     }
 
     fn warning(&self) -> Option<String> {
-        // 5 %: five times what chance gives.
-        (self.round > 0 && self.round * 20 >= self.long).then(|| {
+        // 5 %: five times what chance gives. A single one of a few is chance.
+        ((self.round > 1 || self.is_plain) && self.round * 20 >= self.long).then(|| {
             format!(
                 "{} of {} long ids end in 00, where 1 in 100 is usual; the first is on line {}. A spreadsheet may have \
                  rounded them: export the column as text and enqueue it again.",
@@ -171,9 +174,9 @@ impl fmt::Display for Summary {
         }
         writeln!(
             f,
-            "{}: {} entries in {:.1} s ({} per second)",
+            "{}: {} in {:.1} s ({} per second)",
             self.name,
-            grouped(self.lines),
+            counted(self.lines, "entry", "entries"),
             self.seconds,
             grouped(self.ids_per_second as u64)
         )?;
@@ -226,7 +229,7 @@ mod tests {
             let mut rounding = Rounding::default();
             for line in 1..=long {
                 let last = if line > long - round { "00" } else { "17" };
-                rounding.look_at(line, &format!("15000000000000{last}"));
+                rounding.look_at(line, &format!("15000000000012{last}"));
             }
             rounding.look_at(long + 1, "100"); // short ids say nothing
             rounding.look_at(long + 2, "not an id, however long 00");
@@ -237,7 +240,11 @@ mod tests {
         assert_eq!(of(4, 100), None);
         let warning = of(5, 100).unwrap();
         assert!(warning.contains("5 of 100") && warning.contains("line 96"), "{warning}");
-        assert!(of(1, 1).is_some());
+        assert_eq!((of(1, 1), of(1, 20)), (None, None), "one of a few is chance");
+        assert!(of(2, 40).is_some() && of(2, 2).is_some());
+        let mut rounding = Rounding::default();
+        rounding.look_at(1, "1460323737035680000");
+        assert!(rounding.warning().is_some(), "no chance ends in 0000");
     }
 
     #[test]
@@ -280,6 +287,9 @@ rounded them: export the column as text and enqueue it again.
 ";
         assert_eq!(summary.to_string(), text);
         assert!(!summary.is_clean());
+        let mut one = Summary::new("one.txt");
+        one.lines = 1;
+        assert!(one.to_string().starts_with("one.txt: 1 entry in 0.0 s"), "{one}");
         assert_eq!(Summary::new("-").to_string(), "- is empty: nothing to schedule");
     }
 }

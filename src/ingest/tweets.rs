@@ -151,11 +151,13 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
     Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
 }
 
-/// Returns true if a first line has the column `id`, alone or first, as our own export writes it.
+/// Returns true if a first line has the column `id`, alone or first, as our own export writes it, or as others name it.
 fn names_columns(text: &str) -> bool {
     let first = text.split([',', ';', '\t']).next().unwrap_or_default();
-    let first = first.trim().trim_matches(['"', '\'']);
-    ["id", "id_str", "tweet_id", "post_id", "status_id"].iter().any(|name| first.eq_ignore_ascii_case(name))
+    let first = first.trim().trim_matches(['"', '\'']).replace(' ', "_");
+    ["id", "id_str", "ids", "post_id", "status_id", "tweet_id", "tweetid", "url"]
+        .iter()
+        .any(|name| first.eq_ignore_ascii_case(name))
 }
 
 /// What a refused bare id's line looks like, with what to do about it.
@@ -187,6 +189,16 @@ mod tests {
         }
         for text in ["\"", "'12", "\"12'"] {
             assert_eq!(id(text), Read::One(Ok(Ingested::bare(text))));
+        }
+    }
+
+    #[test]
+    fn the_column_has_one_of_several_names() {
+        for line in ["id", "ids", "url", "tweetid", "Tweet Id", "\"Tweet ID\",text", "status_id;x"] {
+            assert!(names_columns(line), "{line}");
+        }
+        for line in ["20", "text,id", "ideas", "https://x.com/jack/status/20"] {
+            assert!(!names_columns(line), "{line}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! | address | what | roles |
 //! |---|---|---|
 //! | `GET /live` | 200 while its loops turn, else 503: never asks a service | all |
-//! | `GET /ready` | 200 while its services answer, for at least one namespace, and it is not stopping, else 503 | all |
+//! | `GET /ready` | 200 while its services answer (`ops`: its queue), for at least one namespace, and it is not stopping, else 503 | all |
 //! | `GET /metrics` | OpenMetrics text | all |
 //! | `GET /status` | the answer of `status --json` | `ops` |
 //! | `GET /`, `/tweet`, `/dead` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |

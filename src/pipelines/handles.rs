@@ -371,7 +371,11 @@ impl Resolver<'_> {
                     return Err((part, Ended::Failed(why)));
                 }
             }
-            LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Unready(_) | LookupError::Clock(_) => {
+            LookupError::Outage(_)
+            | LookupError::BadAnswer(_)
+            | LookupError::Unready(_)
+            | LookupError::Clock(_)
+            | LookupError::QueueClock(_) => {
                 if let Err(ended) = self.wait(&mut tries.retry, why).await {
                     return Err((part, ended));
                 }

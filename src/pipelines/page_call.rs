@@ -74,6 +74,8 @@ pub async fn in_time<T>(
 pub enum Failed {
     /// The API: it is out for all.
     Api(String),
+    /// The queue's clock: nothing is learnt of the API or of the item.
+    Clock(String),
     /// The credential: another call may be answered.
     Credential(String),
     /// The request: another item's may be answered.
@@ -86,6 +88,7 @@ impl From<LookupError> for Failed {
     fn from(error: LookupError) -> Self {
         match error {
             LookupError::Outage(_) | LookupError::BadAnswer(_) => Self::Api(error.to_string()),
+            LookupError::QueueClock(why) => Self::Clock(why),
             LookupError::Throttled { .. }
             | LookupError::Credential(_)
             | LookupError::Unready(_)

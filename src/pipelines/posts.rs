@@ -239,7 +239,8 @@ impl Judge for PostJudge {
     }
 
     fn fan_out(&self, tweet: &Tweet, before: Option<&Standing>, named: &mut Named) {
-        let is_first = !before.is_some_and(Standing::was_found);
+        // With the content of a blanked one all was erased that it had led to.
+        let is_first = !before.is_some_and(|known| known.was_found() && !known.is_blanked);
         if let Some(shown) = &self.shown {
             shown.name(tweet, is_first, named);
         }
@@ -326,5 +327,17 @@ mod tests {
         // What was checked at the start and has gone since stops nothing.
         let gone = [("TWITTER_UPDATER__SCHEDULE", "adaptive"), ("TWITTER_UPDATER__ADAPTIVE__MODEL_FILE", "/nowhere")];
         assert!(!with(&gone).needs_history());
+    }
+
+    #[test]
+    fn a_post_that_was_blanked_and_is_found_again_names_its_author_as_at_first() {
+        let judge = PostJudge { owners: vec!["followers"], ..PostJudge::default() };
+        let tweet = Tweet { id: "1".to_owned(), author_id: Some("7".to_owned()), ..Tweet::default() };
+        let names = |lookups, is_blanked| {
+            let mut named = Named::at("1", 5);
+            judge.fan_out(&tweet, Some(&Standing { lookups, is_blanked, ..Standing::default() }), &mut named);
+            format!("{named:?}").contains("followers")
+        };
+        assert_eq!([names(0, false), names(2, false), names(2, true)], [true, false, true]);
     }
 }

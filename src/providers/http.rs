@@ -123,7 +123,7 @@ impl HttpClient {
     /// and a 429 whose body broke off is still a 429.
     ///
     /// # Errors
-    /// [`LookupError::Outage`] where no whole answer came, or the queue's clock is wrong;
+    /// [`LookupError::Outage`] where no whole answer came; [`LookupError::QueueClock`];
     /// [`LookupError::BadAnswer`] where a success is larger than allowed.
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
@@ -142,7 +142,7 @@ impl HttpClient {
     fn doubt_clock(&self, queue: Millis, headers: &HeaderMap) -> Result<(), LookupError> {
         let Some(ahead) = ahead(headers, queue).map(humanize::span) else { return Ok(()) };
         if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD {
-            return Err(LookupError::Outage(format!(
+            return Err(LookupError::QueueClock(format!(
                 "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
             )));
         }

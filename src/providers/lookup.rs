@@ -173,6 +173,9 @@ pub enum LookupError {
     /// Our clock is off: correct it by this many milliseconds (theirs minus ours), then call again.
     #[error("the API says our clock is off by {0} ms")]
     Clock(Millis),
+    /// The queue's clock is wrong: no answer is believed, and nobody is to blame. Give the ids back and back off.
+    #[error("{0}")]
+    QueueClock(String),
     /// Too many ids or too long a request: halve the batch.
     #[error("the API says the batch is too large: {0}")]
     BatchTooLarge(String),
@@ -216,7 +219,7 @@ impl LookupError {
             | Self::BatchTooLarge(_)
             | Self::BadRequest(_)
             | Self::Stop(_) => true,
-            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) => false,
+            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) | Self::QueueClock(_) => false,
         }
     }
 }

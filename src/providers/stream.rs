@@ -110,7 +110,9 @@ impl Broken {
     pub fn refused(error: LookupError) -> Self {
         match error {
             LookupError::Outage(why) => Self::Http(why),
-            LookupError::BadAnswer(_) | LookupError::Clock(_) => Self::Http(error.to_string()),
+            LookupError::BadAnswer(_) | LookupError::Clock(_) | LookupError::QueueClock(_) => {
+                Self::Http(error.to_string())
+            }
             LookupError::Throttled { pause, .. } => Self::RateLimited { why: error.to_string(), at_least: pause },
             // A lookup takes some of these for passing, since other credentials may fare better. A stream has one.
             LookupError::Credential(_)

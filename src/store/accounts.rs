@@ -289,7 +289,8 @@ impl AccountRow {
 /// On Twitter and X an owner may come back for 30 days; then the account is deleted.
 const DEACTIVATED_FOR: Millis = 30 * 24 * 3_600_000;
 
-/// The state of an account whose absence is believed, `missing` ms after its first miss.
+/// The state of an account whose absence is believed, `missing` ms after its first miss. `state_after!` corrects it where the
+/// network said something else meanwhile.
 fn gone(reason: Option<Absence>, missing: Millis) -> AccountState {
     match reason {
         Some(Absence::Suspended) => AccountState::Suspended,
@@ -360,6 +361,23 @@ macro_rules! account_states {
     };
 }
 
+/// The state of an account after an answer, by the condition of the changes that belong to it: what `sql/merge_account.sql` begins
+/// with. The 30 days (2,592,000,000 ms) of one that is not there begin when the network says so first: one that was suspended
+/// before, or missing for another reason, is deactivated, however long ago its first miss is.
+macro_rules! state_after {
+    ($changes:literal) => {
+        concat!(
+            "state = CASE WHEN excluded.state = 'deleted' AND (account.state IN ('suspended', 'protected', 'unknown') \
+             OR EXISTS (SELECT 1 FROM ",
+            $changes,
+            " AND changed.field = 'state' AND changed.new_value = 'deactivated' \
+             AND changed.old_value IN ('suspended', 'protected', 'unknown') \
+             AND changed.at > excluded.checked_at - 2592000000)) THEN 'deactivated' \
+             ELSE COALESCE(excluded.state, account.state) END,\n"
+        )
+    };
+}
+
 /// Columns of [`Signs`], by the condition of the changes that belong to a row of `tweet`.
 macro_rules! signs_columns {
     ($changes:literal) => {
@@ -392,7 +410,7 @@ macro_rules! communities {
     };
 }
 
-pub(super) use {account, account_columns, account_states, communities, signs_columns};
+pub(super) use {account, account_columns, account_states, communities, signs_columns, state_after};
 
 /// What stands before the names of the communities beside a pipeline of profiles: their evidence quotes these.
 pub(super) fn before_communities(profiles: &str) -> String {

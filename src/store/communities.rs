@@ -618,7 +618,7 @@ macro_rules! statements {
              AND community_account.state <> 'seen' \
              AND (community_account.judged_at IS NULL OR community_account.judged_at <= $3)"
         );
-        /// What is a candidate again is the rule's.
+        /// What is a candidate again is the rule's. A state that is confirmed holds since it was decided first.
         const BY_HAND: &str = concat!(
             "INSERT INTO community_account (namespace, account, state, first_at, admitted_at, decided_at, by_hand, why) \
              SELECT $1, given.value ->> 0, given.value ->> 1, $3, $3, $3, \
@@ -627,7 +627,9 @@ macro_rules! statements {
             " WHERE ",
             $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT (namespace, account) DO UPDATE SET state = excluded.state, \
-             decided_at = excluded.decided_at, admitted_at = COALESCE(community_account.admitted_at, excluded.admitted_at), \
+             decided_at = CASE WHEN community_account.state <> excluded.state THEN excluded.decided_at \
+             ELSE community_account.decided_at END, \
+             admitted_at = COALESCE(community_account.admitted_at, excluded.admitted_at), \
              by_hand = excluded.by_hand, why = excluded.why"
         );
         const MARK: &str = concat!(

@@ -32,6 +32,7 @@ pub(super) struct Row {
     known_tail: i64,
     pages: i64,
     found: i64,
+    unreadable: i64,
     told: Option<i64>,
 }
 
@@ -40,7 +41,7 @@ macro_rules! crawl_columns {
     () => {
         "CAST(crawl.key AS BIGINT) AS key, CAST(crawl.list AS BIGINT) AS list, crawl.kind, crawl.stops_after, \
          crawl.started_at, crawl.appeared_after, crawl.cursor, crawl.newest_at, crawl.known_tail, crawl.pages, \
-         crawl.found, crawl.told"
+         crawl.found, crawl.unreadable, crawl.told"
     };
 }
 
@@ -58,6 +59,7 @@ impl From<Row> for CrawlUnderWay {
             newest_at: row.newest_at,
             pages: row.pages,
             found: row.found,
+            unreadable: row.unreadable,
             told: row.told,
         }
     }
@@ -91,14 +93,15 @@ pub(super) const PAGES_OF_CRAWL: &str = "SELECT CAST(key AS BIGINT), members FRO
 pub(super) const PAGES_OF_LIST: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
      WHERE list = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
 pub(super) const FIRST_PAGE: &str = "SELECT CAST(MIN(key) AS BIGINT) FROM list_page WHERE crawl = $1";
+pub(super) const ASKED_AT: &str = "SELECT MAX(asked_at) FROM list_page WHERE key = $1";
 pub(super) const HAS_CURSOR: &str = "SELECT EXISTS (SELECT 1 FROM list_page WHERE crawl = $1 AND cursor = $2)";
 pub(super) const WITHHELD_BEFORE: &str = "SELECT CAST(MAX(key) AS BIGINT) FROM list_crawl WHERE list = $1 \
      AND ended = 'withheld' AND key > COALESCE((SELECT MAX(key) FROM list_crawl WHERE list = $1 AND ended = 'complete'), 0)";
 pub(super) const INSERT_PAGE: &str = "INSERT INTO list_page (list, crawl, cursor, asked_at, at, members) \
      VALUES ($1, $2, $3, $4, $5, $6) RETURNING CAST(key AS BIGINT)";
 pub(super) const ADVANCE: &str = "UPDATE list_crawl SET cursor = $2, newest_at = $3, known_tail = $4, pages = $5, \
-     found = $6, appeared = appeared + $7, vanished = vanished + $8, withheld = withheld + $9, ended = $10, ended_at = $11 \
-     WHERE key = $1";
+     found = $6, appeared = appeared + $7, vanished = vanished + $8, withheld = withheld + $9, ended = $10, ended_at = $11, \
+     unreadable = unreadable + $12 WHERE key = $1";
 
 /// What a page or an end changes of a crawl's row.
 #[derive(Debug, Clone, Default)]
@@ -113,6 +116,7 @@ pub(super) struct Progress {
     pub appeared: i64,
     pub vanished: i64,
     pub withheld: i64,
+    pub unreadable: i64,
     /// With the time, ms since the epoch.
     pub ended: Option<(&'static str, Millis)>,
 }
@@ -140,8 +144,8 @@ pub(super) trait Tables: Send {
     /// Gives numbers to ids that have none, and returns those of all of them. Sorted ids.
     async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
-    /// Which of these members have an open edge, and its first page. Sorted members.
-    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>>;
+    /// Which of these members have an open edge, its first page, and the time of its follow. Sorted members.
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64, Option<Millis>)>>;
 
     /// Members with open edges behind that one, sorted.
     async fn open_members(&mut self, list: i64, after: Key, limit: i64) -> Result<Vec<Key>>;
@@ -155,6 +159,9 @@ pub(super) trait Tables: Send {
     /// The first page of a crawl; `None`: it has none.
     async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>>;
 
+    /// When a page was asked for, ms since the epoch.
+    async fn asked_at(&mut self, page: i64) -> Result<Option<Millis>>;
+
     /// Says whether a crawl has a page with that cursor.
     async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool>;
 
@@ -166,6 +173,9 @@ pub(super) trait Tables: Send {
 
     /// Writes open edges, with the times of their follows. Sorted members.
     async fn insert_edges(&mut self, list: i64, page: i64, members: &[(Key, Option<Millis>)]) -> Result<()>;
+
+    /// Notes the times of the follows of open edges that have none, where they lie inside the edges' intervals. Sorted members.
+    async fn date_edges(&mut self, list: i64, members: &[(Key, Millis)]) -> Result<()>;
 
     /// Closes open edges, each with the last page that showed it. Returns how many. Sorted members.
     async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64>;
@@ -244,7 +254,8 @@ async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -
     }
     // Of pages that are gone the first one is known in any case.
     if !members.is_empty() {
-        found.extend(tables.open_edges(list, &members).await?);
+        let open = tables.open_edges(list, &members).await?;
+        found.extend(open.into_iter().map(|(member, first, _)| (member, first)));
     }
     found.sort_unstable();
     Ok(found)
@@ -360,7 +371,8 @@ async fn end(
     } else if progress.pages > i64::from(OVERLAP) {
         progress.found = signed(shown(tables, row.key, Vec::new()).await?.len() as u64);
     }
-    (progress.vanished, progress.withheld) = (signed(ended.vanished), signed(ended.withheld));
+    progress.vanished += signed(ended.vanished);
+    progress.withheld = signed(ended.withheld);
     progress.ended = Some((ended.end.as_str(), progress.newest_at));
     Ok(ended)
 }
@@ -453,7 +465,39 @@ pub(super) async fn save(
     }
     let mut keys: Vec<Key> = numbers.values().copied().collect();
     keys.sort_unstable();
-    let open: HashMap<Key, i64> = tables.open_edges(row.list, &keys).await?.into_iter().collect();
+    let told: HashMap<Key, Millis> = page
+        .members
+        .iter()
+        .filter_map(|member| Some((*numbers.get(&*clean(&member.id))?, member.followed_at?)))
+        .filter(|(_, told)| *told <= at)
+        .collect();
+    let is_new = |told: &Millis| row.appeared_after.is_none_or(|after| after < *told);
+    let opened = tables.open_edges(row.list, &keys).await?;
+
+    // A follow that is told anew, and is younger than the last page that showed the member, began after the one before had ended.
+    // Without a time of that one it may as well be the same, told by a clock that is ahead.
+    let is_told_anew = |(key, _, followed): &&(Key, i64, Option<Millis>)| {
+        let told = told.get(key).copied().filter(is_new);
+        told.zip(*followed).is_some_and(|(told, followed)| followed < told)
+    };
+    let again: Vec<Key> = opened.iter().filter(is_told_anew).map(|(key, ..)| *key).collect();
+    let again = last_pages(tables, row.list, again).await?;
+    let mut renewed = Vec::new();
+    for (member, last) in again {
+        let asked_at = tables.asked_at(last).await?;
+        if asked_at.zip(told.get(&member).copied()).is_some_and(|(asked_at, told)| asked_at < told) {
+            renewed.push((member, last));
+        }
+    }
+    let closed = if renewed.is_empty() { 0 } else { tables.close_edges(row.list, row.key, &renewed).await? };
+    let undated = opened.iter().filter(|(.., followed)| followed.is_none());
+    let mut dated: Vec<(Key, Millis)> = undated.filter_map(|(key, ..)| Some((*key, *told.get(key)?))).collect();
+    if !dated.is_empty() {
+        dated.sort_unstable();
+        tables.date_edges(row.list, &dated).await?;
+    }
+    let goes_on = |(key, _): &(Key, i64)| renewed.binary_search_by_key(key, |(member, _)| *member).is_err();
+    let open: HashMap<Key, i64> = opened.into_iter().map(|(key, first, _)| (key, first)).filter(goes_on).collect();
 
     let (mut fresh, mut earlier) = (keys.clone(), Vec::new());
     for (_, blob) in &tables.pages_of_crawl(row.key, i64::MAX, i64::from(OVERLAP)).await? {
@@ -471,14 +515,11 @@ pub(super) async fn save(
     let all = tail == page.members.len();
     let known_tail = tail as i64 + if all { row.known_tail } else { 0 };
 
-    let followed: HashMap<Key, Millis> = page
-        .members
+    let new: Vec<(Key, Option<Millis>)> = keys
         .iter()
-        .filter_map(|member| Some((*numbers.get(&*clean(&member.id))?, member.followed_at?)))
-        .filter(|(_, followed)| row.appeared_after.is_none_or(|after| after < *followed) && *followed <= at)
+        .filter(|key| !open.contains_key(key))
+        .map(|key| (*key, told.get(key).copied().filter(is_new)))
         .collect();
-    let new: Vec<(Key, Option<Millis>)> =
-        keys.iter().filter(|key| !open.contains_key(key)).map(|key| (*key, followed.get(key).copied())).collect();
     let cursor = page.cursor.as_deref();
     let written = PageRow { list: row.list, crawl: row.key, cursor, asked_at, at, members: pack(&keys) };
     let number = tables.insert_page(&written).await?;
@@ -492,6 +533,8 @@ pub(super) async fn save(
         pages: row.pages + 1,
         found: row.found + fresh.len() as i64,
         appeared: new.len() as i64,
+        vanished: signed(closed),
+        unreadable: page.unreadable,
         ..Progress::default()
     };
     let ends = match &page.next {

@@ -7,7 +7,9 @@
 //! - it **appeared** after the start of the complete crawl before, which did not show it, and by the time of the page that
 //!   did. Before the first complete crawl the lower bound is unknown;
 //! - it **vanished** after the request for the last page that showed it, and by the end of the next complete crawl, which did
-//!   not. Only a complete crawl closes edges. A member that comes back has a new edge.
+//!   not. Only a complete crawl closes edges. A member that comes back has a new edge;
+//! - where the network tells the times of follows, and tells a younger one than before, of after the last page that showed the
+//!   member, any crawl closes the edge, by its own end, and begins a new one.
 //!
 //! Pages of all crawls count as proof, whatever the end of their crawl: a crawl that stops at a known tail, or at a stale
 //! cursor, adds edges and extends the time for which known ones were there. Each page is kept, as the differences of its
@@ -20,7 +22,8 @@
 //!   over a seam of two pages. Such a member, if it is missed, gets a closed edge and a new one by the next crawl.
 //! - A member that follows while a crawl runs is above its first page. The next crawl shows it, and the lower bound, the start
 //!   of this one, is before its follow. A member that leaves behind a crawl's page stays open until the next complete crawl.
-//! - A member that left and came back between two answers was never seen to be away: its edge goes on.
+//! - A member that left and came back between two answers was never seen to be away: its edge goes on, unless the network tells
+//!   the times of follows.
 //! - Times are those of one clock. Where it steps back, times of a list stand still, so no bound is above its upper one.
 
 use async_trait::async_trait;
@@ -70,6 +73,8 @@ pub struct CrawlUnderWay {
     pub pages: i64,
     /// Distinct members on them (see [`PageSaved::repeated`]).
     pub found: i64,
+    /// Ids on them that could not be read.
+    pub unreadable: i64,
     /// The number of members that the owner's profile told.
     pub told: Option<i64>,
 }
@@ -93,7 +98,7 @@ pub enum End {
     Capped,
     /// The owner hides the list.
     Hidden,
-    /// The network shows a part of the list only (a remote account).
+    /// The network shows a part of the list only (a remote account), or not all ids of the crawl could be read.
     Partial,
     /// The network no longer accepts the cursor; the list is read again from the top.
     Stale,
@@ -123,7 +128,7 @@ pub struct MemberSeen {
     /// The id of the account.
     pub id: String,
     /// When it followed, ms since the epoch, where the network tells it (Bluesky). A time outside the interval that the
-    /// crawls prove is not kept.
+    /// crawls prove is not kept. An open edge without one gets it; one with an older one may end by it.
     pub followed_at: Option<Millis>,
 }
 
@@ -136,6 +141,8 @@ pub struct EdgePage {
     pub cursor: Option<String>,
     /// Its members in the order told, newest first. Pages may overlap.
     pub members: Vec<MemberSeen>,
+    /// Ids on it that could not be read.
+    pub unreadable: i64,
     /// The next step.
     pub next: Next,
     /// A time before the request, on the queue's clock, ms since the epoch: that of the claim will do.
@@ -254,7 +261,7 @@ pub struct Edge {
     /// It vanished by this moment; `None`: it is open.
     pub vanished_by: Option<Millis>,
     /// Of a closed one: `unfollowed`; `suspended`, `deactivated` or `deleted`, as profiles show the member then; or `unknown`,
-    /// if they are not collected or not looked up since.
+    /// if they are not collected or not looked up since, or were missing then without a reason.
     pub cause: Option<String>,
 }
 
@@ -453,13 +460,15 @@ pub(super) fn sorted(mut follows: Vec<Follow>) -> Vec<Follow> {
     follows
 }
 
-/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner.
+/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner. A crawl under way may have closed an edge
+/// already: its newest page is its end so far.
 macro_rules! edge_columns {
     ($owner:literal) => {
         concat!(
             $owner,
             " AS owner, edge.member, edge.appeared_after, edge.appeared_by, edge.followed_at, edge.vanished_after, \
-             edge.vanished_by, edge.cause, edge.seen_at, edge.member_number, edge.page_number, \
+             COALESCE(edge.vanished_by, (SELECT newest_at FROM list_crawl WHERE key = edge.closed_by)) AS vanished_by, \
+             edge.cause, edge.seen_at, edge.member_number, edge.page_number, \
              CAST(edge.closed_by AS BIGINT) AS end_number"
         )
     };
@@ -473,9 +482,9 @@ macro_rules! existed {
             $at,
             ", edge.appeared_after < ",
             $at,
-            ", TRUE) AND (edge.closed_by IS NULL OR edge.vanished_by > ",
+            ", TRUE) AND (edge.closed_by IS NULL OR COALESCE(edge.vanished_by > ",
             $at,
-            ")"
+            ", TRUE))"
         )
     };
 }

@@ -61,6 +61,8 @@ struct Beside {
     table: &'static str,
     /// Columns that tell the rows of an item apart.
     key: &'static [(&'static str, Kind)],
+    /// True if items without such a row are there, too.
+    all: bool,
 }
 
 /// The selection of rows.
@@ -139,7 +141,13 @@ impl Table {
     /// A table of rows that belong to items; `key` tells those of an item apart.
     #[must_use]
     pub const fn beside(self, table: &'static str, key: &'static [(&'static str, Kind)]) -> Self {
-        Self { beside: Some(Beside { table, key }), ..self }
+        Self { beside: Some(Beside { table, key, all: false }), ..self }
+    }
+
+    /// A table with a row for each item; its columns are in a table that has one row of an item, or none.
+    #[must_use]
+    pub const fn beside_if_any(self, table: &'static str) -> Self {
+        Self { beside: Some(Beside { table, key: &[], all: true }), ..self }
     }
 
     /// Only those rows of it.
@@ -163,7 +171,7 @@ impl Table {
     /// The key by which its rows are read fastest, their own order in that database.
     fn key<D: Dialect>(&self) -> Vec<(String, Kind)> {
         let (name, name_beside, kind) = D::KEY;
-        let Some(Beside { key, .. }) = self.beside else { return vec![(name.to_owned(), kind)] };
+        let Some(Beside { key, all: false, .. }) = self.beside else { return vec![(name.to_owned(), kind)] };
         let own = key.iter().map(|(name, kind)| (format!("beside.{name}"), *kind));
         std::iter::once((name_beside.to_owned(), kind)).chain(own).collect()
     }
@@ -226,7 +234,7 @@ pub const POSTS: &[Table] = &[
             text("state", "`live`, `unavailable`, `ended` (too old to be looked up) or `dead` (set aside)"),
             time("created_at", "time of creation"),
             text("text", "its text"),
-            text("lang", "its language, as the network states it"),
+            text("lang", "its language, as the network states it; several are comma separated"),
             text("author_id", "its author's id"),
             text("author_name", "its author's handle"),
             number("retweet_count", "number of reposts"),
@@ -247,7 +255,7 @@ pub const POSTS: &[Table] = &[
             time("checked_at", "time of its newest answer"),
             time("changed_at", "when an answer last changed a count"),
             time("next_due", "time of its next lookup"),
-            number("lookups", "number of answers about it"),
+            number("lookups", "number of answers about it; of an id that none found, since it was last retried"),
             number("misses", "number of misses in a row"),
             time("missing_since", "time of the first of these misses"),
             text("reason", "why it is dead"),
@@ -298,7 +306,7 @@ pub const POSTS: &[Table] = &[
 pub const ACCOUNTS: &[Table] = &[
     Table::of_items(
         "accounts",
-        "the current state of an account, as its answers state it",
+        "the current state of an account, as its answers state it; before the first one it is `unknown`",
         &[
             ID,
             text("state", "`live`, `protected`, `suspended`, `deactivated`, `deleted` or `unknown`")
@@ -329,7 +337,7 @@ pub const ACCOUNTS: &[Table] = &[
             time("forgotten_at", "when its content was removed"),
         ],
     )
-    .beside("account", &[]),
+    .beside_if_any("account"),
     Table::of_items(
         "account_changes",
         "a change of a field of an account, or of its state",
@@ -408,9 +416,13 @@ pub const EDGES: &[Table] = &[
             time("appeared_after", "the member was not there before; empty: unknown"),
             time("appeared_by", "when it was seen first"),
             time("followed_at", "when it followed, as the network states it"),
-            time("vanished_after", "when it was last seen; empty: it is there"),
-            time("vanished_by", "when it was missed; empty: it is there"),
-            text("cause", "`unfollowed`, `suspended`, `deactivated`, `deleted` or `unknown`; empty: it is there"),
+            time("vanished_after", "when it was last seen; empty: not known to have ended"),
+            time("vanished_by", "when it was missed; empty: not known to have ended"),
+            text(
+                "cause",
+                "`unfollowed`, `suspended`, `deactivated`, `deleted` or `unknown`; empty: not known to have ended",
+            ),
+            time("seen_at", "pages prove that it was there until then"),
         ],
     )
     .beside("edge", &[("member_number", Kind::Number), ("page_number", Kind::Number)]),
@@ -518,6 +530,9 @@ pub(super) trait Dialect: Database {
     /// A table beside, joined with the row of the item.
     fn beside(table: &str) -> String;
 
+    /// The rows of all items, each joined with its row in a table beside, if it has one.
+    fn beside_if_any(table: &str) -> String;
+
     /// The rows of the namespace that is the first value, of those that begin with this key. Whatever the database expects of
     /// them, it reads them in the order of the key: of millions of rows none is sorted before the first one is there.
     fn of_namespace(key: &str) -> String;
@@ -530,6 +545,10 @@ impl Dialect for sqlx::Sqlite {
         format!("{table}_row AS beside CROSS JOIN tweet ON tweet.key = beside.tweet") // in this order
     }
 
+    fn beside_if_any(table: &str) -> String {
+        format!("tweet LEFT JOIN {table}_row AS beside ON beside.tweet = tweet.key")
+    }
+
     fn of_namespace(key: &str) -> String {
         format!("{key} IN (SELECT key FROM tweet WHERE namespace = $1)")
     }
@@ -540,6 +559,10 @@ impl Dialect for sqlx::Postgres {
 
     fn beside(table: &str) -> String {
         format!("{table} AS beside JOIN tweet ON tweet.namespace = beside.namespace AND tweet.id = beside.id")
+    }
+
+    fn beside_if_any(table: &str) -> String {
+        format!("tweet LEFT JOIN {table} AS beside ON beside.namespace = tweet.namespace AND beside.id = tweet.id")
     }
 
     fn of_namespace(_: &str) -> String {
@@ -581,7 +604,11 @@ struct Statement {
 
 impl Statement {
     fn new<D: Dialect>(table: &Table, key: &[String], wanted: &Wanted) -> Self {
-        let tables = table.beside.map_or_else(|| "tweet".to_owned(), |beside| D::beside(beside.table));
+        let tables = match table.beside {
+            None => "tweet".to_owned(),
+            Some(Beside { table, all: true, .. }) => D::beside_if_any(table),
+            Some(Beside { table, .. }) => D::beside(table),
+        };
         let columns: Vec<String> = table.columns.iter().map(|column| table.sql(column)).collect();
         let (of_namespace, key) = (D::of_namespace(&key[0]), &key.join(", "));
         let text = format!("SELECT {key}, {} FROM {tables} WHERE {of_namespace}", columns.join(", "));
@@ -591,7 +618,7 @@ impl Statement {
         }
         let states = wanted.states.iter().map(|state| state.as_str().to_owned());
         sql.among("tweet.state", states.collect());
-        sql.among("tweet.lang", wanted.languages.clone());
+        sql.in_a_language(&wanted.languages);
         for (moment, relation) in
             [(wanted.since, " AND tweet.created_at >= "), (wanted.until, " AND tweet.created_at < ")]
         {
@@ -628,6 +655,18 @@ impl Statement {
         if !values.is_empty() {
             let values = values.into_iter().map(Cell::Text).collect();
             self.push(" AND ").push(column).push(" IN (").list(values).push(")");
+        }
+    }
+
+    /// A post may be in several languages: `en,pt`. `LIKE` does not find one among them: SQLite's ignores case, and a
+    /// name may contain its wildcards.
+    fn in_a_language(&mut self, languages: &[String]) {
+        for (at, language) in languages.iter().enumerate() {
+            self.push(if at == 0 { " AND (" } else { " OR " }).push("REPLACE(',' || tweet.lang || ',', ',' || ");
+            self.bind(Cell::Text(language.clone())).push(" || ',', '') <> ',' || tweet.lang || ','");
+        }
+        if !languages.is_empty() {
+            self.push(")");
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct Node {
     pub following: Option<i64>,
     /// The number of its posts.
     pub posts: Option<i64>,
-    /// True if a list of it was read: then a follow that is missing did not exist, as far as that crawl came.
+    /// True if a list of it could be read: then a follow that is missing did not exist, as far as that crawl came.
     pub is_read: bool,
     /// True if it is one of those that were given.
     pub is_given: bool,
@@ -188,11 +188,13 @@ impl Statements {
             nodes: format!(
                 "{with}, chosen AS MATERIALIZED (SELECT {owner} AS owner, edge.member AS member {chosen}) \
                  SELECT node.id, profile.handle, profile.display_name, profile.state, profile.followers, \
-                 profile.following, profile.posts, EXISTS (SELECT 1 FROM tweet AS list \
-                 WHERE list.namespace IN ($1, $2) AND list.id = node.id AND list.lookups > list.misses) AS is_read, \
+                 profile.following, profile.posts, EXISTS (SELECT 1 FROM {} AS list \
+                 JOIN list_crawl AS crawl ON crawl.list = list.key WHERE list.namespace IN ($1, $2) \
+                 AND list.id = node.id AND (crawl.found > 0 OR crawl.ended IN ('complete', 'withheld'))) AS is_read, \
                  node.id IN (SELECT id FROM given) AS is_given \
                  FROM (SELECT owner AS id FROM chosen UNION SELECT member FROM chosen \
                  UNION SELECT id FROM given) AS node LEFT JOIN {}",
+                D::LISTS,
                 D::PROFILE
             ),
             intervals: format!("{with} SELECT edge.direction, {} {chosen} ORDER BY {}", D::COLUMNS, D::ORDER),

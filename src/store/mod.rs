@@ -134,6 +134,8 @@ pub struct Standing {
     pub recent: Option<f64>,
     /// True if it is looked up once only: all its ways are [`ONCE`].
     pub once: bool,
+    /// True if it was found, and its content was erased since. Kinds without an object of their own always are.
+    pub is_blanked: bool,
 }
 
 impl Standing {
@@ -474,8 +476,8 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     async fn bury(&self, namespace: &str, at: Millis, ids: &[(String, String)]) -> Result<()>;
 
     /// Takes tweets out of the dead: each is *live*, or *ended* where it has no `next_due`; misses and
-    /// the reason are cleared. A row that is not there is made; one that is not dead stays as it is.
-    /// `at` is when, ms since the epoch.
+    /// the reason are cleared, and the number of answers of what none found. A row that is not there is made; one
+    /// that is not dead stays as it is. `at` is when, ms since the epoch.
     async fn exhume(&self, namespace: &str, at: Millis, tweets: &[Exhumed]) -> Result<()>;
 
     /// Brings lookups forward: each id with its new due time, ms since the epoch. One that is *live* or *unavailable* is

@@ -20,7 +20,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
@@ -383,7 +383,14 @@ impl Lifecycle for PostgresStore {
         let mut connection = self.pool.connect_options().connect().await?;
         // Its notice that a table exists already is none of the user's business.
         sqlx::query("SET client_min_messages = warning").execute(&mut connection).await?;
-        let migrated = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(StoreError::from);
+        let mut retries = CONFLICT_RETRIES;
+        let migrated = loop {
+            match MIGRATIONS.run_direct(None, &mut connection, false).await {
+                // Processes of the version before write meanwhile, and one of them may have met the step half way.
+                Err(MigrateError::ExecuteMigration(error, _)) if retries > 0 && is_conflict(&error) => retries -= 1,
+                migrated => break migrated.map_err(StoreError::from),
+            }
+        };
         // It is going away in any case.
         drop(connection.close().await);
         migrated

@@ -31,7 +31,8 @@ macro_rules! standing_columns {
     () => {
         concat!(
             "id, state, created_at, checked_at, misses, missing_since, first_seen, lookups, current_id, unreadable, \
-             retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, recent, ",
+             retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, recent, \
+             raw IS NULL AND lookups > misses AS is_blanked, ",
             crate::store::rows::once!()
         )
     };

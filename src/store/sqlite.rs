@@ -278,7 +278,10 @@ async fn save(tx: &mut SqliteConnection, namespace: &str, Answers { rows, ids, g
     let is_repeated = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(_, at, _)| *at == Some(row.first_seen));
     let repeated = rows.iter().filter(|row| is_repeated(row)).count();
     let keeps_state = |row: &Row<'_>| stored.get(&row.id).is_some_and(|(state, ..)| *state == row.state.as_str());
-    let ids_of_forgotten = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
+    let is_newest =
+        |row: &Row<'_>| stored.get(&row.id).is_none_or(|(_, at, _)| at.is_none_or(|at| at <= row.first_seen));
+    let ids_of_forgotten = rows.iter().filter(|row| row.is_forgotten() && is_newest(row)).map(|row| row.id.to_string());
+    let ids_of_forgotten = ids_of_forgotten.collect();
     let forgotten = ItemsOf { namespace: namespace.to_owned(), ids: ids_of_forgotten };
     if !forgotten.ids.is_empty() {
         forget::forget_said(&mut *tx, &forgotten).await?;

@@ -443,7 +443,7 @@ fn a_credential_that_cannot_be_is_one_line_that_names_the_key() {
         (
             "",
             &[app, key, ("twitter.credentials.main.consumer_secret", "canary two")],
-            &["main.consumer_secret contains"],
+            &["main.consumer_secret has white space"],
         ),
     ];
     cases.extend(missing);

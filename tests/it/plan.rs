@@ -231,6 +231,7 @@ proptest! {
 fn an_interval_of_a_millisecond_over_a_hundred_years_is_planned_at_once() {
     let plan = plan(&ages("100years: 1ms"), 1e12);
     assert_eq!(plan.updates_per_tweet, 3_155_760_000_000);
+    assert!(plan::BadTweetsPerDay(2e12).to_string().ends_with("at most 1,000,000,000,000"));
     assert!(plan.redis_bytes.is_finite() && plan.lookups_per_second.is_finite());
     let endless = ages("100years: 100years");
     assert_eq!(plan::updates_per_tweet(&endless), 1);
@@ -277,6 +278,7 @@ fn the_document_shows_what_reads_cost() {
     assert_eq!(printed.status.code(), Some(0), "{}", text(&printed.stderr));
     let printed = text(&printed.stdout);
     assert!(printed.ends_with(output.strip_prefix("text\n").unwrap()), "{printed}");
+    assert!(printed.contains("of 5,000 calls per 15 min, or"), "{printed}");
     // Of no other provider is anything said of reads.
     assert!(!text(&run(&["plan", "--tweets-per-day", "1000"], &vec![]).stdout).contains("reads"));
 }

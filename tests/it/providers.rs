@@ -337,6 +337,7 @@ fn decision(error: &LookupError) -> &'static str {
         LookupError::Credential(_) => "credential",
         LookupError::Unready(_) => "unready",
         LookupError::Clock(_) => "clock",
+        LookupError::QueueClock(_) => "queue's clock",
         LookupError::BatchTooLarge(_) => "too large",
         LookupError::BadRequest(_) => "bad request",
         LookupError::BadAnswer(_) => "bad answer",

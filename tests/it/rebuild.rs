@@ -570,7 +570,7 @@ async fn an_outage_says_how_far_it_came(world: World) {
     let error = slow.run(&world.stop, |_| journal.trouble(Call::Adopt, Trouble::Down, 9)).await.unwrap_err();
     assert_eq!((error.rows, error.last.as_deref()), (1, Some(&*first)));
     let said = format!("{:#}", anyhow::Error::from(error));
-    assert!(said.contains("1 rows, down to id") && said.contains("run it again: the queue is not available"), "{said}");
+    assert!(said.contains("1 row, down to id") && said.contains("run it again: the queue is not available"), "{said}");
     world.journal.well_again(Call::Adopt);
     assert_eq!(world.run().await.put_back, 2);
 }

@@ -112,17 +112,17 @@ impl Whom {
     }
 }
 
-/// The dead of that pipeline. A command that `only_looks` creates no file.
+/// The dead of that pipeline. Creates no file, except that of a lost queue, whose dead the store knows, for a command that does
+/// more than `only_looks`.
 ///
 /// # Errors
 /// A service is down.
 async fn open(settings: &Settings, pipeline: &Registered, only_looks: bool) -> Result<Dead> {
-    if only_looks {
-        app::queue_is_there(settings)?;
+    match only_looks {
+        true => app::queue_is_there(settings)?,
+        false => app::store_is_there(settings)?,
     }
     let queue = Service::new(settings)?.queue(&pipeline.namespace()).await?;
-    if only_looks {
-        app::store_is_there(settings)?;
-    }
+    app::store_is_there(settings)?;
     Ok(app::dead_of(settings, pipeline, queue, app::open_store(settings).await?.store))
 }

@@ -33,8 +33,8 @@ pub(super) struct Arguments {
     /// stored with the simulator's own script.
     #[arg(long)]
     accounts: bool,
-    /// Find a community instead: of 20,000 simulated accounts those that write Portuguese as in Portugal, from 20 of them. A day
-    /// takes four minutes. The end compares what was found with what was planted.
+    /// Find a community instead: starting from 20 accounts, find those of 20,000 simulated ones that write Portuguese as in
+    /// Portugal. A day takes four minutes. The end compares what was found with what was planted.
     #[arg(long, conflicts_with_all = ["accounts", "tweets"])]
     community: bool,
     /// Print only one summary object on standard output.

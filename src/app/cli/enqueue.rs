@@ -19,7 +19,7 @@ use crate::store::Way;
 /// Put posts into the queue: ids, one a line, or posts as the API sends them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  twitter-updater enqueue --accounts handles.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids, objects on one line or over many, lists of them, and answers and stream lines of X API v2 (also of twarc2),\nwhose posts are in data.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
+    after_help = "Examples:\n  twitter-updater enqueue ids.txt\n  twitter-updater enqueue --once ids.txt\n  twitter-updater enqueue --accounts handles.txt\n  zcat tweets.ndjson.gz | twitter-updater enqueue -\n\nReads ids; objects on one line or several; lists of these; and X API v2 answers and stream lines, also from twarc2, taking the posts in `data`.\n\nExits with 65 if some of the input was refused; the rest is scheduled."
 )]
 pub(super) struct Arguments {
     /// The file; - for standard input.

@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     /// Only rows in these states: live, unavailable, ended, dead.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = |state: &str| state.trim().parse::<TweetState>())]
     state: Vec<TweetState>,
-    /// Only rows in these languages, as the network names them.
+    /// Only rows in these languages, as the network names them; a post in several is in each of them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
     /// Only posts created at this time or later: 30d (ago), or 2026-01-31T08:00:00Z.

@@ -47,6 +47,7 @@ use crate::app::{self, Unavailable};
 use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;
 use crate::ingest::{EnqueueError, StarterError};
+use crate::ops::export::NoSuchFormat;
 use crate::ops::report::plan::BadTweetsPerDay;
 use crate::pipelines::registry::Registry;
 use crate::store::StoreError;
@@ -255,7 +256,11 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 
 fn code_of(error: &anyhow::Error) -> u8 {
     let is_usage = |cause: &(dyn std::error::Error + 'static)| {
-        cause.is::<BadUsage>() || cause.is::<BadConfig>() || cause.is::<BadConfigs>() || cause.is::<BadTweetsPerDay>()
+        cause.is::<BadUsage>()
+            || cause.is::<BadConfig>()
+            || cause.is::<BadConfigs>()
+            || cause.is::<BadTweetsPerDay>()
+            || cause.is::<NoSuchFormat>()
     };
     if error.chain().any(is_usage) {
         return exit::USAGE;

@@ -15,7 +15,7 @@ use crate::config::Settings;
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
 /// The end of its help.
-pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at /. Needs the queue, the store and the credentials' names, but not their secrets. Keeps running while\nqueue or store are down.";
+pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at /. Needs the queue, the store and the credentials' names, but not their secrets. Keeps running while the queue or the store is down.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, None).await?;
@@ -54,6 +54,6 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
             }
         }
     };
-    role.answer(server, router, &healths, contact, take_over).await;
+    role.answer(server, router, &healths, contact, "the queue answers", take_over).await;
     Ok(0)
 }

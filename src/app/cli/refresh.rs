@@ -40,6 +40,7 @@ impl Arguments {
         start.stop_on_signals()?;
         let settings = &start.settings;
         let pipeline = start.pipeline()?;
+        app::store_is_there(settings)?; // its posts alone are refreshed: where there is none, the configuration is another
         let (Shared { database: Database { store, .. }, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
         let queue = queues.swap_remove(0); // of the one pipeline
         let schedule = Reloadable::new(pipeline.schedule(settings));

@@ -30,6 +30,7 @@ const WAL_RETRY: Duration = Duration::from_millis(5);
 // Primary result codes: <https://www.sqlite.org/rescode.html>.
 const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
+const READ_ONLY: u32 = 8;
 const INPUT_OUTPUT: u32 = 10;
 const FULL: u32 = 13;
 const CANNOT_OPEN: u32 = 14;
@@ -181,6 +182,7 @@ fn unopened(path: &Path, error: &sqlx::Error) -> String {
         NO_DATABASE => format!(
             "{shown} is no SQLite database: name another file (queue.embedded.path), or restore a backup ({error})"
         ),
+        READ_ONLY => format!("{shown} is read-only: change its rights and those of its folder ({error})"),
         _ => format!("the file {shown} cannot be opened: {error}"),
     }
 }
@@ -213,7 +215,11 @@ fn code(error: &sqlx::Error) -> u32 {
 /// The meaning of a SQLite error for the caller.
 impl From<sqlx::Error> for BackendError {
     fn from(error: sqlx::Error) -> Self {
-        let text = format!("the queue's file: {error}");
+        let text = match code(&error) {
+            FULL => format!("the disk of the queue's file is full: free some space ({error})"),
+            READ_ONLY => format!("the queue's file is read-only: change its rights and those of its folder ({error})"),
+            _ => format!("the queue's file: {error}"),
+        };
         match (&error, code(&error)) {
             (_, FULL) => Self::Full(text),
             (_, BUSY | LOCKED | INPUT_OUTPUT | CANNOT_OPEN)
@@ -346,6 +352,22 @@ mod tests {
         assert!(told(&notes).await.contains("notes.txt is no SQLite database: name another file"));
         let why = told(&folder.path().join("none").join("jobs.db")).await;
         assert!(why.contains("cannot be opened"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_and_a_read_only_file_come_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = open(&folder.path().join("jobs.db"), Duration::from_secs(5)).await.unwrap();
+        for (as_if, remedy) in [
+            ("PRAGMA max_page_count = 1", "the disk of the queue's file is full: free some space"),
+            ("PRAGMA query_only = ON", "the queue's file is read-only: change its rights"),
+        ] {
+            let mut tx = file.begin::<BackendError>().await.unwrap();
+            sqlx::raw_sql(as_if).execute(&mut *tx).await.unwrap();
+            let failed = sqlx::raw_sql("CREATE TABLE more (key INTEGER)").execute(&mut *tx).await.unwrap_err();
+            let why = BackendError::from(failed).to_string();
+            assert!(why.contains(remedy), "{why}");
+        }
     }
 
     #[tokio::test]

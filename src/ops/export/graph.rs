@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::format::time;
 use super::{ExportError, Note, Sink, WRITTEN_BYTES, into_file, into_output};
 use crate::base::clock::Stopwatch;
-use crate::base::humanize::grouped;
+use crate::base::humanize::{counted, grouped};
 use crate::base::shutdown::Stop;
 use crate::store::{Edge, GraphPart, GraphWanted, Graphs, Interval, Node};
 
@@ -75,8 +75,8 @@ impl fmt::Display for Drawn {
     /// One line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, edges, bytes, seconds } = self;
-        let [nodes, edges, bytes] = [nodes, edges, bytes].map(|number| grouped(*number));
-        write!(f, "graph: {nodes} accounts, {edges} edges, {bytes} bytes, in {seconds:.1} s")
+        let (nodes, edges) = (counted(*nodes, "account", "accounts"), counted(*edges, "edge", "edges"));
+        write!(f, "graph: {nodes}, {edges}, {} bytes, in {seconds:.1} s", grouped(*bytes))
     }
 }
 

@@ -29,7 +29,7 @@ use self::format::Encoder;
 pub use self::format::{Format, NoSuchFormat};
 pub use self::graph::{Drawn, GraphExport, GraphFormat};
 use crate::base::clock::{Millis, Stopwatch};
-use crate::base::humanize::grouped;
+use crate::base::humanize::{counted, grouped};
 use crate::base::shutdown::Stop;
 use crate::store::StoreError;
 use crate::store::export::{Cell, Table, Tables, Wanted};
@@ -73,7 +73,8 @@ impl fmt::Display for Done {
     /// One line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, rows, rows_before, bytes, seconds } = self;
-        write!(f, "{table}: {} rows, {} bytes, in {seconds:.1} s", grouped(*rows), grouped(*bytes))?;
+        let (rows, bytes) = (counted(*rows, "row", "rows"), grouped(*bytes));
+        write!(f, "{table}: {rows}, {bytes} bytes, in {seconds:.1} s")?;
         if *rows_before > 0 {
             write!(f, " ({} were there already)", grouped(*rows_before))?;
         }
@@ -100,7 +101,7 @@ pub enum ExportError {
     #[error("{0} cannot be written: {1}{2}")]
     Write(PathBuf, io::Error, &'static str),
     /// The command was stopped after so many rows; likewise.
-    #[error("stopped after {} rows{}", grouped(*.0), .1)]
+    #[error("stopped after {}{}", counted(*.0, "row", "rows"), .1)]
     Stopped(u64, &'static str),
     /// The store is down.
     #[error(transparent)]
@@ -363,6 +364,14 @@ mod tests {
         fn rows<'a>(&'a self, _: &'a Table, _: &Wanted) -> Rows<'a> {
             futures::stream::empty().boxed()
         }
+    }
+
+    #[test]
+    fn one_row_is_one_row() {
+        let done = Done { table: "posts", rows: 1, rows_before: 0, bytes: 1_024, seconds: 0.0 };
+        assert_eq!(done.to_string(), "posts: 1 row, 1,024 bytes, in 0.0 s");
+        let graph = Drawn { nodes: 1, edges: 0, bytes: 1_024, seconds: 0.0 };
+        assert_eq!(graph.to_string(), "graph: 1 account, 0 edges, 1,024 bytes, in 0.0 s");
     }
 
     #[tokio::test]

@@ -295,19 +295,50 @@ impl Seen {
         let drawn = self.counts.iter().rev().step_by(step).rev();
         let mut points: Vec<(f64, f64)> =
             drawn.filter_map(|at| Some((days(at.checked_at), at.counts.followers? as f64))).collect();
-        // The newest answer changed nothing since.
         let (last, first) = (*points.last()?, *points.first()?);
-        points.push((self.account.checked_at.map_or(0.0, days).max(last.0), last.1));
+        // The newest answer changed nothing since. One that did not find the account has no counts.
+        let is_found = self.account.misses == 0;
+        if is_found {
+            points.push((self.account.checked_at.map_or(0.0, days).max(last.0), last.1));
+        }
+        let until = if is_found { "now" } else { "at the last count" };
         let most = points.iter().map(|(_, count)| *count).fold(0.0, f64::max);
         let start = first.0.min(-1.0);
         let ticks = (0..=4).map(|part| start * f64::from(part) / 4.0).map(|at| (at, format!("{:.0} d", at)));
         let series = Series { name: "followers".to_owned(), ink: Ink::First, shape: Shape::Dotted, points };
         Some(Chart {
-            gist: format!("Followers over {:.0} days: {} at first, {} now", -start, first.1, last.1),
+            gist: format!("Followers over {:.0} days: {} at first, {} {until}", -start, first.1, last.1),
             x: Axis::even("days ago", start..0.0, ticks.collect()),
             y: Axis::up_to("followers", most),
             series: vec![series],
             marks: Vec::new(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::account::AccountCounts;
+
+    #[test]
+    fn a_lookup_that_did_not_find_the_account_has_no_counts() {
+        let (now, day) = (1_700_000_000_000, 86_400_000);
+        let counts = AccountCounts { followers: Some(5), ..AccountCounts::default() };
+        let mut seen = Seen {
+            now,
+            account: StoredAccount { checked_at: Some(now - day), ..StoredAccount::default() },
+            whereabouts: Whereabouts { places: Vec::new(), stored: None, changes: Vec::new(), ways: Vec::new() },
+            changes: Vec::new(),
+            counts: vec![CountsAt { checked_at: now - 3 * day, counts }],
+            posts: Vec::new(),
+            visits: None,
+        };
+        for (misses, says, until) in [(0, "5 at first, 5 now", -1.0), (1, "5 at first, 5 at the last count", -3.0)] {
+            seen.account.misses = misses;
+            let chart = seen.chart().unwrap();
+            assert_eq!(chart.gist, format!("Followers over 3 days: {says}"));
+            assert_eq!(chart.series[0].points.last(), Some(&(until, 5.0)));
+        }
     }
 }

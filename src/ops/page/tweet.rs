@@ -290,11 +290,12 @@ impl Seen {
         }
     }
 
-    /// The history, and the newest answer where it changed nothing.
+    /// The history, and the newest answer where it changed nothing. One that did not find it has no counts.
     fn points(&self, stored: &StoredTweet) -> Vec<MetricsAt> {
         let mut points = self.history.clone();
         if let (Some(last), Some(checked_at)) = (points.last().copied(), stored.checked_at)
             && checked_at > last.checked_at
+            && stored.misses == 0
         {
             points.push(MetricsAt { checked_at, ..last });
         }

@@ -136,7 +136,7 @@ impl Population {
     /// A number is out of bounds, or the shares are not 1 together; one line.
     pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, String> {
         if !(accounts > 0.0 && accounts <= MOST_ACCOUNTS) {
-            return Err(format!("--accounts ({accounts}) must be above 0 and at most 1000000000000"));
+            return Err(format!("--accounts ({accounts}) must be above 0 and at most 1,000,000,000,000"));
         }
         let lane = |(lane, interval_ms, share): (&'static str, Millis, f64)| {
             let lookups_per_day = accounts * share * DAY_S * 1e3 / interval_ms.max(1) as f64;

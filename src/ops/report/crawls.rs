@@ -200,6 +200,7 @@ mod tests {
             newest_at: 1_700_000_000_000,
             pages,
             found: pages * 5_000,
+            unreadable: 0,
             told,
         };
         ListCrawl { owner: owner.to_owned(), crawl }

@@ -125,11 +125,11 @@ impl ListPopulation {
         known_tail: u32,
     ) -> Result<Self, String> {
         if !(lists > 0.0 && lists <= MOST) {
-            return Err(format!("--followers ({lists}) must be above 0 and at most 1000000000000"));
+            return Err(format!("--followers ({lists}) must be above 0 and at most 1,000,000,000,000"));
         }
         // Also what is not a number.
         if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MOST)) {
-            return Err(format!("--list-sizes ({wrong}) must be from 0 to 1000000000000"));
+            return Err(format!("--list-sizes ({wrong}) must be from 0 to 1,000,000,000,000"));
         }
         let revisit_ms = revisit.max(1);
         // Where each visit is complete, it is so as often as there are visits.

@@ -53,7 +53,7 @@ const DAY_MS: f64 = DAY_S * 1e3;
 
 /// A number of tweets per day for which nothing can be planned.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("--tweets-per-day ({0}) must be above 0 and at most 1000000000000")]
+#[error("--tweets-per-day ({0}) must be above 0 and at most 1,000,000,000,000")]
 pub struct BadTweetsPerDay(pub f64);
 
 /// Calls per window with a credential of each kind.
@@ -374,8 +374,9 @@ impl fmt::Display for Plan {
         line("updates per 15 min", self.updates_per_15_min, at_most)?;
         line("lookups per second", self.lookups_per_second, format!("of {} ids each", figure(self.ids_per_lookup)))?;
         line("lookups per 15 min", self.lookups_per_15_min, String::new())?;
-        line("user credentials", self.user_credentials as f64, format!("of {} calls per 15 min, or", self.calls.user))?;
-        line("app-only credentials", self.app_credentials as f64, format!("of {} calls per 15 min", self.calls.app))?;
+        let [of_user, of_app] = [self.calls.user, self.calls.app].map(|calls| figure(calls.into()));
+        line("user credentials", self.user_credentials as f64, format!("of {of_user} calls per 15 min, or"))?;
+        line("app-only credentials", self.app_credentials as f64, format!("of {of_app} calls per 15 min"))?;
         line("Redis memory, MB", self.redis_bytes / 1e6, format!("{REDIS_BYTES_PER_ID} bytes per id"))?;
         line("tweet rows per day", self.tweet_rows_per_day, "they stay".to_owned())?;
         line(

@@ -329,6 +329,10 @@ impl<T: Item> Calls<'_, T> {
                 requested.outlook = Outlook::Stop(message);
                 requested.unanswered.extend(part.jobs);
             }
+            LookupError::QueueClock(why) => {
+                requested.outlook = Outlook::Outage(why);
+                requested.unanswered.extend(part.jobs);
+            }
             error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
                 self.suspicions.fail(&part.jobs);
                 self.failed(error.to_string(), part, parts, requested);
@@ -464,7 +468,12 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
             tracing::warn!(credential = name, %error, pause_ms, "out of quota: the credential is parked");
         }
         LookupError::Credential(why) => {
-            tracing::error!(credential = name, error = why, pause_ms, "refused by the API: the credential is parked");
+            tracing::error!(
+                credential = name,
+                error = why,
+                pause_ms,
+                "refused by the API: the credential is parked; once it is mended, run `credentials --check`"
+            );
         }
         LookupError::Unready(_) => tracing::warn!(credential = name, %error, pause_ms, "the credential is parked"),
         LookupError::Clock(offset_ms) => {

@@ -321,6 +321,7 @@ impl ListReader {
             Failed::Api(why) => Ok(After::Unanswered(why)),
             Failed::Credential(_) => Err(Outlook::Unchanged),
             Failed::Item(why) => Ok(After::Refused(why)),
+            Failed::Clock(why) => Err(Outlook::Outage(why)),
             Failed::Process(why) => Err(Outlook::Stop(why)),
         }
     }
@@ -351,6 +352,7 @@ impl ListReader {
         let before = crawl.found.unsigned_abs();
         let received = self.in_time(self.recruits.record(owner, before, &page, answered_at)).await?;
         let found = before + page.members.len() as u64;
+        let unreadable = i64::try_from(page.unreadable.count).unwrap_or(i64::MAX);
         let next = match page.next {
             _ if self.bounds.longest > 0 && found >= self.bounds.longest && page.next.is_some() => {
                 Next::End(End::Capped)
@@ -358,7 +360,8 @@ impl ListReader {
             Some(cursor) => Next::Page(cursor),
             // Empty, or hidden: nobody knows. Who hides a list may hide its number as well, and a network tells 0 of those.
             None if partial == Some(Partial::Hidden) => Next::End(End::Hidden),
-            None if partial.is_some() || page.unreadable.count > 0 => Next::End(End::Partial),
+            // Who could not be read on any page may be a known member, which was never missed.
+            None if partial.is_some() || crawl.unreadable > 0 || unreadable > 0 => Next::End(End::Partial),
             None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
         };
         let member = |Member { id, followed_at }| MemberSeen { id, followed_at };
@@ -366,6 +369,7 @@ impl ListReader {
             crawl: crawl.number,
             cursor: crawl.cursor.clone(),
             members: page.members.into_iter().map(member).collect(),
+            unreadable,
             next,
             asked_at,
             answered_at,

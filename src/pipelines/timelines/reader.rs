@@ -295,6 +295,7 @@ impl Reader {
             Failed::Api(why) => Ended::Failed { why, is_out: true },
             Failed::Credential(why) => Ended::Failed { why, is_out: false },
             Failed::Item(why) => Ended::Source(why),
+            Failed::Clock(why) => Ended::Later(Outlook::Outage(why)),
             Failed::Process(why) => Ended::Later(Outlook::Stop(why)),
         })
     }

@@ -6,7 +6,7 @@ use super::{PostgresStore, author_in, bind_rows, save_statement, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns, state_after};
 use crate::store::rows::{self, clean, number};
 use crate::store::{
     AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, PersonOf, Result, Saved, Sighting,
@@ -29,6 +29,7 @@ const SAVE: &str = save_statement!(
      WHERE given.id COLLATE \"C\" IN (SELECT id FROM written) OR given.at = (SELECT of.checked_at FROM tweet AS of \
      WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND of.state <> 'dead') ORDER BY given.id COLLATE \"C\" \
      ON CONFLICT (namespace, id) DO UPDATE SET\n",
+    state_after!("account_change AS changed WHERE changed.namespace = account.namespace AND changed.id = account.id"),
     include_str!("../sql/merge_account.sql"),
     "), former AS (DELETE FROM account_change WHERE namespace = $1 AND field <> 'state' AND id IN \
      (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \

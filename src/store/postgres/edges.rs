@@ -70,8 +70,8 @@ const ADD_ACCOUNTS: &str = concat!(
 /// The lock that an insert takes as well: see [`HOLD_PAGES`].
 const HOLD_ACCOUNTS: &str = "LOCK TABLE list_account IN ROW EXCLUSIVE MODE";
 
-const OPEN_EDGES: &str = "SELECT edge.member::bigint, edge.first_page::bigint FROM UNNEST($2::bigint[]) AS given (member) \
-     CROSS JOIN LATERAL (SELECT member, first_page FROM list_edge \
+const OPEN_EDGES: &str = "SELECT edge.member::bigint, edge.first_page::bigint, edge.followed_at \
+     FROM UNNEST($2::bigint[]) AS given (member) CROSS JOIN LATERAL (SELECT member, first_page, followed_at FROM list_edge \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL LIMIT 1) AS edge";
 
 const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1 AND member > $2 AND closed_by IS NULL \
@@ -79,6 +79,13 @@ const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1
 
 const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT $1, member, $2, followed_at FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, followed_at)";
+
+/// A subquery that is a value is not joined in another way either.
+const DATE_EDGES: &str = "UPDATE list_edge SET followed_at = given.followed_at \
+     FROM UNNEST($2::bigint[], $3::bigint[]) AS given (member, followed_at) \
+     WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL AND list_edge.followed_at IS NULL \
+     AND (SELECT first.at >= given.followed_at AND COALESCE(since.appeared_after < given.followed_at, TRUE) \
+     FROM list_page AS first JOIN list_crawl AS since ON since.key = first.crawl WHERE first.key = list_edge.first_page)";
 
 const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, last_page = given.page \
      FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
@@ -214,7 +221,7 @@ impl Tables for OnServer<'_> {
         if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
 
-    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64, Option<Millis>)>> {
         self.rows(sqlx::query(OPEN_EDGES).bind(list).bind(members.to_vec())).await
     }
 
@@ -233,6 +240,10 @@ impl Tables for OnServer<'_> {
 
     async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>> {
         self.value(sqlx::query(crawling::FIRST_PAGE).bind(crawl)).await
+    }
+
+    async fn asked_at(&mut self, page: i64) -> Result<Option<Millis>> {
+        self.value(sqlx::query(crawling::ASKED_AT).bind(page)).await
     }
 
     async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool> {
@@ -254,6 +265,11 @@ impl Tables for OnServer<'_> {
         self.done(sqlx::query(INSERT_EDGES).bind(list).bind(page).bind(keys).bind(followed)).await
     }
 
+    async fn date_edges(&mut self, list: i64, members: &[(Key, Millis)]) -> Result<()> {
+        let (keys, followed): (Vec<Key>, Vec<Millis>) = members.iter().copied().unzip();
+        self.done(sqlx::query(DATE_EDGES).bind(list).bind(keys).bind(followed)).await
+    }
+
     async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64> {
         let (keys, pages): (Vec<Key>, Vec<i64>) = members.iter().copied().unzip();
         let closed = self.value(sqlx::query(CLOSE_EDGES).bind(list).bind(crawl).bind(keys).bind(pages)).await?;
@@ -264,7 +280,7 @@ impl Tables for OnServer<'_> {
         let advance = sqlx::query(crawling::ADVANCE).bind(of.crawl).bind(of.cursor.clone()).bind(of.newest_at);
         let advance = advance.bind(of.known_tail).bind(of.pages).bind(of.found).bind(of.appeared).bind(of.vanished);
         let advance = advance.bind(of.withheld).bind(of.ended.map(|(word, _)| word)).bind(of.ended.map(|(_, at)| at));
-        self.done(advance).await
+        self.done(advance.bind(of.unreadable)).await
     }
 }
 

@@ -135,20 +135,25 @@ impl PostgresStore {
     /// What authors, communities, visits and languages say of posts whose content is about to be forgotten: with it goes who wrote
     /// them.
     pub(super) async fn forget_said(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
-        const SAID: &str = "WITH languages AS (DELETE FROM post_language WHERE namespace = $1 AND id = ANY($2)), \
-             visits AS (DELETE FROM tweet_way WHERE namespace = $1 AND id = ANY($2) AND pipeline = 'visit'), \
-             found AS (DELETE FROM community_appearance WHERE post COLLATE \"C\" = ANY($2) AND starts_with(namespace, $4) \
-             AND reason = 'search'), \
-             shown AS (UPDATE community_appearance SET post = NULL WHERE post COLLATE \"C\" = ANY($2) \
+        // An answer that comes late changes nothing: a newer one is stored.
+        const SAID: &str = "WITH said AS (SELECT post.id, post.author_id FROM tweet AS post \
+             JOIN unnest($2, $5::bigint[]) AS given (id, at) ON post.namespace = $1 AND post.id = given.id \
+             WHERE post.checked_at IS NULL OR post.checked_at <= given.at), \
+             languages AS (DELETE FROM post_language WHERE namespace = $1 AND id IN (SELECT id FROM said)), \
+             visits AS (DELETE FROM tweet_way WHERE namespace = $1 AND id IN (SELECT id FROM said) AND pipeline = 'visit'), \
+             found AS (DELETE FROM community_appearance WHERE post COLLATE \"C\" IN (SELECT id FROM said) \
+             AND starts_with(namespace, $4) AND reason = 'search'), \
+             shown AS (UPDATE community_appearance SET post = NULL WHERE post COLLATE \"C\" IN (SELECT id FROM said) \
              AND starts_with(namespace, $4) AND reason <> 'search') \
-             DELETE FROM account_post AS of USING tweet AS post WHERE post.namespace = $1 AND post.id = ANY($2) \
-             AND of.namespace = ANY($3) AND of.id = post.author_id AND of.post = post.id";
-        let ids: Vec<String> = rows.iter().filter(|row| row.is_forgotten()).map(|row| row.id.to_string()).collect();
+             DELETE FROM account_post AS of USING said AS post \
+             WHERE of.namespace = ANY($3) AND of.id = post.author_id AND of.post = post.id";
+        let forgotten = rows.iter().filter(|row| row.is_forgotten()).map(|row| (row.id.to_string(), row.first_seen));
+        let (ids, at): (Vec<String>, Vec<Millis>) = forgotten.unzip();
         if !ids.is_empty() {
             let (authors, communities) = (author_namespaces(namespace), communities_prefix(namespace));
             let said = || {
                 let said = sqlx::query(SAID).bind(namespace.to_owned()).bind(ids.clone());
-                said.bind(authors.clone()).bind(communities.clone())
+                said.bind(authors.clone()).bind(communities.clone()).bind(at.clone())
             };
             let _: Vec<()> = self.rows(said).await?;
         }

@@ -8,7 +8,7 @@ use super::{SqliteStore, json};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
-use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns};
+use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns, state_after};
 use crate::store::forget::author_in;
 use crate::store::rows::clean;
 use crate::store::{
@@ -28,6 +28,7 @@ const SAVE: &str = concat!(
      FROM given JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id' \
      WHERE tweet.checked_at = value ->> 'at' AND tweet.state <> 'dead' \
      ON CONFLICT (tweet) DO UPDATE SET\n",
+    state_after!("account_change_row AS changed WHERE changed.tweet = account.tweet"),
     include_str!("../sql/merge_account.sql")
 );
 

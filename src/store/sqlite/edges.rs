@@ -48,7 +48,7 @@ const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) \
      SELECT (SELECT key FROM list_network WHERE name = ?1), value FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING";
 
 // `CROSS JOIN` has SQLite begin with the given ones.
-const OPEN_EDGES: &str = "SELECT json_group_array(json_array(member, first_page)) FROM json_each(?2) \
+const OPEN_EDGES: &str = "SELECT json_group_array(json_array(member, first_page, followed_at)) FROM json_each(?2) \
      CROSS JOIN list_edge ON list = ?1 AND member = value WHERE closed_by IS NULL";
 
 /// By the index of the forgotten: the view of accounts begins with all profiles.
@@ -59,6 +59,15 @@ const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member 
 
 const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT ?1, value ->> 0, ?2, value ->> 1 FROM json_each(?3)";
+
+/// An upsert, as [`CLOSE_EDGES`] is.
+const DATE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
+     SELECT of.list, of.member, of.first_page, value ->> 1 FROM json_each(?2) \
+     CROSS JOIN list_edge AS of ON of.list = ?1 AND of.member = value ->> 0 \
+     CROSS JOIN list_page AS first ON first.key = of.first_page CROSS JOIN list_crawl AS since ON since.key = first.crawl \
+     WHERE of.closed_by IS NULL AND of.followed_at IS NULL AND first.at >= value ->> 1 \
+     AND (since.appeared_after IS NULL OR since.appeared_after < value ->> 1) \
+     ON CONFLICT (list, member, first_page) DO UPDATE SET followed_at = excluded.followed_at";
 
 /// An upsert, since it begins with the given ones, whatever the planner thinks of an UPDATE.
 const CLOSE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, last_page, closed_by) \
@@ -143,7 +152,7 @@ impl Tables for OnFile<'_> {
         self.known_accounts(network, ids).await
     }
 
-    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64)>> {
+    async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64, Option<Millis>)>> {
         let open = sqlx::query_scalar(OPEN_EDGES).bind(list).bind(json(members.iter().copied()));
         let open: String = open.fetch_one(&mut *self.0).await?;
         Ok(rows_of(&open)?)
@@ -167,6 +176,10 @@ impl Tables for OnFile<'_> {
         Ok(sqlx::query_scalar(crawling::FIRST_PAGE).bind(crawl).fetch_one(&mut *self.0).await?)
     }
 
+    async fn asked_at(&mut self, page: i64) -> Result<Option<Millis>> {
+        Ok(sqlx::query_scalar(crawling::ASKED_AT).bind(page).fetch_one(&mut *self.0).await?)
+    }
+
     async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool> {
         Ok(sqlx::query_scalar(crawling::HAS_CURSOR).bind(crawl).bind(cursor).fetch_one(&mut *self.0).await?)
     }
@@ -187,6 +200,12 @@ impl Tables for OnFile<'_> {
         Ok(())
     }
 
+    async fn date_edges(&mut self, list: i64, members: &[(Key, Millis)]) -> Result<()> {
+        let members = json(members.iter().map(|(key, followed_at)| serde_json::json!([key, followed_at])));
+        sqlx::query(DATE_EDGES).bind(list).bind(members).execute(&mut *self.0).await?;
+        Ok(())
+    }
+
     async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64> {
         let members = json(members.iter().map(|(key, page)| serde_json::json!([key, page])));
         let close = sqlx::query(CLOSE_EDGES).bind(list).bind(crawl).bind(members);
@@ -197,7 +216,7 @@ impl Tables for OnFile<'_> {
         let advance = sqlx::query(crawling::ADVANCE).bind(of.crawl).bind(of.cursor.as_deref()).bind(of.newest_at);
         let advance = advance.bind(of.known_tail).bind(of.pages).bind(of.found).bind(of.appeared).bind(of.vanished);
         let advance = advance.bind(of.withheld).bind(of.ended.map(|(word, _)| word)).bind(of.ended.map(|(_, at)| at));
-        advance.execute(&mut *self.0).await?;
+        advance.bind(of.unreadable).execute(&mut *self.0).await?;
         Ok(())
     }
 }

@@ -75,7 +75,7 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
             &[("twitter.bearer_token_file", &empty), ("twitter.bearer_token", "canary")],
             &["both", "bearer_token_file"],
         ),
-        ("", &[("twitter.bearer_token", "canary canary")], &["twitter.bearer_token"]),
+        ("", &[("twitter.bearer_token", "Bearer canary")], &["twitter.bearer_token has white space", "Bearer"]),
         ("", &[("log.level", "loud")], &["log.level", "loud"]),
         ("", &[("log.level", "info,twitter_updater::engine::worker=loud")], &["log.level"]),
         ("", &[("log.format", "xml")], &["log.format", "xml"]),

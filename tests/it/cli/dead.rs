@@ -228,6 +228,12 @@ async fn the_words_of_a_reason_choose() {
     assert_eq!(graveyard.claimable().await, [graveyard.ids[1].clone()]);
     assert_eq!(graveyard.list(&[])["dead"].as_array().unwrap().len(), 2);
     assert_eq!(graveyard.dead(&["retry", "--reason", "x", "--all"]).0, 64);
+    // In another folder there are none, and no file is made.
+    let elsewhere = Home::new();
+    for act in ["retry", "drop"] {
+        says_one_line(&elsewhere.run(&["dead", act, "--all"]), 69, "there is no file");
+    }
+    assert!(!elsewhere.path("home.db").exists());
     // As of a variable that is not set: each reason holds it.
     for act in ["retry", "drop"] {
         let (code, _, error) = graveyard.dead(&[act, "--reason", " "]);

@@ -23,7 +23,12 @@ fn post(n: u32) -> Tweet {
     let raw = format!("{{\"id\":{n},\n \"text\":{}}}", serde_json::to_string(&text).unwrap());
     let metrics = Metrics { favorite_count: Some(i64::from(n)), ..Metrics::default() };
     let mut post = Tweet { id: n.to_string(), text: Some(text), raw, metrics, ..Tweet::default() };
-    post.details.lang = Some(if n.is_multiple_of(2) { "pt" } else { "en" }.to_owned());
+    let lang = match n % 4 {
+        0 | 2 => "pt",
+        1 => "en,fr",
+        _ => "en",
+    };
+    post.details.lang = Some(lang.to_owned());
     post.created_at = Some(T + i64::from(n));
     post
 }
@@ -127,6 +132,9 @@ async fn all_of_it_comes_out((home, settings): (Home, Variables)) {
     // Filters.
     let portuguese = rows(&export(&settings, &["posts", "--lang", "pt", "--state", "live"]));
     assert!(portuguese.len() == 1_250 && portuguese.iter().all(|row| row[at("lang")] == "pt"));
+    // Of several languages each counts, and no part of a name.
+    assert_eq!(export(&settings, &["ids", "--lang", "fr,p"]).lines().count(), 500);
+    assert_eq!(export(&settings, &["ids", "--lang", "en"]).lines().count(), 1_000);
     let since = ["posts", "--since", "2023-11-14T22:13:22Z", "--format", "ndjson"];
     let lines: Vec<Value> = export(&settings, &since).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 450, "made from T + 2,000 ms on");
@@ -205,6 +213,7 @@ async fn what_cannot_be_is_one_line() {
     let (home, settings) = embedded(10).await;
     says_one_line(&run(&["export", "tweets"], &settings), 64, "there are posts, metrics");
     says_one_line(&run(&["export", "posts", "--format", "lines"], &settings), 64, "one column");
+    says_one_line(&run(&["export", "posts", "--to", "posts.xlsx"], &settings), 64, "ends in no format");
     for wrong in [&["--format", "xml"][..], &["--state", "alive"], &["--since", "yesterday"]] {
         assert_eq!(run(&[&["export", "posts"], wrong].concat(), &settings).status.code(), Some(64), "{wrong:?}");
     }

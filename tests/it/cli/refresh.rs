@@ -72,6 +72,15 @@ async fn kinds_and_times_choose_and_nonsense_is_refused() {
     assert!(error.contains("write it like 2h, 2026-01-31 or 2026-01-31T08:00:00Z"), "{error}");
 }
 
+#[test]
+fn where_nothing_is_stored_nothing_is_made() {
+    let home = Home::new();
+    for which in [&["--since", "2h"][..], &["--state", "unavailable"], &["20"]] {
+        says_one_line(&home.run(&[&["refresh"], which].concat()), 69, "there is no file");
+    }
+    assert_eq!(std::fs::read_dir(home.folder.path()).unwrap().count(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_is_said() {
     let scene = Scene::new(3).await;

@@ -122,6 +122,7 @@ async fn nothing_that_is_logged_printed_or_stored_holds_a_secret() {
         .await;
     updater.signal("TERM");
     assert!(updater.ended(Duration::from_secs(10)).await.success());
+    assert!(log_text(&log).contains("run `credentials --check`"), "a restart alone does not free it");
     said.push(("refused.log".to_owned(), log_text(&log)));
 
     let mut connection = connect(&redis_url).await.unwrap();

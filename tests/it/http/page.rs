@@ -205,6 +205,23 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
     let likes: Vec<usize> =
         ["4,100", "40", "3"].iter().map(|count| table.find(&format!(">{count}<")).unwrap()).collect();
     assert!(rows.len() == 3 && likes.is_sorted(), "the newest first: {table}");
+    // A lookup that did not find it has no counts.
+    let at = made + 7_100_000;
+    let missed = Observation {
+        id: id.clone(),
+        answered_at: at,
+        seen: Seen::Missing { misses: 1, since: at, reason: None },
+        state: TweetState::Live,
+        next_due: Some(wall_ms() + 60_000),
+        follow: None,
+        forget: false,
+        recent: None,
+    };
+    assert_eq!(store.save(NAMESPACE, &[missed]).await.unwrap().saved, 1);
+    let page = ops.get(&format!("/tweet?id={id}")).await.1;
+    assert!(page.contains("1 times in a row") && page.contains("1 retweets at the age of 1h 56m"), "{page}");
+    let table = &page[page.find("<tbody>").unwrap()..page.find("</tbody>").unwrap()];
+    assert_eq!(table.matches("<tr>").count(), 3, "{table}");
     assert_eq!(ops.stopped().await, Some(0));
 }
 
@@ -404,6 +421,8 @@ async fn the_page_goes_on_without_the_queue_and_without_the_store() {
     let no_store = [("store.backend", "postgres"), ("store.postgres.url", "postgres://me:canary@127.0.0.1:9/none")];
     let settings = home.on(&redis, &[&no_store[..], &[("queue.redis.response_timeout", "1s")]].concat());
     let ops = home.role("ops", &settings).await;
+    // It has asked nothing else.
+    until_true("it says what answers", PATIENCE, async || home.log("ops.log").contains("the queue answers")).await;
     let page = ops.get("/").await.1;
     assert!(
         element(&page, "answer").contains("data-state=\"stopped\"") && page.contains("the store does not answer"),

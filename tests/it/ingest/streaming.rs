@@ -132,7 +132,9 @@ async fn a_file_is_opened_by_its_path() {
     assert_eq!(summary.name, file.display().to_string());
 
     let error = Input::open(&world.dir.path().join("none.txt")).await.unwrap_err();
-    assert!(error.to_string().contains("none.txt cannot be opened"), "{error}");
+    assert!(error.to_string().contains("none.txt cannot be opened") && !error.to_string().contains("echo"), "{error}");
+    let error = Input::open(std::path::Path::new("1460323737035677698")).await.unwrap_err();
+    assert!(error.to_string().contains("if it is an id") && error.to_string().contains("echo 1460"), "{error}");
     let error = Input::open(world.dir.path()).await.unwrap_err();
     assert!(error.to_string().ends_with(" is a folder: name a file in it"), "{error}");
     // One that opens and then cannot be read.

@@ -54,6 +54,7 @@ impl Loaded {
         program(programs, "redis-cli", &format!("PATH=${{PATH#*:}}\n{redis_cli}"));
         program(programs, "kubectl", "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"");
         program(programs, "twitter-updater", &format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_twitter-updater")));
+        assert!(loaded.command("twitter-updater migrate", "app").output().unwrap().status.success());
         loaded
     }
 

@@ -22,7 +22,7 @@ use twitter_updater::pipelines::relations::removal::Removal;
 use twitter_updater::pipelines::relations::schedule::Visits;
 use twitter_updater::providers::lookup::{Charge, LookupError};
 use twitter_updater::providers::relations::{
-    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations,
+    ListCapabilities, Listing, Member, Members, PageRequest, RelationPage, Relations, Unreadable,
 };
 use twitter_updater::quota::{Acquired, Credential, CredentialKind, Credentials, EmbeddedLedger, Pacing};
 use twitter_updater::store::{EdgeChange, Edges, Forgetting, ItemsOf, Lifecycle, NewTweet, Posts, SqliteStore, Way};
@@ -46,6 +46,8 @@ pub enum Says {
     TooMany,
     /// Its first page, without a word of the next one.
     Unlinked,
+    /// Its two pages, the first one with an id that cannot be read.
+    Unreadable,
     /// No answer.
     Out,
 }
@@ -79,16 +81,21 @@ impl Relations for Network {
                 return Ok(RelationPage::of(Members { members, ..Members::default() }, None));
             }
             Says::Out => return Err(LookupError::Outage("HTTP 500".to_owned())),
-            Says::Pages | Says::Stale | Says::Unlinked => {}
+            Says::Pages | Says::Stale | Says::Unlinked | Says::Unreadable => {}
         }
         let is_unlinked = says == Says::Unlinked;
         let (ids, next) = match request.cursor {
             None => (["11", "12", "13"], (!is_unlinked).then(|| "2".to_owned())),
             Some(_) => (["13", "14", "15"], None),
         };
-        let members = ids.map(|id| Member::of(id.to_owned())).to_vec();
+        let mut members = ids.map(|id| Member::of(id.to_owned())).to_vec();
+        let mut unreadable = Unreadable::default();
+        if says == Says::Unreadable && request.cursor.is_none() {
+            members.remove(1);
+            unreadable.add("it is no id".to_owned());
+        }
         let partial = is_unlinked.then_some(Partial::Unlinked);
-        Ok(RelationPage::of(Members { members, next, partial, ..Members::default() }, None))
+        Ok(RelationPage::of(Members { members, next, partial, unreadable, ..Members::default() }, None))
     }
 }
 

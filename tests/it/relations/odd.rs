@@ -64,3 +64,18 @@ async fn a_full_page_without_a_word_of_the_next_one_closes_nothing() {
     let told: Vec<_> = crawls.iter().map(|crawl| (crawl.ended.as_deref(), crawl.found, crawl.vanished)).collect();
     assert_eq!(told, [(Some("partial"), 3, 0), (Some("complete"), 5, 0)]);
 }
+
+/// Also where the ids of the last page can be read.
+#[tokio::test]
+async fn an_id_that_cannot_be_read_on_any_page_closes_nothing() {
+    let world = World::new().await;
+    for says in [Says::Pages, Says::Unreadable] {
+        *world.network.says.lock().unwrap() = says;
+        for _ in 0..2 {
+            world.read("9").await;
+        }
+    }
+    let crawls = world.store.crawls(LISTS, "9", 9).await.unwrap();
+    let told: Vec<_> = crawls.iter().map(|crawl| (crawl.ended.as_deref(), crawl.found, crawl.vanished)).collect();
+    assert_eq!(told, [(Some("partial"), 4, 0), (Some("complete"), 5, 0)]);
+}

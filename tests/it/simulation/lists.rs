@@ -88,7 +88,9 @@ impl Relations for LinkedRelations {
             (_, None) => Listing::StaleCursor,
             (Outcome::Broken(why), Some(page)) => {
                 let unreadable = Unreadable { count: 1, first: Some(why.clone()) };
-                Listing::Members(Members { unreadable, ..page })
+                // A member that is there, and that nobody may miss.
+                let members = page.members.into_iter().skip(1).collect();
+                Listing::Members(Members { members, unreadable, ..page })
             }
             (Outcome::Found(_), Some(page)) => Listing::Members(page),
         };

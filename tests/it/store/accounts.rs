@@ -1,16 +1,18 @@
 //! Accounts: what every backend keeps of them, rule by rule, and a random comparison with a model.
 
+use futures::TryStreamExt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::post::TweetState;
+use twitter_updater::store::export::{ACCOUNTS, Cell, Tables, Wanted};
 use twitter_updater::store::{
     AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, Observation, Saved, Seen, Sighting, Store,
     StoredAccount,
 };
 
-use super::{T, new_tweet, way};
+use super::{PATIENCE, SqliteStore, T, new_tweet, open_postgres, way};
 use crate::support::memory_store::MemoryStore;
 
 const NS: &str = "profiles:twitter";
@@ -102,6 +104,41 @@ async fn changes(store: &dyn Store, id: &str) -> Vec<String> {
         format!("{} {field}: {} > {}", at - T, old.unwrap_or_default(), new.unwrap_or_default())
     };
     changes.map(|of| told(of.at, of.field, of.old, of.new)).collect()
+}
+
+/// Also one without an answer, which has a row in `tweet` alone.
+async fn each_account_is_exported(store: &(impl Store + Tables)) {
+    store.migrate().await.unwrap();
+    let new = ["11", "13"].map(|id| new_tweet(id, T, Some(T)));
+    store.record(NS, T, &way(), &new).await.unwrap();
+    store.record("profiles:x", T, &way(), &new).await.unwrap();
+    save(store, &[found(T, account("12", "ann"))]).await;
+    let wanted = Wanted { namespace: NS.into(), ..Wanted::default() };
+    let rows: Vec<_> = store.rows(&ACCOUNTS[0], &wanted).try_collect().await.unwrap();
+    let mut told: Vec<_> = rows.iter().map(|row| row.cells[..3].to_vec()).collect();
+    told.sort_by_key(|cells| format!("{cells:?}"));
+    let cell = |word: &str| Cell::Text(word.to_owned());
+    let unknown = |id: &str| vec![cell(id), cell("unknown"), Cell::None];
+    assert_eq!(told, [unknown("11"), vec![cell("12"), cell("live"), cell("ann")], unknown("13")]);
+    // Behind each row come the others.
+    for (at, row) in rows.iter().enumerate() {
+        let wanted = Wanted { after: Some(row.key.clone()), ..wanted.clone() };
+        let rest: Vec<_> = store.rows(&ACCOUNTS[0], &wanted).try_collect().await.unwrap();
+        assert_eq!(rest, rows[at + 1..]);
+    }
+}
+
+#[tokio::test]
+async fn each_account_of_a_file_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("s.db"), PATIENCE).await.unwrap();
+    each_account_is_exported(&store).await;
+}
+
+#[tokio::test]
+async fn each_account_of_postgresql_is_exported() {
+    let store = open_postgres(&crate::support::postgres::database().await).await;
+    each_account_is_exported(&store).await;
 }
 
 async fn a_found_account_is_stored_whole(store: &dyn Store) {
@@ -220,6 +257,14 @@ async fn one_that_went_and_came_back_has_both_in_its_history(store: &dyn Store) 
         format!("{} state: deactivated > deleted", 4 + 30 * DAY),
     ];
     assert_eq!(changes(store, "12").await, expected);
+    // Suspended for sixty days, and not there since: its owner may come back for thirty more.
+    save(store, &[found(T, account("15", "cid"))]).await;
+    save(store, &[missing("15", T + 1, T + 1, suspended, TweetState::Unavailable)]).await;
+    let later = T + 60 * DAY;
+    for (at, state) in [(later, "deactivated"), (later + 30 * DAY - 1, "deactivated"), (later + 30 * DAY, "deleted")] {
+        save(store, &[missing("15", at, T + 1, gone, TweetState::Unavailable)]).await;
+        assert_eq!(stored(store, "15").await.state, state);
+    }
     // Never there.
     save(store, &[missing("13", T, T - DAY, None, TweetState::Unavailable)]).await;
     assert_eq!((stored(store, "13").await.state, changes(store, "13").await.len()), ("unknown".to_owned(), 0));

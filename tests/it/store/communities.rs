@@ -134,6 +134,11 @@ async fn decisions(of: &Both) {
         [(text("seen"), "candidate".to_owned(), None), (text("candidate"), "member".to_owned(), None)]
     );
     assert_eq!(changes("m1").await, [(None, "member".to_owned(), text("ann"))]);
+    // One who confirms it is named, and it holds since it was decided first.
+    of.communities.decide_by_hand(COMMUNITY, T + 15, "bob", "", &[by_hand("m1", Belonging::Member)]).await.unwrap();
+    let m1 = of.communities.community_account(COMMUNITY, "m1").await.unwrap().unwrap();
+    assert_eq!((m1.by_hand.as_deref(), m1.decided_at), (Some("bob"), T));
+    assert_eq!(changes("m1").await.len(), 1);
     // Back to the rule.
     of.communities.decide_by_hand(COMMUNITY, T + 20, "bob", "", &[by_hand("m1", Belonging::Candidate)]).await.unwrap();
     decide(T + 21, decision("m1", Belonging::Outside, -0.7, 5)).await;

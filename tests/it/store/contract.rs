@@ -713,6 +713,8 @@ async fn the_exhumed_live_again_or_end(store: &dyn Store) {
         let (one, two) = (get(store, "1").await, get(store, "2").await);
         assert_eq!((one.state, one.next_due, one.created_at), (TweetState::Live, Some(T + 5), Some(T - 70)));
         assert_eq!((one.misses, one.missing_since, one.reason), (0, None, None));
+        // Without its misses, an id that no answer found is still none that was found.
+        assert_eq!((one.lookups, two.lookups), (0, 1));
         assert_eq!((two.state, two.next_due, two.created_at), (TweetState::Ended, None, Some(T)));
         assert_eq!((two.metrics, two.checked_at, two.reason), (counts(1, 2), Some(T), None));
         assert_eq!(get(store, "3").await, living, "it was not dead");
@@ -776,6 +778,8 @@ async fn what_ended_and_is_expired_is_removed_whole(store: &dyn Store) {
         store.save(NS, &[observation]).await.unwrap();
     }
     store.save(NS, &[deleted("4", T + 5), deleted("5", T + 5)]).await.unwrap(); // of 5 nothing was ever known
+    let known = store.standing(NS, &["3", "4", "5"].map(str::to_owned)).await.unwrap();
+    assert_eq!(known.into_iter().map(|of| of.unwrap().is_blanked).collect::<Vec<_>>(), [false, true, false]);
     store.record(NS, T, &way(), &[new_tweet("1", T, None), new_tweet("6", T, None)]).await.unwrap();
     bury(store, "7", "why").await;
     let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();

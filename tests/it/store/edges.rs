@@ -63,11 +63,13 @@ on_both! {
     a_prefix_crawl_that_reaches_the_end_is_complete
     a_stale_cursor_restarts_the_crawl_and_opens_no_gap
     a_cursor_that_comes_again_ends_the_crawl
+    ids_that_cannot_be_read_are_counted_over_a_crawl
     only_complete_crawls_close
     a_wave_closes_nothing_until_the_next_crawl_misses_the_same
     a_wave_that_was_none_closes_nothing
     a_clock_that_steps_back_turns_no_interval_round
     told_times_are_kept_inside_their_intervals
+    a_follow_that_is_told_anew_is_another_one
     members_at_a_moment_are_sure_or_not
     changes_are_listed_by_time_page_by_page
     follows_among_accounts_come_from_lists_of_both_kinds
@@ -115,7 +117,7 @@ async fn page(store: &dyn EdgeStore, owner: &str, at: Millis, ids: &str, next: N
 
 fn page_of(crawl: &CrawlUnderWay, at: Millis, members: Vec<MemberSeen>, next: Next) -> EdgePage {
     let cursor = crawl.cursor.clone();
-    EdgePage { crawl: crawl.number, cursor, members, next, asked_at: T + at - 2, answered_at: T + at }
+    EdgePage { crawl: crawl.number, cursor, members, unreadable: 0, next, asked_at: T + at - 2, answered_at: T + at }
 }
 
 fn to(cursor: &str) -> Next {
@@ -161,6 +163,7 @@ async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
         newest_at: T,
         pages: 0,
         found: 0,
+        unreadable: 0,
         told: Some(3),
     };
     assert_eq!(crawl, expected);
@@ -314,6 +317,18 @@ async fn a_cursor_that_comes_again_ends_the_crawl(store: &dyn EdgeStore) {
     assert_eq!(page(store, "9", 220, "ab", to("2")).await.ended, Some(ended(CrawlEnd::Looped, 0, 0)));
 }
 
+async fn ids_that_cannot_be_read_are_counted_over_a_crawl(store: &dyn EdgeStore) {
+    begin(store, "9", 0, CrawlKind::Complete).await;
+    for (at, ids, unreadable, all) in [(10, "ab", 1, 1), (20, "cd", 0, 1), (30, "ef", 2, 3)] {
+        let crawl = store.crawl(NS, "9").await.unwrap().unwrap();
+        let page = EdgePage { unreadable, ..page_of(&crawl, at, members(ids), to(ids)) };
+        store.save_edges(NS, "9", &page).await.unwrap().unwrap();
+        assert_eq!(store.crawl(NS, "9").await.unwrap().unwrap().unreadable, all);
+    }
+    page(store, "9", 40, "g", Next::End(End::Partial)).await;
+    assert_eq!(begin(store, "9", 50, CrawlKind::Complete).await.unreadable, 0, "another crawl");
+}
+
 async fn only_complete_crawls_close(store: &dyn EdgeStore) {
     crawl(store, "9", 10, "abc").await;
     let ends = [End::Capped, End::Hidden, End::Partial, End::Stale, End::Aborted];
@@ -441,6 +456,40 @@ async fn told_times_are_kept_inside_their_intervals(store: &dyn EdgeStore) {
     assert!(at(150).await.contains(&"e".to_owned()));
 }
 
+async fn a_follow_that_is_told_anew_is_another_one(store: &dyn EdgeStore) {
+    let told = |id: &str, at: Millis| MemberSeen { id: id.into(), followed_at: Some(T + at) };
+    let first = begin(store, "9", 100, CrawlKind::Complete).await;
+    let seen = vec![told("a", 50), member("b"), told("c", 60), member("d")];
+    store.save_edges(NS, "9", &page_of(&first, 110, seen, END)).await.unwrap().unwrap();
+    let second = begin(store, "9", 200, CrawlKind::Complete).await;
+    // The page that showed c was asked for at 108, and nothing says that the follow of d is not the first one.
+    let seen = vec![told("a", 150), told("b", 60), told("c", 108), told("d", 150)];
+    let saved = store.save_edges(NS, "9", &page_of(&second, 210, seen, to("2"))).await.unwrap().unwrap();
+    assert_eq!((saved.new, saved.known_tail), (1, 3));
+    let expected = |end: Millis| {
+        let gone = format!("9 a (- 110] gone (108 {end}]");
+        [&gone, "9 a (100 210]", "9 b (- 110]", "9 c (- 110]", "9 d (- 110]"].map(str::to_owned).to_vec()
+    };
+    assert_eq!(edges(store).await, expected(210), "the end of a crawl under way is its newest page");
+    let members = store.members_at(NS, "9", T + 105, None, 9).await.unwrap();
+    assert_eq!(members.first().map(|of| (&*of.edge.member, of.surely)), Some(("a", true)));
+    let ended = page(store, "9", 220, "", END).await.ended.unwrap();
+    assert_eq!((ended.end, ended.vanished), (CrawlEnd::Complete, 0));
+    assert_eq!(edges(store).await, expected(220));
+    let crawls = store.crawls(NS, "9", 1).await.unwrap();
+    assert_eq!((crawls[0].appeared, crawls[0].vanished), (1, 1));
+    // The same again is nothing new.
+    let third = begin(store, "9", 300, CrawlKind::Complete).await;
+    let seen = vec![told("a", 150), told("b", 60), told("c", 60), member("d")];
+    let saved = store.save_edges(NS, "9", &page_of(&third, 310, seen, END)).await.unwrap().unwrap();
+    assert_eq!((saved.new, edges(store).await), (0, expected(220)));
+    let all = store.edge_changes(NS, EdgeChange::Appeared, (0, Millis::MAX), None, 99).await.unwrap();
+    let mut all: Vec<_> = all.into_iter().map(|(_, of)| (of.member, of.followed_at.map(|at| at - T))).collect();
+    all.sort();
+    let all: Vec<_> = all.iter().map(|(member, at)| (member.as_str(), *at)).collect();
+    assert_eq!(all, [("a", Some(50)), ("a", Some(150)), ("b", Some(60)), ("c", Some(60)), ("d", None)]);
+}
+
 async fn members_at_a_moment_are_sure_or_not(store: &dyn EdgeStore) {
     crawl(store, "8", 10, "a").await;
     crawl(store, "9", 10, "abc").await; // from 5 to 10
@@ -529,7 +578,7 @@ fn profile(id: &str, at: Millis, absence: Option<Absence>) -> Observation<Accoun
         None => {
             (Seen::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }), TweetState::Live)
         }
-        Some(reason) => (Seen::Missing { misses: 2, since: T, reason: Some(reason) }, TweetState::Unavailable),
+        Some(reason) => (Seen::Missing { misses: 2, since: T + at, reason: Some(reason) }, TweetState::Unavailable),
     };
     let next_due = Some(T + at);
     let id = id.to_owned();
@@ -539,7 +588,16 @@ fn profile(id: &str, at: Millis, absence: Option<Absence>) -> Observation<Accoun
 async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
     const WEEK: Millis = 7 * 24 * 3_600_000;
     let suspended = Some(Absence::Suspended);
-    crawl(store, "9", 10, "abcdefghi").await;
+    let missing = |id: &str, at: Millis, since: Millis, reason: Option<Absence>| Observation {
+        seen: Seen::Missing { misses: 3, since: T + since, reason },
+        ..profile(id, at, suspended)
+    };
+    let counted = |id: &str, at: Millis, followers: i64| {
+        let counts = AccountCounts { followers: Some(followers), ..AccountCounts::default() };
+        let account = Account { id: id.into(), state: AccountState::Live, counts, ..Account::default() };
+        Observation { seen: Seen::Found(account), ..profile(id, at, None) }
+    };
+    crawl(store, "9", 10, "abcdefghijklmnopq").await;
     // The edges vanish between 8 and 110.
     let answers = [
         profile("a", 1, None),
@@ -555,9 +613,32 @@ async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
         profile("e", 5, suspended),
         profile("e", 300, None),
         profile("f", 300, suspended),
+        missing("f", 111 + WEEK, 300, suspended),
         profile("g", 1, None),
         profile("h", 1, None),
         profile("h", 109, None),
+        profile("j", 1, None),
+        missing("j", 50, 50, None),
+        profile("j", 300, None),
+        profile("k", 1, None),
+        missing("k", 200, 200, None),
+        profile("k", 300, None),
+        profile("l", 1, None),
+        profile("l", 5, suspended),
+        profile("l", 20, None),
+        profile("l", 300, None),
+        profile("m", 1, None),
+        profile("m", 50, suspended),
+        profile("m", 90, None),
+        profile("m", 300, None),
+        profile("n", 111 + WEEK, suspended),
+        profile("o", 1, None),
+        Observation { state: TweetState::Live, ..profile("o", 200, suspended) },
+        counted("p", 1, 1),
+        counted("p", 200, 2),
+        profile("p", 111 + WEEK, suspended),
+        profile("q", 5, suspended),
+        profile("q", 300, None),
     ];
     for answer in answers {
         store.save_accounts("profiles:twitter", &[answer]).await.unwrap();
@@ -569,14 +650,22 @@ async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
     let causes: Vec<String> = causes.into_iter().map(|(member, cause)| format!("{member} {cause}")).collect();
     let expected = [
         "a unfollowed",
-        "b suspended",   // and back before the crawl
+        "b unknown",     // suspended and back before the crawl; not looked up since
         "c deactivated", // shown within a week
-        "d unfollowed",  // suspended later
+        "d unknown",     // the first answer since does not find it
         "e suspended",   // before, and back later
-        "f suspended",   // the first answer about it
+        "f suspended",   // the first answer about it, and later ones
         "g unknown",     // not looked up since
         "h unknown",
-        "i unknown", // no profile
+        "i unknown",    // no profile
+        "j unknown",    // it was missing then, without a reason
+        "k unknown",    // the first answer since did not find it
+        "l unfollowed", // it was suspended before, and listed again
+        "m unfollowed", // the same by the crawl
+        "n unknown",    // the first answer about it, long after
+        "o unknown",    // a miss that is not believed yet
+        "p unfollowed", // found after it, and suspended later
+        "q unknown",    // the first answer about it, and found again
     ];
     assert_eq!(causes, expected);
 }
@@ -689,6 +778,7 @@ async fn edges_and_crawls_are_exported(store: &dyn EdgeStore) {
             time(8),
             time(110),
             text("unknown"),
+            time(8),
         ],
         vec![
             text("9"),
@@ -700,6 +790,7 @@ async fn edges_and_crawls_are_exported(store: &dyn EdgeStore) {
             none.clone(),
             none.clone(),
             none.clone(),
+            time(105),
         ],
         vec![
             text("8"),
@@ -711,6 +802,7 @@ async fn edges_and_crawls_are_exported(store: &dyn EdgeStore) {
             none.clone(),
             none.clone(),
             none.clone(),
+            time(18),
         ],
     ];
     let wanted = Wanted { namespace: NS.into(), ..Wanted::default() };

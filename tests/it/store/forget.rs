@@ -128,7 +128,8 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
         let Some(crawl) = store.begin_crawl(list, who.id, &crawl).await.unwrap() else { continue };
         let members = [other.id, "900100"].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
         let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
-        let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
+        let (asked_at, answered_at) = (T + 1, T + 2);
+        let page = EdgePage { crawl: crawl.number, cursor: None, members, unreadable: 0, next, asked_at, answered_at };
         store.save_edges(list, who.id, &page).await.unwrap();
     }
 }
@@ -201,7 +202,8 @@ async fn write_again(store: &dyn Whole) {
     let crawl = store.begin_crawl(LISTS[0], "900100", &crawl).await.unwrap().unwrap();
     let members = [ANN.id, BOB.id].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
     let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
-    let page = EdgePage { crawl: crawl.number, cursor: None, members, next, asked_at: T + 1, answered_at: T + 2 };
+    let (asked_at, answered_at) = (T + 1, T + 2);
+    let page = EdgePage { crawl: crawl.number, cursor: None, members, unreadable: 0, next, asked_at, answered_at };
     let saved = store.save_edges(LISTS[0], "900100", &page).await.unwrap().unwrap();
     assert_eq!(saved.new, 1, "the other one alone");
 }
@@ -335,6 +337,14 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
         let tables = tables(&who.posts).await;
         tables.into_iter().filter(|(_, (_, told))| *told > 0).map(|(table, _)| table).collect()
     };
+    // Whoever found it later was right.
+    let before = told(&ANN).await;
+    let late = ANN.posts.map(|id| {
+        let seen = Seen::Missing { misses: 1, since: T - 9, reason: None };
+        Observation { forget: true, ..observation(id, T - 9, seen) }
+    });
+    assert_eq!(store.save(NS, &late).await.unwrap().saved, 0);
+    assert_eq!(told(&ANN).await, before);
     for (who, which) in [(&BOB, Expired::Before(T + 4)), (&ANN, Expired::Deleted)] {
         assert!(told(who).await.len() >= 4, "{:?}", told(who).await);
         let ended = who.posts.map(|id| {

@@ -228,8 +228,10 @@ async fn of_positions_in_postgres() {
 /// What the version before left of posts that it removed (2) or blanked (3) goes; what it says of others stays.
 async fn of_appearances<S: Store + Communities>(store: &S, mut before: impl AsyncFnMut(String)) {
     store.migrate().await.unwrap();
-    before("DROP INDEX community_appearance_by_post; DELETE FROM store_migrations WHERE version = 19;".to_owned())
-        .await;
+    before(
+        "DROP INDEX community_appearance_by_post; DELETE FROM store_migrations WHERE version IN (19, 21);".to_owned(),
+    )
+    .await;
     let networks = [
         ("tweet:update", "followers:twitter", "community:twitter:pt-pt"),
         ("bluesky:update", "friends:bluesky", "community:bluesky:pt"),

@@ -190,6 +190,7 @@ impl Model {
                 row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
+                row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
                 (row.misses, row.missing_since, row.reason) = (0, None, None);
             }
         }
@@ -245,6 +246,7 @@ impl Model {
             metrics: row.metrics,
             recent: row.recent,
             once: self.is_once(id),
+            is_blanked: row.raw.is_none() && row.lookups > row.misses,
         })
     }
 

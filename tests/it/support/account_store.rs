@@ -219,12 +219,29 @@ impl AccountInMemory {
         self.state = state.or(self.state);
     }
 
+    /// Returns true if the network gave another reason for its absence until after that moment.
+    fn said_otherwise(&self, until: Millis) -> bool {
+        use AccountState::{Deactivated, Protected, Suspended, Unknown};
+        let others = [Suspended, Protected, Unknown];
+        let words = others.map(|state| state.to_string());
+        let is_other = |word: &Option<String>| word.as_ref().is_some_and(|word| words.contains(word));
+        self.state.is_some_and(|state| others.contains(&state))
+            || self.changes.iter().any(|of| {
+                let is_last = of.field == "state" && of.new.as_ref() == Some(&Deactivated.to_string());
+                is_last && is_other(&of.old) && of.at > until
+            })
+    }
+
     fn gone(&mut self, answer: &Observation<Account>, reason: Option<Absence>, since: Millis) {
         const MONTH: Millis = 30 * 24 * 3_600_000;
         let state = match reason {
             Some(Absence::Suspended) => AccountState::Suspended,
             Some(Absence::Protected) => AccountState::Protected,
-            Some(Absence::NotFound) if answer.answered_at - since < MONTH => AccountState::Deactivated,
+            Some(Absence::NotFound)
+                if answer.answered_at - since < MONTH || self.said_otherwise(answer.answered_at - MONTH) =>
+            {
+                AccountState::Deactivated
+            }
             Some(Absence::NotFound) => AccountState::Deleted,
             None => AccountState::Unknown,
         };

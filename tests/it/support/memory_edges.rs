@@ -130,7 +130,8 @@ impl List {
         }
         ended.vanished = gone.len() as u64;
         let crawl = &mut self.crawls[at];
-        (crawl.vanished, crawl.withheld) = (ended.vanished as i64, ended.withheld as i64);
+        crawl.vanished += ended.vanished as i64;
+        crawl.withheld = ended.withheld as i64;
         (crawl.ended, crawl.under_way.found) = (Some(ended.end), shown.len() as i64);
         ended
     }
@@ -143,12 +144,30 @@ impl List {
         let shown = self.shown(number);
         let fresh = members.iter().filter(|member| !shown.contains(member)).count();
         let own = self.first_page(number);
+        let after = self.crawls[at].appeared_after;
+        for edge in self.edges.iter_mut().filter(|edge| edge.closed.is_none()) {
+            let told = page.members.iter().find(|of| of.id == edge.member).and_then(|of| of.followed_at);
+            let Some(told) = told.filter(|told| *told <= when) else { continue };
+            let first = &self.pages[edge.first];
+            let of = self.crawls.iter().position(|crawl| crawl.under_way.number == first.crawl).unwrap();
+            let is_young = |after: Option<Millis>| after.is_none_or(|after| after < told);
+            match edge.followed_at {
+                None if is_young(self.crawls[of].appeared_after) && told <= first.at => edge.followed_at = Some(told),
+                Some(before) if before < told && is_young(after) => {
+                    let last = self.pages.iter().rposition(|page| page.members.contains(&edge.member)).unwrap();
+                    if self.pages[last].asked_at < told {
+                        edge.closed = Some((last, at));
+                        self.crawls[at].vanished += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
         let was_known = |id: &str| self.open(id).is_some_and(|edge| edge.first < own);
         let tail = page.members.iter().rev().take_while(|member| was_known(&member.id)).count();
         let is_known = tail == page.members.len();
         let known_tail = tail as u64 + if is_known { self.crawls[at].known_tail } else { 0 };
         let first = self.pages.len();
-        let after = self.crawls[at].appeared_after;
         let new: Vec<InMemory> = members
             .iter()
             .filter(|member| self.open(member).is_none())
@@ -166,6 +185,7 @@ impl List {
         crawl.under_way.newest_at = when;
         crawl.under_way.pages += 1;
         crawl.under_way.found += fresh as i64;
+        crawl.under_way.unreadable += page.unreadable;
         let mut saved =
             PageSaved { new: new.len() as u64, repeated: (page.members.len() - fresh) as u64, known_tail, ended: None };
         self.edges.extend(new);
@@ -226,6 +246,7 @@ impl EdgesInMemory {
             newest_at,
             pages: 0,
             found: 0,
+            unreadable: 0,
             told: new.told,
         };
         let crawl = Crawl {

@@ -204,6 +204,7 @@ impl Lifecycle for MemoryStore {
             metrics: row.metrics,
             recent: row.recent,
             once: false, // it keeps no ways
+            is_blanked: row.raw.is_none() && row.lookups > row.misses,
         };
         Ok(ids.iter().map(|id| inner.tweets.get(&key(namespace, id)).map(standing)).collect())
     }
@@ -229,6 +230,7 @@ impl Lifecycle for MemoryStore {
                 row.state = if tweet.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
+                row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
                 (row.misses, row.missing_since, row.reason) = (0, None, None);
             }
         }

@@ -1,6 +1,6 @@
 //! A round of pages is one visit: of one claim, or of several where it is cut short.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::engine::schedule::visits::coefficients::Coefficients;
 use twitter_updater::engine::schedule::visits::rhythm::Rhythm;
 use twitter_updater::engine::schedule::visits::{Options, Visits, classes};
-use twitter_updater::engine::worker::Handler;
+use twitter_updater::engine::worker::{Handled, Handler, Outlook};
 use twitter_updater::ingest::Starter;
 use twitter_updater::model::post::{Tweet, TweetId};
 use twitter_updater::model::provider::Provider;
@@ -42,9 +42,9 @@ const ACCOUNT: &str = "7";
 /// Posts of a page.
 const PAGE: u32 = 5;
 
-/// The ids of an account's posts, the newest last.
+/// The ids of an account's posts, the newest last; while the queue's clock is wrong there is no answer.
 #[derive(Debug, Clone, Default)]
-struct Scripted(Arc<Mutex<Vec<u64>>>);
+struct Scripted(Arc<Mutex<Vec<u64>>>, Arc<AtomicBool>);
 
 #[async_trait]
 impl Timeline for Scripted {
@@ -53,6 +53,9 @@ impl Timeline for Scripted {
     }
 
     async fn page(&self, ask: &Ask, _: &Credential) -> Result<Page, LookupError> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(LookupError::QueueClock("the queue's clock is 2h ahead of the API's".to_owned()));
+        }
         let mut ids = self.0.lock().unwrap().clone();
         ids.retain(|id| ask.since.is_none_or(|since| *id > since) && ask.below.is_none_or(|below| *id < below));
         let post = |id: u64| {
@@ -154,8 +157,8 @@ impl World {
         self.queue.schedule(&[due]).await.unwrap();
     }
 
-    /// A claim that reads so many pages at the most; answers whether the visit is over.
-    async fn claim(&self, pages: u32) -> bool {
+    /// A claim that reads so many pages at the most.
+    async fn handled(&self, pages: u32) -> Handled {
         let token = self.claims.fetch_add(1, Ordering::Relaxed).to_string();
         let request = claim::at_once(&token, 1, Timelines.lease(&self.settings));
         let Claim::Batch(batch) = self.queue.claim(&request).await.unwrap() else { panic!("it is due") };
@@ -165,6 +168,13 @@ impl World {
         };
         let handled = visitor.handle(&batch, permit).await;
         self.queue.settle(&batch.fence, &handled.verdicts, &[]).await.unwrap();
+        self.queue.release(&batch.fence, &handled.release).await.unwrap();
+        handled
+    }
+
+    /// The same; answers whether the visit is over.
+    async fn claim(&self, pages: u32) -> bool {
+        let handled = self.handled(pages).await;
         let [(job, Verdict::Reschedule { due, .. })] = &handled.verdicts[..] else { panic!("{handled:?}") };
         *due != Due::At(job.due)
     }
@@ -211,4 +221,21 @@ async fn a_visit_that_is_cut_short_is_one_visit_in_rhythm_and_summary() {
     assert_eq!((last.before, last.count), (first.visited, first.count + 12));
     assert_eq!(last.priority, first.priority + classes::Rules::default().up);
     assert_eq!(world.summary().await.posts, 12);
+}
+
+/// It is no failure of the account, whose next visit would be by that clock.
+#[tokio::test]
+async fn while_the_queue_s_clock_is_wrong_each_is_given_back() {
+    let world = World::new().await;
+    world.make(3, Duration::from_secs(7_200));
+    world.is_due().await;
+    world.timeline.1.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        let handled = world.handled(1).await;
+        assert_eq!((handled.verdicts.len(), handled.release.len()), (0, 1));
+        assert!(matches!(&handled.outlook, Outlook::Outage(why) if why.contains("ahead")), "{handled:?}");
+    }
+    assert_eq!(world.store.tweet(VISITS, ACCOUNT).await.unwrap(), None, "nothing is noted of it");
+    world.timeline.1.store(false, Ordering::Relaxed);
+    assert!(world.claim(1).await, "due as it was");
 }

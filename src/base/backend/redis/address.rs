@@ -89,7 +89,7 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-const NO_ADDRESS: &str = "it is none of redis://, redis+unix://, redis+sentinel:// and redis+cluster://";
+const NO_ADDRESS: &str = "it is none of redis://, rediss://, redis+unix://, redis+sentinel:// and redis+cluster://";
 
 fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
     let info = url.into_connection_info().map_err(|_| ends_early(url).unwrap_or(NO_ADDRESS))?;
@@ -157,6 +157,7 @@ mod tests {
         for url in ["redis://127.0.0.1:6379", "rediss://u:p@host/2", "redis+unix:///run/redis.sock?pass=p"] {
             assert!(matches!(Address::read(url), Ok(Address::One(_))), "{url}");
         }
+        assert!(check("http://host").unwrap_err().contains("rediss://"));
     }
 
     #[test]

@@ -111,6 +111,12 @@ pub(super) async fn a_graph_knows_profiles_and_ends_when_it_is_told(store: &dyn 
         forget: false,
         recent: None,
     };
+    // The lists of h, which nobody may read, and of e, which is empty.
+    for (owner, end) in [("h", Next::End(End::Hidden)), ("e", END)] {
+        begin(store, owner, 5, CrawlKind::Complete).await;
+        page(store, owner, 10, "", end).await;
+        store.save(NS, &[Observation { id: owner.to_owned(), ..visited.clone() }]).await.unwrap();
+    }
     store.save(NS, &[visited]).await.unwrap();
     let mut nodes = Vec::new();
     let mut visit = |part: GraphPart| match part {
@@ -120,7 +126,7 @@ pub(super) async fn a_graph_knows_profiles_and_ends_when_it_is_told(store: &dyn 
         }
         GraphPart::Interval(_) => ControlFlow::Break(()),
     };
-    store.graph(&wanted(None, Scope::Among(ids("9a"))), &mut visit).await.unwrap();
+    store.graph(&wanted(None, Scope::Among(ids("9aeh"))), &mut visit).await.unwrap();
     nodes.sort_by(|one: &Node, other| one.id.cmp(&other.id));
     let given = Node { is_given: true, ..Node::default() };
     let ann = Node {
@@ -131,7 +137,8 @@ pub(super) async fn a_graph_knows_profiles_and_ends_when_it_is_told(store: &dyn 
         followers: Some(7),
         ..given.clone()
     };
-    assert_eq!(nodes, [Node { id: "9".to_owned(), is_read: true, ..given }, ann]);
+    let read = |id: &str, is_read| Node { id: id.to_owned(), is_read, ..given.clone() };
+    assert_eq!(nodes, [read("9", true), ann, read("e", true), read("h", false)]);
     let mut parts = 0;
     let mut visit = |_: GraphPart| {
         parts += 1;

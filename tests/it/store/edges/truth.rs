@@ -149,8 +149,8 @@ impl World<'_> {
             followed_at: self.case.told.then_some(*from),
         };
         let members = listed.iter().map(member).collect();
-        let page =
-            EdgePage { crawl: crawl.number, cursor: crawl.cursor, members, next, asked_at, answered_at: self.tick() };
+        let (cursor, answered_at) = (crawl.cursor, self.tick());
+        let page = EdgePage { crawl: crawl.number, cursor, members, unreadable: 0, next, asked_at, answered_at };
         let saved = self.store.save_edges(NS, &self.owner, &page).await.unwrap();
         let saved = saved.ok_or_else(|| format!("a page that was waited for was late: {page:?}"))?;
         self.last = Some(page);
