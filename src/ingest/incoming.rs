@@ -69,7 +69,6 @@ impl Drain {
         let mut admitted = Admitted::default();
         let mut done: Vec<String> = Vec::with_capacity(head.len());
         let mut refused: Vec<(String, String)> = Vec::new();
-        let mut first_too_old = None;
         for incoming in head {
             let created_at = (incoming.created_at != 0).then_some(incoming.created_at);
             let tweet = Ingested { id: incoming.member.clone(), created_at, content: None };
@@ -79,7 +78,6 @@ impl Drain {
                 // Not set aside: an archive would push out the malformed, and an id may name a person who is forgotten.
                 Err(_too_old) => {
                     round.too_old += 1;
-                    first_too_old.get_or_insert_with(|| incoming.member.clone());
                     done.push(incoming.member);
                 }
                 Ok(()) => {
@@ -100,11 +98,10 @@ impl Drain {
             );
         }
         // No warning: it is no mistake of an ingest that it hands over an archive.
-        if let Some(first) = first_too_old {
+        if round.too_old > 0 {
             tracing::info!(
                 namespace = queue.namespace(),
                 too_old = round.too_old,
-                first,
                 "members of incoming are past the last age bracket and not looked up: enqueue --once does that"
             );
         }

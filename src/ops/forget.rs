@@ -108,16 +108,26 @@ impl Forget {
         providers(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
     }
 
-    /// The handle that each of its stored profiles has now. A former one may be another account's by now.
+    /// The handle that each of its stored profiles has now. A former one may be another account's by now: also where the profile of
+    /// another of the network's APIs is older, and has it still.
     ///
     /// # Errors
     /// The store's.
     pub async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
+        let store = &self.database.store;
+        let profiles: Vec<String> =
+            providers(&self.provider).iter().map(|of| PipelineId::items(of, PROFILES).to_string()).collect();
         let mut handles = BTreeSet::new();
-        for provider in providers(&self.provider) {
-            let namespace = PipelineId::items(&provider, PROFILES).to_string();
-            let known = self.database.store.account(&namespace, &self.account).await?;
-            handles.extend(known.and_then(|known| known.handle));
+        for of in &profiles {
+            let Some(handle) = store.account(of, &self.account).await?.and_then(|known| known.handle) else { continue };
+            let mut is_former = false;
+            for of in &profiles {
+                let bearers = store.bearers(of, &handle).await?;
+                is_former |= bearers.iter().any(|bearer| bearer.id == self.account && bearer.until.is_some());
+            }
+            if !is_former {
+                handles.insert(handle);
+            }
         }
         Ok(handles)
     }

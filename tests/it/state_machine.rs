@@ -24,6 +24,8 @@ use crate::support::redis::{TestRedis, namespace};
 
 const IDS: usize = 8;
 const HOUR: Millis = 3_600_000;
+/// The reference's clock begins long after all moments that are long past: what a dead worker held was due a lease before its end.
+const START: Millis = 1_000 * HOUR;
 /// Between two commands: in the reference, and at the least in truth.
 const STEP: (Millis, Duration) = (10, Duration::from_millis(4));
 
@@ -272,11 +274,11 @@ impl ReferenceStateMachine for Reference {
     fn init_state() -> BoxedStrategy<Self> {
         let mut model = QueueModel::default();
         for job in all_lanes() {
-            model.schedule(1_000_000, &job);
+            model.schedule(START, &job);
             model.forget(&job.id);
         }
         let start = Self {
-            now: 1_000_000,
+            now: START,
             model,
             claims: Vec::new(),
             tokens: 0,

@@ -181,6 +181,8 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     for answer in [profile("1111", "alice", at), profile("1111", "Anna_new", at + 1)] {
         store.save_accounts(PROFILES, &[answer]).await.unwrap();
     }
+    // As the other of the network's APIs said before.
+    store.save_accounts("profiles:x", &[profile("1111", "alice", at - 1)]).await.unwrap();
     // Somebody has asked for whoever has it.
     let handles = ["alice", "anna_new"].map(str::to_owned);
     assert!(store.keep_handles(PROFILES, &handles, at, 10).await.unwrap());
