@@ -31,7 +31,8 @@ const WORDS: [&str; 4] = ["account", "name", "url", "user"];
 const ROWS: [&str; 7] = ["", "index", "n", "no", "nr", "row", "unnamed: 0"];
 /// From this number on a first column holds ids: below it are numbers of lines, and hardly any account.
 const FIRST_ID: u32 = 1_000;
-const SEPARATORS: [char; 3] = [',', ';', '\t'];
+/// What stands between columns.
+pub(super) const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// Why a line names no account: it names the columns of the others.
 pub const NAMES_COLUMNS: &str = "the line names the columns; write a handle of that name with an @";
 /// What is said of it where it is passed over.
@@ -151,7 +152,8 @@ fn separators(line: &str) -> usize {
     line.matches(SEPARATORS).count()
 }
 
-fn unquoted(column: &str) -> &str {
+/// A column without the white space and the quotes around it.
+pub(super) fn unquoted(column: &str) -> &str {
     column.trim().trim_matches(['"', '\''])
 }
 

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tokio::io::AsyncBufRead;
 
 use super::lines::{CR_ALONE, Lines};
+use super::named::{SEPARATORS, unquoted};
 use crate::model::post::Ingested;
 use crate::model::post::{BadId, TweetId};
 use crate::providers::registry::Parse;
@@ -153,8 +154,7 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
 
 /// Returns true if a first line has the column `id`, alone or first, as our own export writes it, or as others name it.
 fn names_columns(text: &str) -> bool {
-    let first = text.split([',', ';', '\t']).next().unwrap_or_default();
-    let first = first.trim().trim_matches(['"', '\'']).replace(' ', "_");
+    let first = unquoted(text.split(SEPARATORS).next().unwrap_or_default()).replace(' ', "_");
     ["id", "id_str", "ids", "post_id", "status_id", "tweet_id", "tweetid", "url"]
         .iter()
         .any(|name| first.eq_ignore_ascii_case(name))

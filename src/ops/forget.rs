@@ -10,7 +10,7 @@ use crate::engine::queue::{Queue, QueueError};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::profiles::PROFILES;
-use crate::store::{Database, ItemsOf, RemovedRows, StoreError, network, providers};
+use crate::store::{Bearer, Database, ItemsOf, RemovedRows, StoreError, network, providers};
 
 /// Items that one transaction removes.
 const PORTION: usize = 500;
@@ -114,21 +114,28 @@ impl Forget {
     /// # Errors
     /// The store's.
     pub async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
-        let store = &self.database.store;
-        let profiles: Vec<String> =
-            providers(&self.provider).iter().map(|of| PipelineId::items(of, PROFILES).to_string()).collect();
         let mut handles = BTreeSet::new();
-        for of in &profiles {
-            let Some(handle) = store.account(of, &self.account).await?.and_then(|known| known.handle) else { continue };
-            let mut is_former = false;
-            for of in &profiles {
-                let bearers = store.bearers(of, &handle).await?;
-                is_former |= bearers.iter().any(|bearer| bearer.id == self.account && bearer.until.is_some());
-            }
-            if !is_former {
+        for provider in providers(&self.provider) {
+            let namespace = PipelineId::items(&provider, PROFILES).to_string();
+            let known = self.database.store.account(&namespace, &self.account).await?;
+            let Some(handle) = known.and_then(|known| known.handle) else { continue };
+            let bearers = bearers(&self.database, &self.provider, &handle).await?;
+            if !bearers.iter().any(|bearer| bearer.id == self.account && bearer.until.is_some()) {
                 handles.insert(handle);
             }
         }
         Ok(handles)
     }
+}
+
+/// Who has that handle, or had it, by the profiles of all APIs of the network.
+///
+/// # Errors
+/// The store's.
+pub async fn bearers(database: &Database, provider: &Provider, handle: &str) -> Result<Vec<Bearer>, StoreError> {
+    let mut bearers = Vec::new();
+    for provider in providers(provider) {
+        bearers.extend(database.store.bearers(&PipelineId::items(&provider, PROFILES).to_string(), handle).await?);
+    }
+    Ok(bearers)
 }

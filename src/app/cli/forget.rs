@@ -15,14 +15,12 @@ use crate::base::clock;
 use crate::base::humanize::{grouped, when};
 use crate::engine::queue::{Queue, QueueError};
 use crate::ingest::FORGOTTEN;
-use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
-use crate::ops::forget::{Forget, Forgotten, QueuesOf};
+use crate::ops::forget::{Forget, Forgotten, QueuesOf, bearers};
 use crate::pipelines::handles::Resolved;
-use crate::pipelines::profiles::PROFILES;
 use crate::providers::named::Named;
 use crate::providers::registry::account_of;
-use crate::store::{Database, Forgetting, RemovedRows, network, providers};
+use crate::store::{Database, Forgetting, RemovedRows, network};
 
 /// Remove what is stored of a person, and store nothing of it again.
 #[derive(Debug, Subcommand)]
@@ -152,13 +150,10 @@ pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str)
         Err(why) => return BadUsage::because(format!("the account {given:?}: {why}")),
     };
     let (mut present, mut former) = (BTreeSet::new(), BTreeMap::new());
-    for provider in providers(provider) {
-        let profiles = PipelineId::items(&provider, PROFILES).to_string();
-        for bearer in database.store.bearers(&profiles, &handle).await? {
-            match bearer.until {
-                Some(until) => former.extend([(bearer.id, until)]),
-                None => present.extend([bearer.id]),
-            }
+    for bearer in bearers(database, provider, &handle).await? {
+        match bearer.until {
+            Some(until) => former.extend([(bearer.id, until)]),
+            None => present.extend([bearer.id]),
         }
     }
     // Of the two profiles that Twitter's APIs gave of an account, the older one may name a handle that it has no more.

@@ -211,7 +211,7 @@ if expired then
     if redis.call('HGET', TRIALS, run.jobs[1]) == run.jobs[2] then
       redis.call('HINCRBY', FAILURES, run.jobs[1], 1)
     end
-    -- It was due when that lease began. Its end is no due time: if this clock is ahead and is set right, that is in the future again.
+    -- It was due when that lease began. The lease's end may be in the future: once a clock that is ahead is set right.
     run.jobs[2] = digits(math.max(0, run.jobs[2] - lease))
   end
   count(now, { expired = taken })
