@@ -37,10 +37,7 @@ services:
 	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
 	[ -n "$$(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || command -v initdb >/dev/null || missing+=(postgresql)
 	if [ $${#missing[@]} -gt 0 ]; then
-	  echo "installing $${missing[*]}"
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo)
-	  $$sudo apt-get update -qq
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$${missing[@]}"
+	  .ci/install "$${missing[@]}"
 	fi
 
 format:

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Unavailable;
 use crate::config::{QueueBackend, Settings, StoreBackend};
@@ -40,6 +41,13 @@ fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
             file.display()
         ))
     })
+}
+
+/// Raises the soft limit of open files to the hard one. A default of 1,024 is for programs that call `select`, and this one does
+/// not. Where the system refuses, [`enough_files_may_be_open`] reports a limit that is too low.
+pub fn raise_open_files_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Holds the limit of open files to what these settings need, or to what every command needs.

@@ -26,7 +26,7 @@ mod updater;
 
 pub use self::call_budget::{CallBudget, Paid};
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
-pub use self::files::{enough_files_may_be_open, queue_is_there, store_is_there};
+pub use self::files::{enough_files_may_be_open, queue_is_there, raise_open_files_limit, store_is_there};
 pub use self::follow::{Follower, InForce};
 pub use self::heartbeat::Heartbeat;
 pub use self::logging::{LogLevel, filter as log_filter, start_logging};

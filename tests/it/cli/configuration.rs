@@ -1,7 +1,8 @@
 //! Which configuration a command goes by, and what it needs of the machine.
 
 use super::*;
-use crate::support::process::command;
+use crate::support::process::{Process, command};
+use crate::support::wait::until_true;
 
 #[test]
 fn the_environment_names_the_configuration_and_the_command_line_goes_over_it() {
@@ -67,6 +68,28 @@ fn too_few_open_files_are_called_that() {
         let output = limited.output().unwrap();
         says_one_line(&output, 1, &format!("may have {limit} files open (ulimit -n) and needs "));
         assert!(text(&output.stderr).contains("LimitNOFILE"), "{}", text(&output.stderr));
+    }
+}
+
+/// The default soft limit of a shell is 1,024, and its hard limit is far higher.
+#[tokio::test]
+async fn a_role_raises_its_soft_limit_of_open_files_to_the_hard_one() {
+    let home = Home::new();
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let hard = row.split_whitespace().nth(1).unwrap().to_owned();
+    for role in ["updater", "ops", "starter", "poll", "demo"] {
+        let whole = command(&[role], &home.settings(&[("http.listen", "127.0.0.1:0")]));
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", "ulimit -Sn 60; exec \"$0\" \"$@\""]).arg(whole.get_program()).args(whole.get_args());
+        limited.envs(home.settings(&[("http.listen", "127.0.0.1:0")])).current_dir(home.folder.path());
+        let process = Process::start_by(limited, &home.path("log"));
+        until_true("both limits are the hard one", Duration::from_secs(20), async || {
+            let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
+            let row = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+            row.split_whitespace().take(2).all(|limit| limit == hard)
+        })
+        .await;
     }
 }
 

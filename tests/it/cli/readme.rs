@@ -32,3 +32,33 @@ fn its_five_minutes_work() {
     assert!(lines("metrics.csv") >= lines("posts.ndjson"));
     assert!(lines("posts.csv") > 100, "each, and the header");
 }
+
+/// `make test` installs its services by this script.
+#[test]
+fn without_apt_get_or_sudo_the_installer_names_the_missing_packages() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    symlink("/bin/bash", folder.path().join("bash")).unwrap();
+    let stub = |name: &str, script: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, format!("#!/bin/bash\n{script}\n")).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let install = || {
+        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/install");
+        let mut command = std::process::Command::new("/bin/bash");
+        let output = command.arg(script).args(["redis-server", "tidy"]).env("PATH", folder.path()).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    stub("id", "echo 1000");
+    let remedy = "install these packages of Debian, or their equivalents, and run this again: redis-server tidy\n";
+    assert_eq!(install(), (Some(1), format!("there is no apt-get: {remedy}")));
+    stub("apt-get", "exit 100");
+    assert_eq!(install(), (Some(1), format!("there is no sudo, and only root may install packages: {remedy}")));
+    stub("sudo", "exec \"$@\"");
+    stub("env", "shift; exec \"$@\"");
+    assert_eq!(install(), (Some(1), format!("installing redis-server tidy\napt-get failed: {remedy}")));
+    stub("apt-get", "exit 0");
+    assert_eq!(install(), (Some(0), "installing redis-server tidy\n".to_owned()));
+}

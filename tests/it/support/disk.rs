@@ -55,10 +55,14 @@ impl TinyDisk {
         &self.inside
     }
 
-    /// What runs its arguments where the disk is mounted, as its owner.
+    /// A command that runs its arguments where the disk is mounted, as its owner. An ordinary user may not change groups
+    /// there and keeps its credentials, which the namespace maps to root.
     pub fn command(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--user", "--mount", "--target", &self.holder.id().to_string()]);
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--preserve-credentials");
+        }
         command
     }
 

@@ -22,6 +22,8 @@ pub fn variables(settings: &[(&str, &str)]) -> Variables {
 /// The binary with these arguments and settings, and nothing of this process's environment that
 /// would set it up.
 pub fn command(arguments: &[&str], variables: &Variables) -> Command {
+    // Tests run beside each other in this process, and share its descriptors.
+    twitter_updater::app::raise_open_files_limit();
     let mut command = command_of(Path::new(env!("CARGO_BIN_EXE_twitter-updater")), variables);
     command.args(arguments);
     command

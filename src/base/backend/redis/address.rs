@@ -93,7 +93,10 @@ const NO_ADDRESS: &str = "it is none of redis://, rediss://, redis+unix://, redi
 
 fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
     let info = url.into_connection_info().map_err(|_| ends_early(url).unwrap_or(NO_ADDRESS))?;
-    Ok(info.set_tcp_settings(tcp()))
+    // Redis 7.2 and later would log a refused CLIENT SETINFO for each connection: users.acl cannot allow a command that
+    // Redis 7.0 does not have.
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    Ok(info.set_tcp_settings(tcp()).set_redis_settings(settings))
 }
 
 /// The credentials for Sentinels.
