@@ -23,9 +23,9 @@ use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
 /// The interval between reads of the files.
-const READ_EVERY: Duration = Duration::from_secs(2);
+pub(super) const READ_EVERY: Duration = Duration::from_secs(2);
 /// A change counts if it reads the same after this long: then the writer has finished.
-const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
+pub(super) const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// The maximum number of tries; then the next round looks again.
 const READ_AGAIN: usize = 8;
 /// Unreadable files may be in the middle of a swap; after this time they are reported.

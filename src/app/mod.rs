@@ -1,5 +1,6 @@
 //! The only wiring: settings → backends → roles.
 
+mod access;
 mod call_budget;
 pub mod cli;
 mod credentials;
@@ -24,6 +25,7 @@ mod tasks;
 mod tuning;
 mod updater;
 
+pub use self::access::{page_token, starter_token};
 pub use self::call_budget::{CallBudget, Paid};
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
 pub use self::files::{enough_files_may_be_open, queue_is_there, raise_open_files_limit, store_is_there};

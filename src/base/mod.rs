@@ -11,3 +11,4 @@ pub mod retry;
 pub mod shutdown;
 pub mod supervise;
 pub mod task;
+pub mod token;

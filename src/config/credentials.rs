@@ -330,6 +330,29 @@ pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Re
     }
 }
 
+/// The fewest characters of a token that our own clients send. Their guesses are not locked out, so it must be too long to
+/// guess: 16 random hexadecimal digits take thousands of years at a million guesses per second.
+const SHORTEST_TOKEN: usize = 16;
+
+/// A token that our own clients send, as [`secret`].
+pub(super) fn access_token(
+    key: &str,
+    value: &Option<SecretString>,
+    file: &Path,
+) -> Result<Option<SecretString>, BadConfig> {
+    let token = secret(key, value, file)?;
+    match token.as_ref().map(|token| token.expose_secret().len()) {
+        Some(length) if length < SHORTEST_TOKEN => {
+            let place = if is_empty(file) { key.to_owned() } else { format!("{key}_file {}", file.display()) };
+            Err(BadConfig(format!(
+                "{place} has {length} characters, and a token must have at least {SHORTEST_TOKEN}, so that it cannot be \
+                 guessed: make one with `openssl rand -hex 32`"
+            )))
+        }
+        _ => Ok(token),
+    }
+}
+
 /// A secret that a header can carry: one word of ASCII.
 fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     let secret = secret.trim();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::credentials::{self, Named, secret};
+use super::credentials::{self, Named, access_token};
 use super::findings::{BadConfigs, Findings};
 use super::masking::{masked, masked_address, masked_secret};
 use super::variables::variable;
@@ -270,18 +270,18 @@ impl Settings {
     /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
     ///
     /// # Errors
-    /// The file cannot be read or is empty; both are given; or it is nothing that could be sent.
+    /// The file cannot be read or is empty; both are given; it is nothing that could be sent; or it is short enough to be
+    /// guessed.
     pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        secret("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
+        access_token("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
     }
 
-    /// The token that retrying and dropping the dead on the page asks for, from the environment or from its
-    /// file; `None` when neither is given.
+    /// The token that actions on the page ask for, from the environment or from its file; `None` when neither is given.
     ///
     /// # Errors
     /// As [`Settings::starter_token`].
     pub fn ops_token(&self) -> Result<Option<SecretString>, BadConfig> {
-        secret("ops.token", &self.ops.token, &self.ops.token_file)
+        access_token("ops.token", &self.ops.token, &self.ops.token_file)
     }
 
     /// Every provider is asked at that address: a simulator's.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::BodyDataStream;
 use axum::extract::{Query, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -22,14 +22,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use secrecy::{ExposeSecret, SecretString};
-use subtle::ConstantTimeEq;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Receipt, Refusal};
 use super::body::{Body, Brings, Unreadable};
 use super::{Admitted, MOST_HANDLES, Queued, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
+use crate::base::token::{AccessToken, Denied, GUESS_AGAIN_S};
 use crate::engine::health::Health;
 use crate::engine::queue::QueueError;
 use crate::model::post::Ingested;
@@ -107,7 +106,7 @@ pub struct Hook {
     starters: Vec<(String, Starter)>,
     /// None where accounts are not collected.
     accounts: Vec<AccountDoor>,
-    token: Option<SecretString>,
+    token: Option<AccessToken>,
     max_body_bytes: usize,
     room: Arc<Semaphore>,
     work: Arc<Semaphore>,
@@ -117,12 +116,12 @@ pub struct Hook {
 
 impl Hook {
     /// A hook in front of those starters, each with its provider's name: posts are the first one's, unless
-    /// `?provider=` says otherwise. With a token, whoever does not send it is refused; a body has so many bytes at the
+    /// `?provider=` says otherwise. With a token, requests without it are refused; a body has so many bytes at the
     /// most. `health` hears how the services are.
     #[must_use]
     pub fn new(
         starters: Vec<(String, Starter)>,
-        token: Option<SecretString>,
+        token: Option<AccessToken>,
         max_body_bytes: usize,
         health: Arc<Health>,
     ) -> Self {
@@ -245,18 +244,24 @@ impl Hook {
         }
     }
 
-    /// The token, compared in a time that does not tell how much of it was right.
+    /// Checks the token. A request without one is no guess.
     fn let_in(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
         let sent = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
-        let sent = match sent.split_at_checked("Bearer ".len()) {
-            Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") => sent,
-            _ => &[],
+        let denied = match sent.split_at_checked("Bearer ".len()) {
+            Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") => token.check(sent).err(),
+            _ => Some(Denied::Wrong),
         };
-        match bool::from(sent.ct_eq(token.expose_secret().as_bytes())) {
-            true => Ok(()),
-            false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "send the token: Authorization: Bearer ...")
-                .with(WWW_AUTHENTICATE, "Bearer")),
+        match denied {
+            None => Ok(()),
+            Some(Denied::Wrong) => {
+                Err(Refusal::new(StatusCode::UNAUTHORIZED, "send the token: Authorization: Bearer ...")
+                    .with(WWW_AUTHENTICATE, "Bearer"))
+            }
+            Some(Denied::TooManyGuesses) => {
+                let reason = "this token is wrong, and too many wrong ones come in: send the right one";
+                Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, reason).with(RETRY_AFTER, GUESS_AGAIN_S))
+            }
         }
     }
 

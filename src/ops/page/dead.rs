@@ -11,7 +11,7 @@ use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::hands::{Ask, Refused, Sender, Sent, ToPost, token_field, with_session};
+use super::hands::{Ask, Refused, Sent, ToPost, token_field, with_session};
 use super::ids::PostId;
 use super::layout::{Document, item_link, problem};
 use super::pages::Page;
@@ -112,8 +112,10 @@ fn told(asked: &Asked, words: Words) -> Option<Markup> {
 pub(super) fn post(act: Act, whom: Whom) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
-            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
+            let (ask, cookie) = match page.form(&headers, from.0, form) {
                 Ok(allowed) => allowed,
+                // A guess beyond the limit costs no look at the store.
+                Err(refused) if refused.0 == StatusCode::TOO_MANY_REQUESTS => return page.refused(refused),
                 Err(refused) => return page.not_done(refused, "").await,
             };
             let done = match whom {

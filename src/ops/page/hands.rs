@@ -1,28 +1,29 @@
 //! Actions on the page. The page asks for the token once per browser session, and logs each action.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::FormRejection;
 use axum::extract::{ConnectInfo, Form, State};
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use subtle::ConstantTimeEq;
 
 use super::community::is_community;
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
+use super::site::Site;
 use super::words::capital;
 use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::base::retry::RetryPolicy;
+use crate::base::token::{AccessToken, Denied, GUESS_AGAIN_S};
 use crate::ingest::{FORGOTTEN, Rebuild, Refresh, Starter, StarterError};
 use crate::model::community::Belonging;
 use crate::ops::dead::{self, Dead};
@@ -36,12 +37,6 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// Why nothing was done.
 pub(super) type Refused = (StatusCode, String);
-
-/// Where a form comes from.
-pub(super) struct Sender {
-    pub address: IpAddr,
-    pub headers: HeaderMap,
-}
 
 /// What a form says.
 #[derive(Debug, Deserialize)]
@@ -83,7 +78,7 @@ pub(super) enum ToPost {
 pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
-            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
+            let (ask, cookie) = match page.form(&headers, from.0, form) {
                 Ok(allowed) => allowed,
                 Err(refused) => return page.refused(refused),
             };
@@ -98,7 +93,12 @@ pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
 impl Page {
     /// What the form says, where its sender may act: the token came with it, or came from this browser before. Answers the
     /// cookie of a new session, too.
-    pub(super) fn form(&self, sender: &Sender, form: Sent) -> Result<(Ask, Option<HeaderValue>), Refused> {
+    pub(super) fn form(
+        &self,
+        headers: &HeaderMap,
+        from: SocketAddr,
+        form: Sent,
+    ) -> Result<(Ask, Option<HeaderValue>), Refused> {
         let Some(token) = &self.in_common.token else {
             let why = "The page is read-only: to act here, give it a token (ops.token_file).";
             return Err((StatusCode::FORBIDDEN, why.to_owned()));
@@ -107,30 +107,36 @@ impl Page {
             let why = "Nothing was changed: send a form with the fields id and token, or reason and token.";
             return Err((StatusCode::BAD_REQUEST, why.to_owned()));
         };
-        let cookie = self.may(sender, token, &ask.token)?;
+        let cookie = self.may(headers, from, token, &ask.token)?;
         Ok((ask, cookie))
     }
 
-    fn may(&self, from: &Sender, token: &SecretString, sent: &SecretString) -> Result<Option<HeaderValue>, Refused> {
+    fn may(
+        &self,
+        headers: &HeaderMap,
+        from: SocketAddr,
+        token: &AccessToken,
+        sent: &SecretString,
+    ) -> Result<Option<HeaderValue>, Refused> {
         let refuse = |status, why: &str| Err((status, why.to_owned()));
         if sent.expose_secret().is_empty() {
-            return match self.in_common.sessions.knows(&from.headers) {
+            return match self.in_common.sessions.knows(headers, token.generation()) {
                 true => Ok(None),
                 false => refuse(StatusCode::FORBIDDEN, "Nothing was changed: enter the token."),
             };
         }
-        if let Some(wait) = self.in_common.guesses.wait(from.address) {
-            let why =
-                format!("Nothing was changed: too many wrong tokens came from here. Wait {} s.", wait.as_secs() + 1);
-            return refuse(StatusCode::TOO_MANY_REQUESTS, &why);
+        match token.check(sent.expose_secret().as_bytes()) {
+            Ok(generation) => Ok(self.in_common.sessions.begin(generation)),
+            Err(Denied::Wrong) => {
+                tracing::warn!(from = %from.ip(), "a wrong token was sent to the page");
+                refuse(StatusCode::FORBIDDEN, "Nothing was changed: wrong token.")
+            }
+            // Not logged: at this rate it would fill the log.
+            Err(Denied::TooManyGuesses) => {
+                let why = "Nothing was changed: wrong token. Too many wrong tokens come in: wait before the next one.";
+                refuse(StatusCode::TOO_MANY_REQUESTS, why)
+            }
         }
-        // In a time that does not tell how much of it was right.
-        if !bool::from(sent.expose_secret().as_bytes().ct_eq(token.expose_secret().as_bytes())) {
-            self.in_common.guesses.wrong(from.address);
-            tracing::warn!(from = %from.address, "a wrong token was sent to the page");
-            return refuse(StatusCode::FORBIDDEN, "Nothing was changed: wrong token.");
-        }
-        Ok(self.in_common.sessions.begin())
     }
 
     /// What can be done to the whole pipeline; nothing where nobody may.
@@ -170,10 +176,15 @@ impl Page {
     }
 
     /// A page that says why nothing was done.
-    fn refused(&self, (status, why): Refused) -> Response {
+    pub(super) fn refused(&self, (status, why): Refused) -> Response {
         let (routes, title, now) = (&self.routes, "Nothing was changed".to_owned(), clock::wall_ms());
         let content = html! { h1 { (title) } (problem(&why)) p { a href=(routes.to("/")) { "To the overview" } } };
-        Document { routes, title, here: "", at: now, now, events: None, asked: String::new(), content }.answer(status)
+        let page = Document { routes, title, here: "", at: now, now, events: None, asked: String::new(), content };
+        let mut answer = page.answer(status);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(GUESS_AGAIN_S));
+        }
+        answer
     }
 
     /// Answers where it leads.
@@ -261,6 +272,14 @@ pub(super) fn not_known(why: &str) -> Refused {
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
+/// `POST /logout`
+pub(super) async fn log_out(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
+    if site.sessions.end(&headers) {
+        tracing::info!("a session on the page was ended by its browser");
+    }
+    with_session(Redirect::to("/"), site.sessions.no_cookie())
+}
+
 /// Asks for the token; empty where it came from this browser before.
 pub(super) fn token_field() -> Markup {
     html! {
@@ -269,7 +288,7 @@ pub(super) fn token_field() -> Markup {
     }
 }
 
-/// The same answer with the cookie of a new session.
+/// The same answer with a session's cookie.
 pub(super) fn with_session(answer: impl IntoResponse, cookie: Option<HeaderValue>) -> Response {
     let mut answer = answer.into_response();
     if let Some(cookie) = cookie {

@@ -95,7 +95,12 @@ impl Document<'_> {
                         p {
                             "twitter-updater " (env!("CARGO_PKG_VERSION")) " · JSON: "
                             a href=(routes.to_status()) { (routes.to_status()) }
-                            " · Prometheus: " a href="/metrics" { "/metrics" }
+                            @if routes.optional.metrics { " · Prometheus: " a href="/metrics" { "/metrics" } }
+                        }
+                        @if routes.optional.logout {
+                            form.act #logout method="post" action="/logout" {
+                                button type="submit" { "Log out" }
+                            }
                         }
                     }
                 }

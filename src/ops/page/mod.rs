@@ -11,6 +11,7 @@
 //! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
 //! | `POST /refresh` | makes a tweet due now; form fields `id` and `token` |
 //! | `POST /belong` | decides whether an account belongs to a community; form fields `id`, `words` (the decision), `reason` and `token` |
+//! | `POST /logout` | ends the session of this browser |
 //! | `GET /events` | what has changed of the front page, of `?range=`, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
@@ -32,7 +33,6 @@ mod dead;
 mod errors;
 mod events;
 mod front;
-mod guesses;
 mod hands;
 mod ids;
 mod item;
@@ -55,4 +55,4 @@ mod words;
 mod young;
 
 pub use self::pages::Shown;
-pub use self::site::Site;
+pub use self::site::{Access, Site};

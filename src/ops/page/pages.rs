@@ -4,13 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use secrecy::SecretString;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::community::CommunityRead;
 use super::errors::Errors;
-use super::guesses::Guesses;
 use super::media::MediaCounts;
 use super::past::{Past, Range};
 use super::routes::Routes;
@@ -18,6 +16,7 @@ use super::sessions::Sessions;
 use super::young::Young;
 use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
+use crate::base::token::AccessToken;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
 use crate::ops::{Archive, DatabaseAtHand, Reader, Seen, Terms, WholeQueue};
@@ -74,12 +73,11 @@ pub(super) struct Page {
 /// What the pages of all namespaces have in common.
 #[derive(Debug, Clone)]
 pub(super) struct InCommon {
-    pub token: Option<SecretString>,
+    /// Asked for by everything that changes something; without one, nothing can be changed.
+    pub token: Option<AccessToken>,
     /// A place for each who watches.
     pub places: Arc<Semaphore>,
-    /// At the token.
-    pub guesses: Arc<Guesses>,
-    /// From which it came.
+    /// Browsers that sent the token.
     pub sessions: Arc<Sessions>,
     /// The polled sources, where this page shows them.
     pub polled: Option<Arc<Polled>>,

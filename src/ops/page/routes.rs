@@ -21,13 +21,23 @@ pub(super) struct Routes {
     root: String,
     /// Each namespace with the root of its pages; none where there is only one.
     pub all: Arc<[(String, String)]>,
+    pub optional: OptionalRoutes,
+}
+
+/// Addresses that the settings add or move.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OptionalRoutes {
+    /// `/logout`: there is a token.
+    pub logout: bool,
+    /// `/metrics`, unless it has a port of its own.
+    pub metrics: bool,
 }
 
 impl Routes {
     /// Of the pages of each namespace, in this order. Of a single one they are where those of all would be.
-    pub(super) fn of(namespaces: &[String]) -> Vec<Self> {
+    pub(super) fn of(namespaces: &[String], optional: OptionalRoutes) -> Vec<Self> {
         if let [only] = namespaces {
-            return vec![Self { namespace: Some(only.clone()), root: String::new(), all: Arc::default() }];
+            return vec![Self { namespace: Some(only.clone()), root: String::new(), all: Arc::default(), optional }];
         }
         let root = |name: &String| (name.clone(), format!("/n/{}", escaped(name)));
         let all: Arc<[_]> = namespaces.iter().map(root).collect();
@@ -35,13 +45,14 @@ impl Routes {
             namespace: Some(name.clone()),
             root: root.clone(),
             all: all.clone(),
+            optional,
         };
         all.iter().map(routes).collect()
     }
 
     /// Of what all have in common.
     pub(super) fn in_common(&self) -> Self {
-        Self { namespace: None, root: String::new(), all: self.all.clone() }
+        Self { namespace: None, root: String::new(), all: self.all.clone(), optional: self.optional }
     }
 
     /// The address of that path.
@@ -136,10 +147,14 @@ mod tests {
 
     #[test]
     fn one_namespace_is_at_the_root_and_several_are_below_it() {
-        let only = &Routes::of(&["tweet:update".to_owned()])[0];
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Routes::of(&names, OptionalRoutes::default())
+        };
+        let only = &of(&["tweet:update"])[0];
         assert_eq!([only.to("/"), only.to_item("20"), only.to_status()], ["/", "/tweet?id=20", "/status"]);
         assert_eq!(only.title("Overview"), "Overview");
-        let several = Routes::of(&["x:update".to_owned(), "mastodon:update:a b/é".to_owned()]);
+        let several = of(&["x:update", "mastodon:update:a b/é"]);
         assert_eq!(several[0].to("/dead"), "/n/x:update/dead");
         assert_eq!(several[1].to("/"), "/n/mastodon:update:a%20b%2F%C3%A9/");
         assert_eq!(several[1].to_item("at://did"), "/n/mastodon:update:a%20b%2F%C3%A9/tweet?id=at:%2F%2Fdid");
@@ -148,7 +163,7 @@ mod tests {
         let common = several[0].in_common();
         assert_eq!((common.to("/"), common.to_status()), ("/".to_owned(), "/status".to_owned()));
         assert_eq!(common.all.len(), 2);
-        let accounts = Routes::of(&["x:update".to_owned(), "profiles:x".to_owned()]);
+        let accounts = of(&["x:update", "profiles:x"]);
         assert_eq!(accounts[1].to_item("12"), "/n/profiles:x/account?id=12");
         assert_eq!(accounts[1].to_item_of("x:update", "20").as_deref(), Some("/n/x:update/tweet?id=20"));
         assert_eq!(accounts[0].to_item_of("profiles:x", "12").as_deref(), Some("/n/profiles:x/account?id=12"));

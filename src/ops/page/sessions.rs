@@ -1,7 +1,7 @@
-//! Sessions: browsers from which the token came.
+//! Sessions: browsers that sent the token.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::header::COOKIE;
@@ -11,64 +11,137 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::clock::Stopwatch;
+use crate::base::token::Generation;
 
 /// The cookie that stands for the token, and how long it does.
 const COOKIE_NAME: &str = "twitter-updater-session";
+/// The same behind TLS. Browsers accept this name only from the host itself, over TLS.
+const SECURE_COOKIE_NAME: &str = "__Host-twitter-updater-session";
 const SESSION: Duration = Duration::from_secs(8 * 3_600);
 /// Sessions at a time; of more, the oldest ends.
 const SESSIONS: usize = 256;
 
-/// Browsers from which the token came.
-#[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Stopwatch>>);
+/// Browsers that sent the token. A session ends with its token.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    open: Mutex<HashMap<String, Session>>,
+    behind_tls: bool,
+}
+
+#[derive(Debug)]
+struct Session {
+    since: Stopwatch,
+    /// The token that began it.
+    token: Generation,
+}
 
 impl Sessions {
-    /// Whether one of its cookies is that of a session.
-    pub fn knows(&self, headers: &HeaderMap) -> bool {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, since| since.elapsed() < SESSION);
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut own = cookies
-            .flat_map(|cookies| cookies.split(';'))
-            .filter_map(|cookie| cookie.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='));
-        own.any(|name| sessions.contains_key(name))
+    /// No session yet. Behind TLS, cookies are sent over TLS alone.
+    pub fn new(behind_tls: bool) -> Self {
+        Self { open: Mutex::default(), behind_tls }
+    }
+
+    /// Returns true if one of its cookies is that of a session of this token.
+    pub fn knows(&self, headers: &HeaderMap, token: Generation) -> bool {
+        let mut sessions = self.open();
+        sessions.retain(|_, session| session.since.elapsed() < SESSION && session.token == token);
+        self.named(headers).any(|name| sessions.contains_key(name))
     }
 
     /// A new one, as a cookie that no script reads and no other site's page sends.
-    pub fn begin(&self) -> Option<HeaderValue> {
+    pub fn begin(&self, token: Generation) -> Option<HeaderValue> {
         let mut name = [0; 24];
         SystemRandom::new().fill(&mut name).ok()?;
         let name = BASE64_URL_SAFE_NO_PAD.encode(name);
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.open();
         if sessions.len() >= SESSIONS {
-            let oldest = sessions.iter().max_by_key(|(_, since)| since.elapsed()).map(|(name, _)| name.clone());
+            let oldest =
+                sessions.iter().max_by_key(|(_, session)| session.since.elapsed()).map(|(name, _)| name.clone());
             oldest.and_then(|oldest| sessions.remove(&oldest));
         }
-        let cookie = format!("{COOKIE_NAME}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}", SESSION.as_secs());
-        sessions.insert(name, Stopwatch::start());
-        HeaderValue::from_str(&cookie).ok()
+        let cookie = HeaderValue::from_str(&self.cookie(&name, SESSION));
+        sessions.insert(name, Session { since: Stopwatch::start(), token });
+        cookie.ok()
+    }
+
+    /// Ends the session of its cookies. Returns true if there was one.
+    pub fn end(&self, headers: &HeaderMap) -> bool {
+        let mut sessions = self.open();
+        self.named(headers).filter(|name| sessions.remove(*name).is_some()).count() > 0
+    }
+
+    /// The cookie that makes a browser forget its own.
+    pub fn no_cookie(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.cookie("", Duration::ZERO)).ok()
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cookie_name(&self) -> &'static str {
+        if self.behind_tls { SECURE_COOKIE_NAME } else { COOKIE_NAME }
+    }
+
+    fn cookie(&self, value: &str, age: Duration) -> String {
+        let secure = if self.behind_tls { "; Secure" } else { "" };
+        let name = self.cookie_name();
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}", age.as_secs())
+    }
+
+    /// The sessions that these cookies name.
+    fn named<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> + use<'a> {
+        let name = self.cookie_name();
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let cookies = cookies.flat_map(|cookies| cookies.split(';'));
+        cookies.filter_map(move |cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use secrecy::SecretString;
+
     use super::*;
+    use crate::base::token::AccessToken;
+
+    fn sent(text: &str) -> HeaderMap {
+        HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(text).unwrap())])
+    }
+
+    fn begin(sessions: &Sessions, token: Generation) -> (String, String) {
+        let cookie = sessions.begin(token).unwrap().to_str().unwrap().to_owned();
+        (cookie.split(';').next().unwrap().to_owned(), cookie)
+    }
 
     #[test]
-    fn a_session_is_a_cookie_that_nobody_guesses() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin().unwrap();
-        let cookie = cookie.to_str().unwrap();
+    fn a_session_is_a_cookie_that_cannot_be_guessed() {
+        let (sessions, token) = (Sessions::new(false), AccessToken::new(&SecretString::from("token")).generation());
+        let (named, cookie) = begin(&sessions, token);
         assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        let named = cookie.split(';').next().unwrap();
-        let sent = |text: &str| HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(text).unwrap())]);
-        assert!(sessions.knows(&sent(named)) && sessions.knows(&sent(&format!("a=b; {named}"))));
+        let knows = |text: &str| sessions.knows(&sent(text), token);
+        assert!(knows(&named) && knows(&format!("a=b; {named}")));
         for wrong in ["", COOKIE_NAME, &format!("{COOKIE_NAME}="), &named[..named.len() - 1], &format!("x{named}")] {
-            assert!(!sessions.knows(&sent(wrong)), "{wrong}");
+            assert!(!knows(wrong), "{wrong}");
         }
         for _ in 0..SESSIONS {
-            sessions.begin().unwrap();
+            sessions.begin(token).unwrap();
         }
-        assert!(!sessions.knows(&sent(named)), "the oldest ends");
+        assert!(!knows(&named), "the oldest ends");
+    }
+
+    #[test]
+    fn a_session_ends_with_its_token_or_with_a_logout() {
+        let (sessions, token) = (Sessions::new(true), AccessToken::new(&SecretString::from("old")));
+        let [(one, cookie), (other, _)] = [(); 2].map(|()| begin(&sessions, token.generation()));
+        assert!(
+            cookie.starts_with("__Host-") && cookie.ends_with("; Secure") && cookie.contains("Path=/;"),
+            "{cookie}"
+        );
+        assert!(sessions.end(&sent(&one)) && !sessions.end(&sent(&one)));
+        assert!(!sessions.knows(&sent(&one), token.generation()) && sessions.knows(&sent(&other), token.generation()));
+        assert!(!sessions.knows(&sent(other.trim_start_matches("__Host-")), token.generation()));
+        token.replace(&SecretString::from("new"));
+        assert!(!sessions.knows(&sent(&other), token.generation()));
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
 use super::events::WATCHERS;
 use super::pages::{InCommon, Page, Shown};
-use super::routes::Routes;
+use super::routes::{OptionalRoutes, Routes};
+use super::sessions::Sessions;
+use crate::base::token::AccessToken;
 use crate::ops::polled::Polled;
 use crate::ops::report::sources::{SourceBook, Sources};
 use crate::ops::{Seen, WholeQueue};
@@ -22,32 +23,41 @@ pub struct Site {
     pub(super) routes: Routes,
     /// A place for each who watches.
     pub(super) places: Arc<Semaphore>,
+    /// Browsers that sent the token.
+    pub(super) sessions: Arc<Sessions>,
     /// The polled sources.
     pub(super) polled: Option<Arc<Polled>>,
 }
 
+/// How a site is reached.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// Every change asks for it; without one the pages are read-only.
+    pub token: Option<AccessToken>,
+    /// Browsers come through a proxy that speaks TLS with them.
+    pub behind_tls: bool,
+    /// `/metrics` has a port of its own.
+    pub has_metrics_port: bool,
+}
+
 impl Site {
-    /// Of these namespaces, in this order. Doing anything here asks for the token; without one nobody may. The
-    /// polled sources are shown where there are any, by who knows them.
+    /// Of these namespaces, in this order. The polled sources are shown where there are any, by who knows them.
     ///
     /// Starts those who read the figures: call it on the runtime.
     #[must_use]
-    pub fn new(shown: Vec<Shown>, token: Option<&SecretString>, sources: Option<SourceBook>) -> Arc<Self> {
+    pub fn new(shown: Vec<Shown>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
+        let Access { token, behind_tls, has_metrics_port } = access;
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
         let places = Arc::new(Semaphore::new(WATCHERS));
-        let routes = Routes::of(&names);
+        let optional = OptionalRoutes { logout: token.is_some(), metrics: !has_metrics_port };
+        let routes = Routes::of(&names, optional);
+        let sessions = Arc::new(Sessions::new(behind_tls));
         let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        let shared = InCommon {
-            token: token.cloned(),
-            places: places.clone(),
-            guesses: Arc::default(),
-            sessions: Arc::default(),
-            polled: polled.clone(),
-        };
+        let shared = InCommon { token, places: places.clone(), sessions: sessions.clone(), polled: polled.clone() };
         let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
-        Arc::new(Self { pages, routes: in_common, places, polled })
+        Arc::new(Self { pages, routes: in_common, places, sessions, polled })
     }
 
     /// What is seen of each namespace at this moment.

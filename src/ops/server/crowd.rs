@@ -145,7 +145,7 @@ impl Drop for Busy {
 }
 
 /// The client's address; of IPv6 its /64 prefix, since a household has 2^64 addresses.
-pub(in super::super) fn household(from: IpAddr) -> IpAddr {
+fn household(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 @ IpAddr::V4(_) => v4,
