@@ -8,14 +8,15 @@ use futures::future::join_all;
 use tokio::sync::OnceCell;
 
 use super::sources::sources;
-use super::{Service, callers, dead_of, live_budget, open_store};
+use super::{Service, callers, dead_of, live_budget, open_store, page_token};
 use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
 use crate::config::Settings;
 use crate::engine::health::Health;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use crate::ops::{Archive, DatabaseAtHand, Shown, Site, Terms, WholeQueue};
+use crate::ops::{Access, Archive, DatabaseAtHand, Shown, Site, Terms, WholeQueue};
 use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
@@ -56,8 +57,13 @@ pub async fn open_site(
     settings: &Settings,
     service: &Service,
     queues: &[(Registered, Arc<WholeQueue>)],
+    stop: &Stop,
 ) -> Result<Arc<Site>> {
-    let token = settings.ops_token()?;
+    let access = Access {
+        token: page_token(settings, stop)?,
+        behind_tls: settings.http.behind_tls,
+        has_metrics_port: settings.metrics_listen()?.is_some(),
+    };
     let positions = PositionsAtHand::new(Err("it has not answered yet".to_owned()));
     let database = DatabaseAtHand::new(Err("the store has not answered yet".to_owned()));
     let store = Arc::new(OneStore {
@@ -82,7 +88,7 @@ pub async fn open_site(
         Shown { whole: whole.clone(), archive, terms: whole.terms.clone(), database: database.clone() }
     });
     let book = source_book(settings, service, positions);
-    Ok(Site::new(join_all(shown).await, token.as_ref(), Some(book)))
+    Ok(Site::new(join_all(shown).await, access, Some(book)))
 }
 
 /// A store that is opened once for all queues.

@@ -62,8 +62,23 @@ impl Role {
     /// # Errors
     /// The address is taken.
     pub async fn bind(&self, addr: SocketAddr) -> Result<Server> {
+        Ok(self.guard(Server::bind(addr).await?))
+    }
+
+    /// Listens at `http.metrics_listen`, guarded in the same way.
+    ///
+    /// # Errors
+    /// It is no address, or it is taken.
+    pub async fn bind_metrics(&self) -> Result<MetricsPort> {
+        let Some(addr) = self.settings.metrics_listen()? else { return Ok(MetricsPort(None)) };
+        let server = Server::bind_as("serves metrics", addr).await;
+        let server = server.map_err(|error| error.remedied_by("http.metrics_listen"))?;
+        Ok(MetricsPort(Some(self.guard(server))))
+    }
+
+    fn guard(&self, server: Server) -> Server {
         let http = &self.settings.http;
-        Ok(Server::bind(addr).await?.guarded(Door::new(&http.hosts), http.connections))
+        server.guarded(Door::new(&http.hosts), http.connections)
     }
 
     /// The health of a role that answers requests.
@@ -118,16 +133,20 @@ impl Role {
         join_all(working).await.into_iter().collect()
     }
 
-    /// Serves the probes and the metrics, where there is an address, until the returned handle is dropped.
+    /// Serves the probes and the metrics, where there is an address, until the returned handles are dropped.
     async fn serve_probes(
         &self,
         pipelines: impl Iterator<Item = &Monitored> + Clone,
-    ) -> Result<Option<AbortOnDropHandle<()>>> {
-        let Some(addr) = self.address()? else { return Ok(None) };
+    ) -> Result<Vec<AbortOnDropHandle<()>>> {
+        let server = match self.address()? {
+            Some(addr) => Some(self.bind(addr).await?),
+            None => None,
+        };
+        let metrics_port = self.bind_metrics().await?;
         let vitals = Vitals::new(pipelines.clone().map(|one| (one.namespace.clone(), one.health.clone())));
         let metrics = ops::of_process(pipelines.map(|one| (one.namespace.clone(), one.metrics.clone())));
-        let serving = self.bind(addr).await?.run(ops::router(vitals, metrics), std::future::pending());
-        Ok(Some(AbortOnDropHandle::new(tokio::spawn(serving))))
+        let (router, beside) = metrics_port.serve(ops::probes(vitals), ops::metrics(metrics));
+        Ok(server.map(|server| serve_on(server, router)).into_iter().chain(beside).collect())
     }
 
     /// Answers requests until it is stopped. `contact` asks the services behind the health of that index, and the log says
@@ -174,6 +193,25 @@ impl Role {
         }
         tracing::info!("stopped");
     }
+}
+
+/// The port for monitoring alone, if there is one.
+pub struct MetricsPort(Option<Server>);
+
+impl MetricsPort {
+    /// Serves both there, until the returned handle is dropped. Returns the routes that the role's main port serves:
+    /// `shared`, and without a port of their own the metrics as well.
+    pub fn serve(self, shared: Router, metrics: Router) -> (Router, Option<AbortOnDropHandle<()>>) {
+        match self.0 {
+            Some(server) => (shared.clone(), Some(serve_on(server, shared.merge(metrics)))),
+            None => (shared.merge(metrics), None),
+        }
+    }
+}
+
+/// Serves until the returned handle is dropped.
+fn serve_on(server: Server, router: Router) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())))
 }
 
 /// A worker with its heartbeat and the tasks beside it.

@@ -193,6 +193,7 @@ impl Settings {
         self.sources_have_providers(found);
         self.communities_make_sense(found);
         found.take("http.listen", self.listen());
+        found.take("http.metrics_listen", self.metrics_listen());
         self.addresses(found);
     }
 

@@ -284,6 +284,8 @@ pub enum WithoutToken {
 #[allow(missing_docs)]
 pub struct HttpSettings {
     pub listen: String,
+    pub metrics_listen: String,
+    pub behind_tls: bool,
     /// With commas between them.
     #[serde(deserialize_with = "names")]
     pub hosts: String,
@@ -372,9 +374,21 @@ impl Settings {
     /// # Errors
     /// Not a valid address.
     pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
-        let listen = self.http.listen.trim();
-        let addr = (!listen.is_empty()).then(|| listen.parse()).transpose();
-        addr.map_err(|_| BadConfig(format!("http.listen ({listen:?}) is no address: write it like 0.0.0.0:8080")))
+        address_of("http.listen", &self.http.listen, "0.0.0.0:8080")
+    }
+
+    /// `http.metrics_listen` as an address; `None` where it is empty.
+    ///
+    /// # Errors
+    /// Not a valid address, or the same as `http.listen`.
+    pub fn metrics_listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
+        let addr = address_of("http.metrics_listen", &self.http.metrics_listen, "0.0.0.0:9090")?;
+        let is_taken = addr.is_some_and(|addr| addr.port() != 0) && self.listen().is_ok_and(|listen| listen == addr);
+        if is_taken {
+            let why = "http.metrics_listen is the address of http.listen: choose another port, or leave it empty";
+            return Err(BadConfig(why.to_owned()));
+        }
+        Ok(addr)
     }
 
     /// The settings in effect as TOML, secrets masked.
@@ -383,6 +397,13 @@ impl Settings {
         // Only maps with text keys, no value after a table: cannot fail; if it ever did, say so.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
     }
+}
+
+/// The address in that setting; `None` where it is empty.
+fn address_of(setting: &str, text: &str, example: &str) -> Result<Option<SocketAddr>, BadConfig> {
+    let text = text.trim();
+    let addr = (!text.is_empty()).then(|| text.parse()).transpose();
+    addr.map_err(|_| BadConfig(format!("{setting} ({text:?}) is no address: write it like {example}")))
 }
 
 fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {

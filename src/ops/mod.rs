@@ -38,9 +38,9 @@ pub use self::archive::Archive;
 pub use self::exposition::{of_process, registry};
 pub use self::freshness::{IN_FLIGHT_MS, Measured, SAMPLED, measure, normaliser};
 pub use self::lately::Lately;
-pub use self::page::{Shown, Site};
+pub use self::page::{Access, Shown, Site};
 pub use self::probe::probe;
-pub use self::probes::router;
+pub use self::probes::{metrics, probes};
 pub use self::reader::{DatabaseAtHand, Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{

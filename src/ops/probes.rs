@@ -13,15 +13,15 @@ use prometheus_client::registry::Registry;
 use super::exposition;
 use crate::engine::health::Vitals;
 
-/// The probes of a process, and its own metrics.
-pub fn router(vitals: impl Into<Vitals>, registry: Registry) -> Router {
+/// The metrics of a process.
+pub fn metrics(registry: Registry) -> Router {
     let registry = Arc::new(registry);
     let metrics = async |State(registry): State<Arc<Registry>>| exposed(exposition::text(&registry));
-    Router::new().route("/metrics", get(metrics)).with_state(registry).merge(probes(vitals))
+    Router::new().route("/metrics", get(metrics)).with_state(registry)
 }
 
-/// The probes alone.
-pub(super) fn probes(vitals: impl Into<Vitals>) -> Router {
+/// The probes of a process.
+pub fn probes(vitals: impl Into<Vitals>) -> Router {
     let live = async |State(vitals): State<Vitals>| answer(vitals.live().map(|()| Vec::new()));
     let ready = async |State(vitals): State<Vitals>| answer(vitals.ready());
     Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())

@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-pub(super) use self::crowd::household;
 use self::crowd::{Busy, Crowd, Seat};
 pub use self::door::Door;
 
@@ -70,6 +69,14 @@ impl Server {
     /// # Errors
     /// The address is taken, or not this machine's.
     pub async fn bind(addr: SocketAddr) -> Result<Self, ServerError> {
+        Self::bind_as("serves HTTP", addr).await
+    }
+
+    /// The same with another line in the log.
+    ///
+    /// # Errors
+    /// As [`Server::bind`].
+    pub async fn bind_as(line: &'static str, addr: SocketAddr) -> Result<Self, ServerError> {
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
             let addr = listener.local_addr()?;
@@ -77,7 +84,7 @@ impl Server {
         };
         let remedy = "--listen or http.listen";
         let server = bound.await.map_err(|error| ServerError { addr, error, remedy })?;
-        tracing::info!(address = %server.addr, "serves HTTP");
+        tracing::info!(address = %server.addr, "{line}");
         Ok(server)
     }
 

@@ -26,6 +26,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     }
     settings.ops_token()?;
     let server = role.bind(role.address()?.unwrap_or(LISTEN)).await?;
+    let metrics_port = role.bind_metrics().await?;
     let service = Service::new(settings)?;
     let mut queues = Vec::new();
     for pipeline in pipelines {
@@ -34,7 +35,9 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         let whole = app::whole_queue(settings, &service, &pipeline, queue, terms, role.health()).await?;
         queues.push((pipeline, Arc::new(whole)));
     }
-    let router = app::open_site(settings, &service, &queues).await?.router();
+    let site = app::open_site(settings, &service, &queues, &role.stop).await?;
+    let (figures, _metrics) = metrics_port.serve(site.figures(), site.metrics());
+    let router = site.pages().merge(figures);
     let checked: Vec<OnceCell<()>> = queues.iter().map(|_| OnceCell::new()).collect();
     let contact = async |at: usize| {
         let queue = &queues[at].1.queue;

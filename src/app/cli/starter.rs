@@ -27,7 +27,7 @@ pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let role = listen.role(options, Some(Needed::Everything)).await?;
     let settings = role.settings.clone();
-    let token = settings.starter_token()?;
+    let token = app::starter_token(&settings, &role.stop)?;
     let addr = role.address()?.unwrap_or(LISTEN);
     if token.is_none() && settings.starter.without_token == WithoutToken::Loopback && !addr.ip().is_loopback() {
         return Err(BadConfig(format!(
@@ -37,6 +37,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         .into());
     }
     let server = role.bind(addr).await?;
+    let metrics_port = role.bind_metrics().await?;
     let health = role.health();
     let providers = settings.providers()?;
     // The posts of each provider first, then the accounts, where they are collected.
@@ -68,7 +69,8 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let hook = Arc::new(hook.with_accounts(doors));
     let mut registry = ops::registry();
     hook.register(&mut registry);
-    let router = hook.router().merge(ops::router(&health, registry));
+    let (probes, _metrics) = metrics_port.serve(ops::probes(&health), ops::metrics(registry));
+    let router = hook.router().merge(probes);
     let contact = async |_| {
         for queue in &queues {
             queue.due().await.map_err(|error| error.to_string())?;

@@ -77,5 +77,5 @@ pub(super) async fn site(
         let whole = app::whole_queue(settings, &shared.service, pipeline, queue, terms, health).await?;
         shown.push(((*pipeline).clone(), Arc::new(whole)));
     }
-    app::open_site(settings, &shared.service, &shown).await
+    app::open_site(settings, &shared.service, &shown, stop).await
 }

@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
@@ -35,25 +35,41 @@ struct Asked {
 impl Site {
     /// All routes, and the probes of the process.
     pub fn router(self: &Arc<Self>) -> Router {
+        self.pages().merge(self.figures()).merge(self.metrics())
+    }
+
+    /// `/metrics`
+    pub fn metrics(self: &Arc<Self>) -> Router {
         let metrics = async |State(site): State<Arc<Self>>| {
             let (seen, sources) = tokio::join!(site.seen(), site.sources());
             exposed(whole_queue::metrics(&seen, &sources, clock::wall_ms()))
         };
+        Router::new().route("/metrics", get(metrics)).with_state(self.clone())
+    }
+
+    /// `/status` and the probes: figures for programs, and no post.
+    pub fn figures(self: &Arc<Self>) -> Router {
+        let whole = self.pages.iter().map(|page| &page.whole);
+        let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
+        Router::new().route("/status", get(status)).with_state(self.clone()).merge(probes(vitals))
+    }
+
+    /// The pages.
+    pub fn pages(self: &Arc<Self>) -> Router {
         let mut own = Router::new()
             .route("/page.css", get(assets::css))
             .route("/page.js", get(assets::script))
-            .route("/icon.svg", get(assets::icon))
-            .route("/status", get(status))
-            .route("/metrics", get(metrics));
+            .route("/icon.svg", get(assets::icon));
+        if self.routes.optional.logout {
+            own = own.route("/logout", post(hands::log_out));
+        }
         if self.pages.len() > 1 {
             own = own
                 .route("/", get(overview::show))
                 .route(FIND, get(overview::find))
                 .route("/events", get(overview::stream));
         }
-        let whole = self.pages.iter().map(|page| &page.whole);
-        let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
-        let router = own.with_state(self.clone()).merge(probes(vitals));
+        let router = own.with_state(self.clone());
         self.pages.iter().fold(router, |router, page| router.merge(page.router()))
     }
 }
