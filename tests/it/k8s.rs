@@ -6,6 +6,7 @@ mod docs;
 mod image;
 mod media;
 mod metrics;
+mod policies;
 mod reach;
 mod redis;
 mod roles;

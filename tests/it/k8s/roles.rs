@@ -83,6 +83,37 @@ fn files_of_secrets_are_where_they_are_mounted() {
     assert_eq!(volume.pointer("/secret/optional"), Some(&Value::Bool(true)));
 }
 
+/// Tokens come from mounted files, so that a change of the Secret reaches the process, and none can be guessed.
+#[test]
+fn tokens_of_clients_are_mounted_and_long_enough() {
+    let mut found = Vec::new();
+    for (overlay_name, overlay) in overlays() {
+        for role in ["starter", "ops"] {
+            let (_, pod, container) = overlay.ours().find(|(name, ..)| *name == role).unwrap();
+            let settings = settings(&overlay, container);
+            let file = match role {
+                "starter" => settings.starter.bearer_token_file,
+                _ => settings.ops.token_file,
+            };
+            if file.as_os_str().is_empty() {
+                continue;
+            }
+            let mount = list(container, "/volumeMounts").find(|mount| file.starts_with(text(mount, "/mountPath")));
+            let mount = mount.unwrap_or_else(|| panic!("{role}: {file:?} is not mounted"));
+            assert_eq!(mount.get("subPath"), None, "{role}: it would never change");
+            let volume = list(pod, "/spec/volumes").find(|volume| volume["name"] == mount["name"]).unwrap();
+            let path = file.file_name().unwrap().to_str().unwrap();
+            let item = list(volume, "/secret/items").find(|item| text(item, "/path") == path).unwrap();
+            let token = &overlay.secrets[text(volume, "/secret/secretName")][text(item, "/key")];
+            let variable = format!("{ENVIRONMENT_PREFIX}__OPS__TOKEN");
+            let with_token = Settings::load_with(&[], None, &[(&*variable, &**token)]).unwrap();
+            assert!(with_token.ops_token().unwrap().is_some(), "{overlay_name} {role}");
+            found.push(format!("{overlay_name} {role}"));
+        }
+    }
+    assert_eq!(found, ["dev starter", "prod starter", "prod ops"]);
+}
+
 /// A secret that everybody may read is warned of by every role that reads it.
 #[test]
 fn mounted_secrets_are_not_for_everybody() {
@@ -119,13 +150,20 @@ fn every_argument_is_one_of_the_command_line() {
     assert_eq!(run, ["migrate", "ops", "poll", "rebuild", "simulator", "starter", "updater"].map(str::to_owned).into());
 }
 
-/// The port at which a container serves: of http.listen, or of --listen.
-fn served(container: &Value) -> Option<u64> {
-    let variable = list(container, "/env").find(|variable| variable["name"] == "TWITTER_UPDATER__HTTP__LISTEN");
+/// The ports at which a container serves, by the names that the manifests give them.
+fn served(container: &Value) -> BTreeSet<(&'static str, u64)> {
+    let number = |listen: &str| -> u64 {
+        listen.strip_prefix("0.0.0.0:").unwrap_or_else(|| panic!("a probe cannot reach {listen}")).parse().unwrap()
+    };
+    let variable = |name: &str| {
+        let variable = list(container, "/env").find(|variable| variable["name"] == name)?;
+        Some(text(variable, "/value"))
+    };
     let arguments: Vec<_> = list(container, "/args").collect();
     let option = arguments.windows(2).find(|pair| pair[0] == "--listen").map(|pair| pair[1].as_str().unwrap());
-    let listen = variable.map(|variable| text(variable, "/value")).or(option)?;
-    Some(listen.strip_prefix("0.0.0.0:").unwrap_or_else(|| panic!("a probe cannot reach {listen}")).parse().unwrap())
+    let http = variable("TWITTER_UPDATER__HTTP__LISTEN").or(option).map(|listen| ("http", number(listen)));
+    let metrics = variable("TWITTER_UPDATER__HTTP__METRICS_LISTEN").map(|listen| ("metrics", number(listen)));
+    http.into_iter().chain(metrics).collect()
 }
 
 /// Whether the sources name it as a route.
@@ -143,11 +181,14 @@ fn is_route(path: &str) -> bool {
 fn probes_ask_paths_that_are_served_at_ports_that_are_open() {
     let mut probed = 0;
     for (name, _, container) in everything().ours() {
-        let port = list(container, "/ports").find(|port| port["name"] == "http");
-        assert_eq!(port.map(|port| port["containerPort"].as_u64().unwrap()), served(container), "{name}");
+        let open = list(container, "/ports").map(|port| (text(port, "/name"), port["containerPort"].as_u64().unwrap()));
+        assert_eq!(open.collect::<BTreeSet<_>>(), served(container), "{name}");
+        // Each role that is scraped has a port for that alone.
+        let is_scraped = ["updater", "poll", "starter", "ops"].contains(&name);
+        assert_eq!(served(container).iter().any(|(port, _)| *port == "metrics"), is_scraped, "{name}");
         for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
             if let Some(get) = container.pointer(&format!("/{probe}/httpGet")) {
-                assert_eq!(get["port"], "http", "{name} {probe}");
+                assert!(served(container).iter().any(|(port, _)| get["port"] == *port), "{name} {probe}");
                 exists(text(get, "/path"), is_route(text(get, "/path")));
                 probed += 1;
             }
@@ -255,9 +296,12 @@ fn the_autoscaler_asks_what_status_answers() {
         let place = text(trigger, "/metadata/valueLocation");
         assert!(status[place].is_number(), "{place} is not in {status}");
         let (address, namespace) = text(trigger, "/metadata/url").split_once("?namespace=").unwrap();
-        assert_eq!((address, &status["namespace"]), ("http://ops.twitter-updater.svc:8080/status", &namespace.into()));
+        assert_eq!((address, &status["namespace"]), ("http://ops.twitter-updater.svc:9090/status", &namespace.into()));
     }
     exists("/status", is_route("/status"));
-    assert!(everything().of_kind("Service").any(|service| text(service, "/metadata/name") == "ops"));
+    let is_asked = |service: &Value| {
+        text(service, "/metadata/name") == "ops" && list(service, "/spec/ports").any(|port| port["port"] == 9090)
+    };
+    assert!(everything().of_kind("Service").any(is_asked));
     assert_eq!(text(scaled, "/spec/scaleTargetRef/name"), "updater");
 }
