@@ -5,9 +5,11 @@ mod budget;
 mod documents;
 mod doors;
 mod lists;
+mod metrics_port;
 mod page;
 mod sources;
 mod stop;
+mod tokens;
 mod waits;
 
 use std::path::PathBuf;

@@ -105,6 +105,14 @@ fn what_cannot_be_is_one_line_that_names_the_place() {
         ("", &[("updater_lease", "70s")], &["UPDATER_LEASE is not read: write TWITTER_UPDATER__UPDATER__LEASE"]),
         ("", &[("twitter.bearer_token_file", "/dev/zero")], &["twitter.bearer_token_file /dev/zero", "regular"]),
         ("", &[("ops.token_file", &large)], &["ops.token_file", "larger than 64 KiB"]),
+        ("", &[("ops.token", "canary-of-15-ch")], &["ops.token has 15 characters", "at least 16"]),
+        ("", &[("starter.bearer_token", "canary")], &["starter.bearer_token has 6 characters", "at least 16"]),
+        ("", &[("http.metrics_listen", "localhost")], &["http.metrics_listen", "0.0.0.0:9090"]),
+        (
+            "",
+            &[("http.listen", "127.0.0.1:9"), ("http.metrics_listen", "127.0.0.1:9")],
+            &["http.metrics_listen is the address of http.listen"],
+        ),
     ];
     for (file, environment, names) in cases {
         let file = home.file("my.toml", file);

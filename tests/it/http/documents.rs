@@ -107,7 +107,7 @@ fn is_there(program: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ways_to_send_tweets_work() {
     let home = Home::new().await;
-    let settings = home.settings(&[("starter.bearer_token", "a-token"), ("tweet_age", "36500d: 1h")]);
+    let settings = home.settings(&[("starter.bearer_token", "a-token-of-the-ingest"), ("tweet_age", "36500d: 1h")]);
     let starter = home.role("starter", &settings).await;
     let here = |text: &str| text.replace("http://127.0.0.1:8080", &starter.url);
     let mut sent = 0;
@@ -118,7 +118,7 @@ async fn the_ways_to_send_tweets_work() {
         let output = Command::new("sh")
             .args(["-euc", &script])
             .current_dir(home.folder.path())
-            .env("TOKEN", "a-token")
+            .env("TOKEN", "a-token-of-the-ingest")
             .output()
             .unwrap();
         let answers = text(&output.stdout);
@@ -135,7 +135,7 @@ async fn the_ways_to_send_tweets_work() {
             format!("{script}\n\nprint(send([{{\"id_str\": \"1460323737035677700\", \"text\": \"from Python\"}}]))\n"),
         )
         .unwrap();
-        let output = Command::new("python3").arg(&file).env("TOKEN", "a-token").output().unwrap();
+        let output = Command::new("python3").arg(&file).env("TOKEN", "a-token-of-the-ingest").output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert!(text(&output.stdout).contains("'scheduled': 1"), "{}", text(&output.stdout));
         sent += 1;

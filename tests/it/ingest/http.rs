@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
+use twitter_updater::base::token::AccessToken;
 use twitter_updater::engine::health::Health;
 use twitter_updater::ingest::{AccountDoor, Hook, OPENAPI};
 use twitter_updater::ops::{self, Server};
@@ -37,13 +38,13 @@ impl Served {
 
     async fn around(world: World, token: Option<&str>, max_body_bytes: usize, doors: Vec<AccountDoor>) -> Self {
         let health = Arc::new(Health::default());
-        let token = token.map(SecretString::from);
+        let token = token.map(|token| AccessToken::new(&SecretString::from(token)));
         let starters = vec![("twitter".to_owned(), world.starter.clone())];
         let hook = Hook::new(starters, token, max_body_bytes, health.clone()).with_accounts(doors);
         let hook = Arc::new(hook);
         let mut registry = ops::registry();
         hook.register(&mut registry);
-        let router: Router = hook.router().merge(ops::router(&health, registry));
+        let router: Router = hook.router().merge(ops::probes(&health)).merge(ops::metrics(registry));
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let url = format!("http://{}", server.addr());
         let end = CancellationToken::new();
@@ -287,6 +288,13 @@ async fn whoever_has_no_token_is_kept_out() {
     for sent in ["Bearer a-token", "bearer a-token"] {
         assert_eq!(served.answer(served.post(id(1)).header("authorization", sent)).await.0, 202);
     }
+    let limited = until("too many wrong ones came", Duration::from_secs(30), async || {
+        let (status, problem) = served.answer(served.post(id(1)).bearer_auth("b-token")).await;
+        assert!(status == 401 || status == 429, "{status}: {problem}");
+        (status == 429).then_some(problem)
+    });
+    assert!(limited.await["reason"].as_str().unwrap().contains("too many wrong ones"));
+    assert_eq!(served.answer(served.post(id(1)).bearer_auth("a-token")).await.0, 202);
     // What describes it, and what watches it, needs none.
     for open in ["/openapi.json", "/live", "/metrics"] {
         assert!(served.client.get(format!("{}{open}", served.url)).send().await.unwrap().status().is_success());

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use tokio_util::task::AbortOnDropHandle;
 use twitter_updater::base::backend::redis::RedisPool;
 use twitter_updater::base::reload::Reloadable;
+use twitter_updater::base::token::AccessToken;
 use twitter_updater::engine::health::Health;
 use twitter_updater::engine::queue::{Lane, Lateness, NewJob, Queue, RedisQueue};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::ingest::Lanes;
 use twitter_updater::ops::dead::Dead;
 use twitter_updater::ops::report::sources::{NamedSource, PositionsAtHand, Queues, SourceBook};
-use twitter_updater::ops::{Archive, Server, Shown, Site, Terms, WholeQueue};
+use twitter_updater::ops::{Access, Archive, Server, Shown, Site, Terms, WholeQueue};
 use twitter_updater::pipelines::kind::Words;
 use twitter_updater::pipelines::refresh::UNAVAILABLE_LANE;
 use twitter_updater::providers::twitter_v1::CAPABILITIES;
@@ -158,7 +159,8 @@ impl Two {
         let counted: Arc<dyn Positions> = Arc::new(Counted { store: store.clone(), asked: asked.clone() });
         let positions = PositionsAtHand::new(Ok(counted));
         let book = SourceBook::new(named, positions.clone(), Arc::new(First(redis[0].pool())));
-        let router = Site::new(shown, Some(&TOKEN.into()), Some(book)).router();
+        let access = Access { token: Some(AccessToken::new(&TOKEN.into())), ..Access::default() };
+        let router = Site::new(shown, access, Some(book)).router();
         let serving = AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())));
         let queues = queues.try_into().unwrap();
         Self { redis, queues, store, positions, asked, ids, url, _serving: serving, _folder: folder }
