@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc compiled unit faults waiting patient smoke load bench soak lint image manifests redis-versions clients exports first-hour fuzz demo
+.PHONY: test services format clippy doc compiled unit faults waiting patient smoke load bench soak lint image sbom manifests redis-versions clients exports first-hour fuzz demo
 
 # The compiler waits for its slowest crate, and tests wait for timers. Clippy and rustdoc run in what that leaves of the
 # processors, in a folder with a lock of its own.
@@ -101,8 +101,8 @@ soak:
 	  NETWORK_SEED=$$RANDOM cargo test $(TESTED) --test it -- faults:: load::kill load::rebuild --test-threads=2 --nocapture
 	done
 
-lint: manifests image redis-versions clients exports first-hour
-	command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
+lint: manifests image sbom redis-versions clients exports first-hour
+	command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny@0.20.2
 	cargo deny check bans licenses sources
 
 manifests:
@@ -110,6 +110,10 @@ manifests:
 
 image:
 	.ci/image
+
+# The parts of the program and their licences, as licenses/ has them; CycloneDX's schema by a package of PyPI.
+sbom:
+	.ci/sbom check
 
 # The deployed Redis on newer servers than Debian's, which are in packages of PyPI: `make test` has it on Debian's.
 redis-versions:
