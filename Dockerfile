@@ -5,6 +5,8 @@
 #
 # The base images may come from elsewhere (BASE needs ca-certificates), and the binary may be one that
 # was compiled on the same Debian before: --build-arg BINARY=compiled takes target/release/twitter-updater.
+#
+# For a release name the base by its digest, with .ci/release-image: a tag may be another image tomorrow.
 
 ARG RUST=docker.io/library/rust:1.95-slim-bookworm
 ARG BASE=${RUST}
@@ -31,7 +33,11 @@ SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /image
 COPY --from=binary /twitter-updater usr/local/bin/twitter-updater
 RUN ldd usr/local/bin/twitter-updater | grep -o '/[^ ]*' | xargs -I LIBRARY cp --parents --dereference LIBRARY . \
-    && mkdir -p data tmp etc/ssl/certs \
+    && mkdir -p data tmp etc/ssl/certs usr/share/doc/twitter-updater/debian \
+    && for package in libc6 libgcc-s1 ca-certificates; do \
+         dpkg-query --show "$package" >>usr/share/doc/twitter-updater/debian/packages.txt; \
+         cp "/usr/share/doc/$package/copyright" "usr/share/doc/twitter-updater/debian/$package.txt"; \
+       done \
     && cp /etc/ssl/certs/ca-certificates.crt etc/ssl/certs/ \
     && echo 'twitter-updater:x:65532:65532::/data:' >etc/passwd \
     && echo 'hosts: files dns' >etc/nsswitch.conf \
@@ -46,6 +52,8 @@ LABEL org.opencontainers.image.title="twitter-updater" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=root /image /
+# Its parts (CycloneDX) and their licences.
+COPY licenses LICENSE-APACHE LICENSE-MIT /usr/share/doc/twitter-updater/
 # rustls reads the certificates of the system, which here is this file. A role in a container serves its probes
 # and figures unless it is told otherwise.
 ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
