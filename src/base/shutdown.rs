@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::task;
+
+/// The effect of SIGHUP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hangup {
+    /// The terminal of a command was closed: it stops, unless `nohup` started it.
+    Stops,
+    /// A role reads its configuration.
+    Reads,
+}
 
 /// The signal to stop, as everything that runs holds it.
 #[derive(Debug, Clone, Default)]
@@ -71,13 +81,22 @@ impl Stop {
     }
 
     /// Listens for SIGTERM and SIGINT: the first one drains and starts the deadline, the deadline or
-    /// a second one abandons.
+    /// a second one abandons. SIGHUP counts as SIGTERM, if it should.
     ///
     /// # Errors
     /// The handlers cannot be installed.
-    pub fn on_signals(&self, deadline: Duration) -> std::io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
+    pub fn on_signals(&self, deadline: Duration, hangup: Hangup) -> std::io::Result<()> {
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        if hangup == Hangup::Stops && !is_hangup_ignored() {
+            let (mut hangups, stop) = (signal(SignalKind::hangup())?, self.clone());
+            tokio::spawn(async move {
+                hangups.recv().await;
+                tracing::info!("stopping: the terminal was closed (SIGHUP)");
+                stop.drain();
+                tokio::time::sleep(deadline).await;
+                stop.abandon();
+            });
+        }
         let stop = self.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -95,6 +114,13 @@ impl Stop {
         });
         Ok(())
     }
+}
+
+/// Returns true if the process was started by `nohup`, as Linux says; elsewhere it is unknown.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
 }
 
 #[cfg(test)]

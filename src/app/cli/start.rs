@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::app::{self, Follower, LogLevel, Role, Shared};
 use crate::base::clock::Stopwatch;
-use crate::base::shutdown::Stop;
+use crate::base::shutdown::{Hangup, Stop};
 use crate::base::supervise;
 use crate::config::{BadConfig, Examined, Files, Settings};
 use crate::model::pipeline_id::PipelineId;
@@ -71,7 +71,7 @@ impl Listen {
     pub async fn role(self, options: Options, needed: Option<Needed>) -> Result<Role> {
         let start = options.start(&[])?;
         warn_of_exposed(&start.settings);
-        start.stop_on_signals()?;
+        start.stop.on_signals(start.settings.updater.drain_deadline, Hangup::Reads)?;
         supervise::end_at_other_panics();
         app::print_tasks_on_quit()?;
         if let Some(needed) = needed {
@@ -176,12 +176,12 @@ impl Start {
         Ok(all)
     }
 
-    /// Stops in two steps at SIGTERM or SIGINT. Without this call a signal ends the process at once.
+    /// Stops in two steps at SIGTERM, SIGINT or SIGHUP. Without this call a signal ends the process at once.
     ///
     /// # Errors
     /// The signal handlers cannot be installed.
     pub fn stop_on_signals(&self) -> Result<()> {
-        Ok(self.stop.on_signals(self.settings.updater.drain_deadline)?)
+        Ok(self.stop.on_signals(self.settings.updater.drain_deadline, Hangup::Stops)?)
     }
 
     /// Waits for the services as long as `--wait` allows, or until it is to stop; returns at once without that option.

@@ -1,6 +1,8 @@
 //! What every demo stands on: its options, its files, and its page.
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +41,8 @@ pub struct DemoOptions {
 /// # Errors
 /// It cannot be made.
 pub(super) fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
-    let temporary = tempfile::tempdir().context("no temporary folder")?;
+    let private = Permissions::from_mode(0o700);
+    let temporary = tempfile::Builder::new().permissions(private).tempdir().context("no temporary folder")?;
     let dir = dir.unwrap_or(temporary.path());
     std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
     let file = dir.join("demo.db");
