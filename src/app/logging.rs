@@ -1,7 +1,7 @@
 //! The log: its output, its format and its level.
 
 use std::ffi::OsStr;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -9,6 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::base::failpoint;
+use crate::base::humanize::without_directions;
 use crate::config::{BadConfig, LogFormat, Settings};
 
 /// The level of the log, which may change while the process runs.
@@ -38,9 +39,10 @@ impl LogLevel {
 /// `log.level` is no filter.
 pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     let (filter, handle) = reload::Layer::new(filter(settings)?);
+    let colours = has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
+        .with_writer(move || LogWriter { colours })
+        .with_ansi(colours)
         // A closed log must not end the process: the error would go to the same place.
         .log_internal_errors(false);
     let lines = match settings.log.format {
@@ -53,6 +55,25 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
         tracing::warn!(variable, value, "this variable asks the process to fail, as tests do: unset it anywhere else");
     }
     Ok(LogLevel(handle))
+}
+
+/// Writes each entry as one line to standard error, whatever the texts of others in it hold.
+struct LogWriter {
+    colours: bool,
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(entry);
+        let line = without_directions(text.trim_end_matches('\n'));
+        let steers = |c: char| c.is_control() && !(self.colours && c == '\u{1b}');
+        io::stderr().write_all((line.replace(steers, " ") + "\n").as_bytes())?;
+        Ok(entry.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Only a terminal has colours, unless its owner wants none (<https://no-color.org>).

@@ -1,5 +1,6 @@
 //! Numbers, spans, moments and lines for people. Pure.
 
+use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::clock::{self, Millis};
@@ -73,12 +74,29 @@ fn date(at: Millis) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))
 }
 
-/// One line of text, whatever was stored: nothing in it steers a terminal, or turns the direction of what
-/// follows.
+/// One line of a foreign text: without line breaks, and without the characters that steer a terminal or the direction of
+/// writing.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let plain = without_directions(text);
+    let words = plain.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Lines of an answer that may hold foreign texts: without the characters that steer a terminal or the direction of writing.
+#[must_use]
+pub fn printable(lines: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let plain = without_directions(lines);
+    if plain.contains(steers) { Cow::Owned(plain.replace(steers, " ")) } else { plain }
+}
+
+/// A text without the characters of Unicode that steer the direction of writing: with them `gpj.exe` reads `exe.jpg`.
+#[must_use]
+pub fn without_directions(text: &str) -> Cow<'_, str> {
+    let steers =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if text.contains(steers) { Cow::Owned(text.replace(steers, "")) } else { Cow::Borrowed(text) }
 }
 
 /// The first N characters of a text.
@@ -139,5 +157,14 @@ mod tests {
     #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line(" a\r\n\x1b[31mb\u{9b} \t c "), "a [31mb c");
+        for steers in ['\u{61c}', '\u{200e}', '\u{200f}']
+            .into_iter()
+            .chain('\u{202a}'..='\u{202e}')
+            .chain('\u{2066}'..='\u{2069}')
+        {
+            let text = format!("a{steers}b");
+            assert_eq!((&*one_line(&text), &*printable(&text)), ("ab", "ab"), "{steers:?}");
+        }
+        assert_eq!(printable("\u{1b}[2ma\tb\u{9b}\u{7}\nשלום"), " [2ma\tb  \nשלום");
     }
 }

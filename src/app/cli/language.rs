@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::new_file::NewFile;
 use super::refusals::TOLD;
-use super::{NOT_ONE_LINE, exit, of_one_line, say, write_answer, write_line};
+use super::{NOT_ONE_LINE, exit, of_one_line, say, write_answer, write_line, write_line_as_it_is};
 use crate::base::humanize::grouped;
 use crate::ingest::no_text;
 use crate::pipelines::community::language::evaluate::{Evaluation, LabelFigures, evaluate};
@@ -295,7 +295,7 @@ impl Detect {
 
     fn tell(&self, told: &Told) -> Result<()> {
         if self.json {
-            return write_line(&serde_json::to_string(told)?);
+            return write_line_as_it_is(&serde_json::to_string(told)?);
         }
         let dash = || "-".to_owned();
         let confidence = told.confidence.map_or_else(dash, |share| format!("{share:.2}"));

@@ -44,6 +44,7 @@ use serde::Serialize;
 
 use self::start::{Listen, Needed, Options, duration, warn_of_exposed};
 use crate::app::{self, Unavailable};
+use crate::base::humanize::printable;
 use crate::config::{BadConfig, BadConfigs};
 use crate::engine::queue::QueueError;
 use crate::ingest::{EnqueueError, StarterError};
@@ -312,6 +313,14 @@ fn note_refused(json: bool, refusals: &mut Vec<Refused>) -> impl FnMut(&str, &st
 /// # Errors
 /// Writing to standard output fails for another reason.
 fn write_line(line: &str) -> Result<()> {
+    write_line_as_it_is(&printable(line))
+}
+
+/// The same of JSON, which keeps every character.
+///
+/// # Errors
+/// As [`write_line`].
+fn write_line_as_it_is(line: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error)
@@ -326,12 +335,12 @@ fn write_line(line: &str) -> Result<()> {
 /// # Errors
 /// As [`write_line`].
 fn write_answer(json: bool, answer: &impl Serialize, text: &str) -> Result<()> {
-    if json { write_line(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
+    if json { write_line_as_it_is(&serde_json::to_string(answer)?) } else { write_line(text.trim_end()) }
 }
 
 /// Writes a line to standard error. A reader that stopped reading is no error: the exit code tells the same.
 fn say(line: &str) {
-    eprint_line(&format!("twitter-updater: {line}"));
+    eprint_line(&printable(&format!("twitter-updater: {line}")));
 }
 
 /// The same without the program's name.
