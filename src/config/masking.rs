@@ -1,5 +1,6 @@
 //! Addresses without the passwords in them.
 
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serializer;
 
@@ -30,7 +31,6 @@ const SHOWN: &[&str] = &[
     "hostaddr",
     "port",
     "protocol",
-    "sentinel_user",
     "ssl-ca",
     "ssl-cert",
     "ssl-key",
@@ -41,14 +41,9 @@ const SHOWN: &[&str] = &[
     "sslmode",
     "sslrootcert",
     "statement-cache-capacity",
-    "user",
 ];
 
-fn is_shown(parameter: &str) -> bool {
-    SHOWN.contains(&parameter)
-}
-
-/// An address without its passwords; what is none is not shown at all.
+/// An address without its user, its password and what may be one of both; what is none is not shown at all.
 #[must_use]
 pub fn masked(url: &str) -> String {
     masked_if_address(url).unwrap_or_else(|| NOT_AN_ADDRESS.to_owned())
@@ -58,36 +53,50 @@ fn masked_if_address(url: &str) -> Option<String> {
     let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
     // Several hosts are more than an address may have: it is looked at with its first.
     let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
-    if [path, query].iter().any(|rest| rest.contains('@')) {
-        return None; // a password with a slash: what looks like a host, or hosts, is a part of it
+    let sound = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
+    // A password with a slash, or one that is encoded with its @: a host, a path or a parameter is a part of it.
+    let holds_login = |part: &str| percent_decode_str(part).any(|byte| byte == b'@');
+    if [hosts, path, query].into_iter().any(holds_login) {
+        return None;
     }
-    let mut url = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
-    if url.password().is_some() {
-        // Refused only for addresses that cannot have a password, which then have none.
-        let _ = url.set_password(Some(MASK));
+    // In the place of several hosts, a password without its @.
+    let is_host = |host: &str| reqwest::Url::parse(&format!("{scheme}://{host}")).is_ok();
+    if !others.is_empty() && !others.split(',').all(is_host) {
+        return None;
     }
-    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if !pairs.iter().all(|(key, _)| is_shown(key)) {
-        let shown = pairs.into_iter().map(|(key, value)| {
-            let value = if is_shown(&key) { value } else { MASK.to_owned() };
-            (key, value)
-        });
-        url.query_pairs_mut().clear().extend_pairs(shown);
+    let mut shown = format!("{scheme}://");
+    if !user.is_empty() {
+        shown += MASK;
+        shown.push('@');
     }
-    if others.is_empty() {
-        return Some(url.to_string());
+    shown.extend([hosts, path]);
+    let mut parameters = sound.clone();
+    parameters.set_query(None);
+    for (key, value) in sound.query_pairs() {
+        let mut written = parameters.query_pairs_mut();
+        match (SHOWN.contains(&&*key), value.is_empty()) {
+            (true, _) => written.append_pair(&key, &value),
+            (false, false) => written.append_pair(&key, MASK),
+            // Without a value it may be a part of a password.
+            (false, true) => written.append_key_only(MASK),
+        };
     }
-    let Parts { scheme, user, hosts, path, query } = Parts::of(url.as_str())?;
-    Some(format!("{scheme}://{user}{hosts},{others}{path}{query}"))
+    if let Some(parameters) = parameters.query() {
+        shown.extend(["?", parameters]);
+    }
+    if sound.fragment().is_some() {
+        shown.extend(["#", MASK]);
+    }
+    Some(shown)
 }
 
 pub(super) fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&masked(url.expose_secret()))
 }
 
-/// An address that may have neither user nor password: as it was written, unless it may have one all the same.
+/// An address of HTTP, which may have neither user nor password: it is not shown whole if it may have one all the same.
 pub(super) fn masked_address<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    if url.contains(['@', '?']) { serializer.serialize_str(&masked(url)) } else { serializer.serialize_str(url) }
+    if url.is_empty() { serializer.serialize_str(url) } else { serializer.serialize_str(&masked(url)) }
 }
 
 /// Says of a secret only whether it is there.

@@ -560,17 +560,23 @@ mod tests {
         for shown in [settings.shown(), format!("{settings:?}")] {
             assert!(!shown.contains("canary"), "{shown}");
         }
-        assert!(settings.shown().contains("redis+unix:///s?user=me&pass=***"), "{}", settings.shown());
-        assert_eq!(masked("redis://me:canary@h/3"), "redis://me:***@h/3");
+        assert!(settings.shown().contains("redis+unix:///s?user=***&pass=***"), "{}", settings.shown());
+        assert_eq!(masked("redis://me:canary@h/3"), "redis://***@h/3");
         let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
-        assert_eq!(masked(several), "redis+sentinel://me:***@h,i:7,[::1]:8/name/3?sentinel_password=***");
-        assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://:***@h:1,i:2");
+        assert_eq!(masked(several), "redis+sentinel://***@h,i:7,[::1]:8/name/3?sentinel_password=***");
+        assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://***@h:1,i:2");
         // One letter beside the parameter, and it is a password all the same.
         let shown = masked("postgres://u@h/db?pasword=canary&sslmode=require");
-        assert_eq!(shown, "postgres://u@h/db?pasword=***&sslmode=require");
+        assert_eq!(shown, "postgres://***@h/db?pasword=***&sslmode=require");
         let shown = masked("redis+sentinel://h/name?sentinel_passwrod=canary");
         assert_eq!(shown, "redis+sentinel://h/name?sentinel_passwrod=***");
-        for odd in ["redis+cluster://me:1,canary/2@h:1,i:2", "redis+cluster://me:1,canary#2@h:1,i:2"] {
+        for odd in [
+            "redis+cluster://me:1,canary/2@h:1,i:2",
+            "redis+cluster://me:1,canary#2@h:1,i:2",
+            "redis+cluster://me:1,canary:x,i:2",
+            "redis://me%3Acanary%40h/0",
+            "postgres://h/canary%40h",
+        ] {
             assert_eq!(masked(odd), "(not an address)");
         }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());

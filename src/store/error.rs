@@ -55,11 +55,29 @@ fn judge_database(error: &dyn DatabaseError) -> StoreError {
         let code = code.parse().unwrap_or(0);
         (sqlite(code, message), words_for_sqlite(code, message))
     };
-    let text = words.map_or_else(|| message.to_owned(), |words| format!("{words} ({message})"));
+    let message = if is_login(&code) { without_names(message) } else { message.to_owned() };
+    let text = words.map_or_else(|| message.clone(), |words| format!("{words} ({message})"));
     match decision {
         Decision::Again => StoreError::Unavailable(text),
         Decision::Migrate => older(text),
         Decision::Never => StoreError::Refused(text),
+    }
+}
+
+/// Returns true if PostgreSQL or PgBouncer refuses a connection.
+fn is_login(code: &str) -> bool {
+    code.len() == 5 && (code.starts_with("28") || matches!(code, "08P01" | "3D000"))
+}
+
+/// Words of a refused connection without the names of user and database and the client's address: each is quoted, but
+/// PgBouncer's, which come last.
+fn without_names(message: &str) -> String {
+    let quotes = ['"', '\u{ab}', '\u{bb}', '\u{201c}', '\u{201d}', '\u{201e}'];
+    let hidden = message.split(quotes).enumerate().map(|(at, part)| if at % 2 == 1 { "\"***\"" } else { part });
+    let text: String = hidden.collect();
+    match text.split_once(": ") {
+        Some((words, _)) if words.starts_with("no such") => format!("{words}: ***"),
+        _ => text,
     }
 }
 

@@ -268,7 +268,7 @@ fn is_gone(error: &RedisError) -> bool {
 /// The meaning of a Redis error for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
-    let text = error.to_string(); // a server's own words, or of input and output: no secret
+    let text = without_user(error.to_string()); // a server's own words, or of input and output: no secret
     let code = code(error);
     let code = code.as_deref();
     if let Some("ASK" | "TRYAGAIN") = code {
@@ -297,6 +297,14 @@ pub fn decide(error: &RedisError) -> BackendError {
             BackendError::Refused(format!("Redis gave an answer of unknown format: {text}"))
         }
         _ => BackendError::Unavailable(format!("{text}{}", advice(&text))),
+    }
+}
+
+/// The same words without the name of the user, with which Redis refuses a command.
+fn without_user(text: String) -> String {
+    match text.split_once("User ").and_then(|(before, named)| Some((before, named.split_once(' ')?.1))) {
+        Some((before, behind)) if behind.starts_with("has no permissions") => format!("{before}User *** {behind}"),
+        _ => text,
     }
 }
 
@@ -340,6 +348,8 @@ mod tests {
         }
         let full = "OOM command not allowed when used memory > 'maxmemory'.";
         assert!(matches!(decide(&refusal(full)), BackendError::Full(_)));
+        let named = decide(&refusal("NOPERM User canary has no permissions to run the 'get' command")).to_string();
+        assert!(named.contains("User *** has no permissions to run the 'get' command"), "{named}");
         for says in ["NOPERM this user has no permissions", "WRONGTYPE Operation against a key", "ERR unknown command"]
         {
             assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");

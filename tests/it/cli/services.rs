@@ -50,7 +50,7 @@ fn a_redis_that_is_not_there_is_not_replaced() {
         &home,
         LEDGER,
         &[("queue.backend", "redis"), ("queue.redis.url", &nobody)],
-        &format!("the quota ledger cannot be used (queue.redis.url is redis://:***@{free}"),
+        &format!("the quota ledger cannot be used (queue.redis.url is redis://***@{free}"),
     );
     assert_eq!(files(&home), 0, "an embedded file was made");
 }
