@@ -56,6 +56,9 @@ pub(super) struct Arguments {
     /// these (1.5 degrees).
     #[arg(long, value_name = "FILE", help_heading = "Graphs", conflicts_with = "among")]
     ego: Option<PathBuf>,
+    /// Of CSV: put an apostrophe before each text that a spreadsheet would take for a formula. Numbers stay as they are.
+    #[arg(long)]
+    spreadsheet_safe: bool,
     /// Print the result as one JSON object on standard error.
     #[arg(long)]
     json: bool,
@@ -67,6 +70,9 @@ impl Arguments {
         start.stop_on_signals()?;
         let (pipeline, others) = start.pipelines_with(&self.table)?;
         if let Some(format) = self.graph_format() {
+            if self.spreadsheet_safe {
+                return BadUsage::because(NOT_CSV);
+            }
             return self.draw(&start, &pipeline, format).await;
         }
         if self.at.is_some() || self.among.is_some() || self.ego.is_some() {
@@ -134,6 +140,11 @@ impl Arguments {
             Some(Kind::Rows(format)) => format,
             _ => Format::of(table, self.file())?,
         };
+        let format = match (format, self.spreadsheet_safe) {
+            (format, false) => format,
+            (Format::Csv, true) => Format::SpreadsheetCsv,
+            _ => return BadUsage::because(NOT_CSV),
+        };
         if format == Format::Lines && table.columns.len() > 1 {
             return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
         }
@@ -159,6 +170,8 @@ impl Arguments {
         Ok(Export { tables: app::open_tables(settings).await?, table, wanted, request, format })
     }
 }
+
+const NOT_CSV: &str = "--spreadsheet-safe is for CSV: write --format csv, or leave it out";
 
 /// The setting without which there is no such table.
 fn setting_of(table: &str) -> Option<&'static str> {

@@ -17,6 +17,8 @@ use crate::store::export::{Cell, Column, Kind, Table};
 pub enum Format {
     /// Comma-separated values, the first line of which names the columns.
     Csv,
+    /// The same for a spreadsheet: no text in it is read as a formula.
+    SpreadsheetCsv,
     /// A JSON object a line.
     Ndjson,
     /// The only column as it is, a line each: ids, and objects as the network sent them.
@@ -82,13 +84,20 @@ impl Format {
 
     /// True if an interrupted file of this format can be continued.
     pub(super) fn goes_on(self) -> bool {
-        matches!(self, Self::Csv | Self::Ndjson | Self::Lines)
+        matches!(self, Self::Csv | Self::SpreadsheetCsv | Self::Ndjson | Self::Lines)
     }
 }
 
+/// A spreadsheet takes a cell for a formula that begins so (OWASP, CSV injection); in the wide forms, too.
+const FORMULA: &[char] = &['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
+
 /// Rows on their way into bytes.
 pub(super) enum Encoder {
-    Csv(&'static [Column], Box<csv::Writer<Vec<u8>>>),
+    Csv {
+        columns: &'static [Column],
+        for_spreadsheet: bool,
+        out: Box<csv::Writer<Vec<u8>>>,
+    },
     Ndjson(&'static [Column], Vec<u8>),
     Lines(Vec<u8>),
     #[cfg(feature = "parquet")]
@@ -99,13 +108,13 @@ impl Encoder {
     /// At the beginning of a file, or where one goes on.
     pub fn new(format: Format, columns: &'static [Column], from_the_beginning: bool) -> Self {
         match format {
-            Format::Csv => {
+            Format::Csv | Format::SpreadsheetCsv => {
                 let mut csv = csv::Writer::from_writer(Vec::new());
                 if from_the_beginning {
                     // Into memory: it cannot fail.
                     let _ = csv.write_record(columns.iter().map(|column| column.name));
                 }
-                Self::Csv(columns, Box::new(csv))
+                Self::Csv { columns, for_spreadsheet: format == Format::SpreadsheetCsv, out: Box::new(csv) }
             }
             Format::Ndjson => Self::Ndjson(columns, Vec::new()),
             #[cfg(feature = "parquet")]
@@ -116,9 +125,12 @@ impl Encoder {
 
     pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
         match self {
-            Self::Csv(columns, csv) => {
+            Self::Csv { columns, for_spreadsheet, out: csv } => {
                 for (column, cell) in columns.iter().zip(cells) {
                     match (cell, column.kind) {
+                        (Cell::Text(text), _) if *for_spreadsheet && text.starts_with(FORMULA) => {
+                            csv.write_field(format!("'{text}"))?
+                        }
                         (Cell::Text(text), _) => csv.write_field(text)?,
                         (Cell::Number(at), Kind::Time) => csv.write_field(time(*at))?,
                         (Cell::Number(number), _) => csv.write_field(number.to_string())?,
@@ -164,7 +176,7 @@ impl Encoder {
     /// Bytes that can be taken, about.
     pub fn ready(&self) -> usize {
         match self {
-            Self::Csv(_, csv) => csv.get_ref().len(),
+            Self::Csv { out, .. } => out.get_ref().len(),
             Self::Ndjson(_, out) | Self::Lines(out) => out.len(),
             #[cfg(feature = "parquet")]
             Self::Parquet(encoder) => encoder.ready(),
@@ -174,8 +186,8 @@ impl Encoder {
     /// All rows so far.
     pub fn take(&mut self) -> io::Result<Vec<u8>> {
         match self {
-            Self::Csv(_, csv) => {
-                let whole = std::mem::replace(&mut **csv, csv::Writer::from_writer(Vec::new()));
+            Self::Csv { out, .. } => {
+                let whole = std::mem::replace(&mut **out, csv::Writer::from_writer(Vec::new()));
                 whole.into_inner().map_err(|error| error.into_error())
             }
             Self::Ndjson(_, out) | Self::Lines(out) => Ok(std::mem::take(out)),
@@ -236,6 +248,20 @@ mod tests {
              \"old_value\":\"she said \\\"a, b\\\"\\nand left\",\"new_value\":null}\n"
         );
         assert_eq!(written(Format::Lines, "raw", &[vec![text("{\n  \"id\": 1\r\n}")]]), "{   \"id\": 1  }\n");
+    }
+
+    #[test]
+    fn no_text_is_a_formula_in_a_spreadsheet_and_a_number_stays_one() {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        for begin in ["=", "+", "-", "@", "\t", "\r", "＝"] {
+            let row = vec![text("7"), Cell::Number(-5), text("text"), text(&format!("{begin}1+1")), text("a=1")];
+            let [safe, plain] = [Format::SpreadsheetCsv, Format::Csv]
+                .map(|format| written(format, "changes", std::slice::from_ref(&row)).split_off(33));
+            assert_ne!(safe, plain);
+            assert_eq!(safe.replacen('\'', "", 1), plain, "{begin:?}: one apostrophe");
+            assert!(safe.starts_with("7,-5,text,") && safe.contains(&format!("'{begin}1+1")), "{safe:?}");
+            assert!(safe.ends_with(",a=1\n"), "{safe:?}");
+        }
     }
 
     #[test]
