@@ -4,6 +4,7 @@ pub mod backend;
 pub mod clock;
 pub mod failpoint;
 pub mod humanize;
+pub mod private_file;
 pub mod random;
 pub mod rarely;
 pub mod reload;

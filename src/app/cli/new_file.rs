@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
+use crate::base::private_file::{self, folder_of};
+
 /// A file that gets its name when it is whole, and not before.
 pub(super) struct NewFile {
     name: PathBuf,
@@ -15,24 +17,25 @@ pub(super) struct NewFile {
 
 enum To {
     /// Is written beside the file, and takes its name at last.
-    Beside(NamedTempFile, PathBuf),
+    Beside(PathBuf),
     /// A pipe or a device: it is written directly, since no file may take its place.
     There(File),
 }
 
 impl NewFile {
-    /// Before the work: a folder that is missing is told at once.
+    /// Checks before the work that the file can be written.
     ///
     /// # Errors
     /// Nothing can be written there.
     pub fn begin(name: &Path) -> Result<Self> {
+        private_file::check_planted(name).with_context(|| cannot(name))?;
         // A link stays: the file behind it is replaced.
         let end = fs::canonicalize(name).unwrap_or_else(|_| name.to_owned());
         let to = if fs::metadata(&end).is_ok_and(|there| !there.is_file()) {
             File::options().write(true).open(&end).map(To::There)
         } else {
-            let folder = end.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            NamedTempFile::new_in(folder).map(|file| To::Beside(file, end))
+            // It has no name, so an interruption of the work leaves nothing there.
+            tempfile::tempfile_in(folder_of(&end)).map(|_| To::Beside(end))
         };
         let to = to.with_context(|| cannot(name))?;
         Ok(Self { name: name.to_owned(), to })
@@ -45,10 +48,12 @@ impl NewFile {
     pub fn write(self, text: &str) -> Result<()> {
         let written = match self.to {
             To::There(mut file) => file.write_all(text.as_bytes()),
-            To::Beside(mut file, end) => {
-                let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-                written.and_then(|()| file.persist(end).map(drop).map_err(|error| error.error))
-            }
+            To::Beside(end) => NamedTempFile::new_in(folder_of(&end)).and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.as_file().sync_all()?;
+                file.persist(end)?;
+                Ok(())
+            }),
         };
         written.with_context(|| cannot(&self.name))
     }

@@ -61,6 +61,9 @@ pub enum Missing {
          the log has the reason; mend it and start again"
     )]
     Lost(PathBuf),
+    /// Another user has put it there.
+    #[error("the SQLite file {0} is not opened: {1}")]
+    Planted(PathBuf, String),
     /// Nobody knows.
     #[error("the SQLite file {0} cannot be looked at: {1}")]
     Unknown(PathBuf, String),
@@ -70,7 +73,7 @@ impl Missing {
     /// As another error, of the kind that fits.
     pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
         match self {
-            Self::Gone(..) | Self::Lost(_) => gone(self.to_string()),
+            Self::Gone(..) | Self::Lost(_) | Self::Planted(..) => gone(self.to_string()),
             Self::Unknown(..) => unavailable(self.to_string()),
         }
     }

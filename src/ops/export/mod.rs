@@ -18,7 +18,6 @@ mod parquet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +29,7 @@ pub use self::format::{Format, NoSuchFormat};
 pub use self::graph::{Drawn, GraphExport, GraphFormat};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{counted, grouped};
+use crate::base::private_file::{self, with_end};
 use crate::base::shutdown::Stop;
 use crate::store::StoreError;
 use crate::store::export::{Cell, Table, Tables, Wanted};
@@ -226,7 +226,11 @@ async fn into_file<T>(
         Err(_) => {}
     }
     let (mut part, note) = Part::open(path, new, goes_on)?;
-    let done = write(&mut part, note).await?;
+    let written = write(&mut part, note).await;
+    if !goes_on && matches!(written, Err(ExportError::Stopped(..))) {
+        part.discard();
+    }
+    let done = written?;
     part.finish(path).map_err(|why| ExportError::Write(path.to_owned(), why, ""))?;
     Ok(done)
 }
@@ -278,23 +282,23 @@ impl Part {
     /// Opens the part of that file, cut off behind what is certain, or a new one. A part of another export, or one that is
     /// not what was written, is refused and stays as it is.
     fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
-        let (path, note) = (with(path, ".part"), with(path, ".part.json"));
+        let (path, note) = (with_end(path, ".part"), with_end(path, ".part.json"));
         let failed = |why| ExportError::Write(path.clone(), why, "");
         let broken = |why: &str| ExportError::Broken(path.clone(), why.to_owned());
-        // Its owner's alone, since it holds data of people: whoever shares it says so.
-        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(failed)?;
+        // Its owner's alone, since it holds data of people.
+        let file = private_file::open(&path).map_err(failed)?;
         // Two at once would write over each other.
         let is_ours = file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"));
         is_ours.map_err(failed)?;
         let there = file.metadata().map_err(failed)?.len();
-        let known = match std::fs::read(&note) {
+        let known = match private_file::read(&note) {
             Ok(known) => match serde_json::from_slice::<Note>(&known) {
                 Ok(known) if known.request != new.request => return Err(ExportError::Other(path)),
                 Ok(known) if known.bytes > there => return Err(broken("it is shorter than what was written")),
                 Ok(known) => Some(known),
                 Err(error) => return Err(broken(&format!("{} is no note of an export: {error}", note.display()))),
             },
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(ExportError::Write(note, error, "")),
             Err(_) if there > 0 => return Err(broken("no export began it")),
             Err(_) => None,
         };
@@ -313,8 +317,16 @@ impl Part {
 
     /// Gives it its name.
     fn finish(self, path: &Path) -> io::Result<()> {
+        private_file::check_name(&self.path, &self.file)?;
         std::fs::rename(&self.path, path)?;
         std::fs::remove_file(&self.note)
+    }
+
+    /// Removes a part that cannot be continued.
+    fn discard(&self) {
+        // What stays is overwritten by the next export of that name.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&self.note);
     }
 }
 
@@ -334,19 +346,12 @@ impl Sink for Part {
     fn note(&mut self, note: &Note) -> io::Result<()> {
         self.file.sync_data()?;
         // In one piece, or not at all.
-        let folder = self.note.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut fresh = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut fresh = tempfile::NamedTempFile::new_in(private_file::folder_of(&self.note))?;
         fresh.write_all(&serde_json::to_vec(note)?)?;
         fresh.as_file().sync_data()?;
         fresh.persist(&self.note)?;
         Ok(())
     }
-}
-
-fn with(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
 }
 
 #[cfg(test)]

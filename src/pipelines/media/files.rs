@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
 use super::parts::{Part, make};
+use crate::base::private_file::check_planted;
 
 /// A whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +80,7 @@ impl Folder {
         // Every name has a folder.
         let folder = path.parent().unwrap_or(&self.root);
         make(folder)?;
+        check_planted(folder)?;
         fs::rename(&part.path, &path)?;
         File::open(folder)?.sync_all()?;
         part.discard();

@@ -4,9 +4,9 @@
 //!   FOLDER/parts/<hash of the medium's name>       the bytes that have come, and beside them their validator
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 
 use super::hash::hex;
+use crate::base::private_file;
 
 /// A part that nobody went on with for so long is removed.
 const OLD_PART: Duration = Duration::from_secs(7 * 86_400);
@@ -56,8 +57,10 @@ impl Parts {
     pub fn open(folder: &Path, cap: u64, used: u64) -> io::Result<Self> {
         let parts = Self { root: folder.join("parts"), cap, used: used.into(), on_the_way: AtomicU64::default() };
         make(&parts.root)?;
+        private_file::check_planted(folder)?;
+        private_file::check_planted(&parts.root)?;
         let probe = parts.root.join(format!(".probe-{}", std::process::id()));
-        File::create(&probe)?;
+        private_file::replace(&probe, b"")?;
         fs::remove_file(&probe)?;
         parts.remove_old()?;
         Ok(parts)
@@ -135,7 +138,7 @@ impl Parts {
 
 /// Opens a part; `None` if another process has it in work.
 fn take(path: PathBuf) -> io::Result<Option<Part>> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+    let file = private_file::open(&path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
@@ -170,7 +173,7 @@ impl Part {
     /// The validator of its bytes, if it was noted for that URL, and the size of the whole file, if that was told.
     #[must_use]
     pub fn validator(&self, url: &str) -> Option<(String, Option<u64>)> {
-        let noted = fs::read_to_string(validator_of(&self.path)).ok()?;
+        let noted = String::from_utf8(private_file::read(&validator_of(&self.path)).ok()?).ok()?;
         let mut lines = noted.splitn(3, '\n');
         let (of, validator) = (lines.next()?, lines.next()?);
         let total = lines.next().and_then(|total| total.parse().ok());
@@ -185,7 +188,7 @@ impl Part {
         let path = validator_of(&self.path);
         let total = total.map(|total| total.to_string()).unwrap_or_default();
         match validator {
-            Some(validator) => fs::write(path, format!("{url}\n{validator}\n{total}")),
+            Some(validator) => private_file::replace(&path, format!("{url}\n{validator}\n{total}").as_bytes()),
             None => match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

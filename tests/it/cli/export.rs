@@ -223,15 +223,78 @@ async fn what_cannot_be_is_one_line() {
     // A part of another export is left alone.
     let file = home.path("posts.csv");
     let file = file.to_str().unwrap();
-    std::fs::write(format!("{file}.part"), "x").unwrap();
-    let note = r#"{"request":"other","since":null,"until":null,"bytes":1,"rows":1,"after":null}"#;
-    std::fs::write(format!("{file}.part.json"), note).unwrap();
+    home.file("posts.csv.part", "x");
+    home.file(
+        "posts.csv.part.json",
+        r#"{"request":"other","since":null,"until":null,"bytes":1,"rows":1,"after":null}"#,
+    );
     says_one_line(&run(&["export", "posts", "--to", file], &settings), 1, "another export");
     assert_eq!(std::fs::read_to_string(format!("{file}.part")).unwrap(), "x");
     // A store that is not there is not made.
     let missing = variables(&[("store.sqlite.path", home.path("no.db").to_str().unwrap())]);
     assert!(!run(&["export", "posts"], &missing).status.success());
     assert!(!home.path("no.db").exists());
+}
+
+/// Stops an export by SIGHUP once its part is there; some files are written too fast for that.
+async fn hang_up(settings: &Variables, file: &Path) {
+    let part = file.with_extension(format!("{}.part", file.extension().unwrap().to_str().unwrap()));
+    for _ in 0..20 {
+        let arguments = ["export", "posts", "--to", file.to_str().unwrap()];
+        let mut child = command(&arguments, settings).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        while !part.exists() && child.try_wait().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let pid = child.id().to_string();
+        let _ = std::process::Command::new("kill").args(["-HUP", &pid]).output().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if output.status.code() == Some(1) {
+            let said = text(&output.stderr);
+            assert!(said.contains("stopped after"), "{said}");
+            return;
+        }
+        assert!(output.status.success(), "{output:?}");
+        std::fs::remove_file(file).unwrap();
+    }
+    panic!("no export was stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_terminal_stops_it_and_leaves_only_a_part_that_can_be_continued() {
+    let (home, settings) = embedded(60_000).await;
+    let csv = home.path("posts.csv");
+    hang_up(&settings, &csv).await;
+    export(&settings, &["posts", "--to", csv.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&csv).unwrap() == export(&settings, &["posts"]));
+    if cfg!(feature = "parquet") {
+        hang_up(&settings, &home.path("posts.parquet")).await;
+        for left in ["posts.parquet", "posts.parquet.part", "posts.parquet.part.json"] {
+            assert!(!home.path(left).exists(), "{left}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spreadsheet_gets_no_formula() {
+    let (home, settings) = embedded(20).await;
+    let [plain, safe] =
+        [&["posts"][..], &["posts", "--spreadsheet-safe"]].map(|arguments| rows(&export(&settings, arguments)));
+    let mut formulas = 0;
+    for (before, after) in plain.iter().flatten().zip(safe.iter().flatten()) {
+        let is_formula = before.starts_with('=');
+        assert_eq!(*after, if is_formula { format!("'{before}") } else { before.clone() });
+        formulas += usize::from(is_formula);
+    }
+    assert!(plain.len() == 20 && formulas >= 10, "{formulas}");
+    let file = home.path("safe.csv");
+    export(&settings, &["posts", "--spreadsheet-safe", "--to", file.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&file).unwrap().contains(",'= 2,"));
+    for (table, format) in
+        [("posts", "ndjson"), ("posts", "parquet"), ("ids", "lines"), ("raw", "ndjson"), ("edges", "gexf")]
+    {
+        let output = run(&["export", table, "--format", format, "--spreadsheet-safe"], &settings);
+        says_one_line(&output, 64, "--spreadsheet-safe is for CSV");
+    }
 }
 
 /// A reader that has seen enough is no error.

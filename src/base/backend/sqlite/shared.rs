@@ -29,6 +29,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
 use super::{BUSY, INPUT_OUTPUT, Missing, Opened, code, connect, make_private, options, pool};
 use crate::base::clock::Stopwatch;
+use crate::base::private_file::{check_planted, with_end};
 
 /// Connections of a process that only read. WAL lets them read while one writes.
 const READERS: u32 = 4;
@@ -182,6 +183,10 @@ impl SharedFile {
             .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
             .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
             .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
+        for end in ["", "-wal", "-shm", "-journal"] {
+            let file = with_end(path, end);
+            check_planted(&file).map_err(|why| Missing::Planted(file, why.to_string()))?;
+        }
         make_private(path);
         let connection = connect(&writers, patience).await?;
         let file = Opened::now(path)?;
