@@ -23,8 +23,8 @@ use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
     Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
     Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place,
-    Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, Sample, Scheduled, Settled,
-    Verdict, Workers, suspect_limit, worker_of,
+    Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, RowRange, Sample, Scheduled,
+    Settled, Verdict, Workers, suspect_limit, worker_of,
 };
 
 use self::figures::*;

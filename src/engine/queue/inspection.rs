@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::{Hour, Lane, LaneDue, Minute, Order, Result};
+use super::{Hour, Lane, LaneDue, Minute, Order, Result, RowRange};
 use crate::base::clock::Millis;
 
 /// A worker whose heartbeat is older than this, ms, is not counted on.
@@ -248,6 +248,6 @@ pub trait Inspection: Send + Sync + std::fmt::Debug {
     /// per million ids in the lane; it delays no writer.
     async fn sample(&self, most: usize) -> Result<Vec<Sample>>;
 
-    /// The dead from the `from`-th on, up to `limit`, buried first first.
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>>;
+    /// The dead in that range of the list, buried first first.
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>>;
 }

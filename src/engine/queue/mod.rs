@@ -70,6 +70,7 @@ pub mod keys;
 mod minutes;
 mod promote;
 mod redis;
+mod row_range;
 mod workers;
 
 pub use self::administration::{Administration, MEND_SLACK, PAGE_LIMIT};
@@ -84,6 +85,7 @@ pub use self::jobs::{
 };
 pub use self::minutes::{HOUR_MS, HOURS_KEPT, Hour, LaneDue, MINUTE_MS, MINUTES_KEPT, Minute, joined};
 pub use self::redis::RedisQueue;
+pub use self::row_range::RowRange;
 pub use self::workers::Workers;
 pub use crate::base::backend::BackendError as QueueError;
 pub use crate::engine::lane::{Lane, Order};

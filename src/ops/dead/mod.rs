@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
-use crate::engine::queue::{NewJob, Place, Queue, Scheduled};
+use crate::engine::queue::{NewJob, Place, Queue, RowRange, Scheduled};
 use crate::ingest::{Lanes, StarterError};
 use crate::model::post::TweetState;
 use crate::store::{Change, Exhumed, Listing, Standing, Store, StoredTweet, Way};
@@ -199,9 +199,9 @@ impl Dead {
     }
 
     async fn page_of_queue(&self, from: u64, limit: u32) -> Result<DeadPage, StarterError> {
-        let page = self.queue.dead(from, limit).await?;
-        let next = Cursor::Queue { from: from + page.len() as u64 };
-        let next = (page.len() == limit as usize).then_some(next);
+        let rows = RowRange::new(from, limit);
+        let page = self.queue.dead(rows).await?;
+        let next = rows.next_after(page.len()).map(|from| Cursor::Queue { from });
         let ids: Vec<String> = page.iter().map(|buried| buried.id.clone()).collect();
         let mut dead = Vec::new();
         if !ids.is_empty() {
@@ -275,7 +275,7 @@ impl Dead {
         let began = self.queue.brief().await?.now_ms;
         let mut from = 0;
         loop {
-            let page = self.queue.dead(from, PAGE).await?;
+            let page = self.queue.dead(RowRange::new(from, PAGE)).await?;
             let buried: Vec<_> = page.into_iter().take_while(|buried| buried.at <= began).collect();
             if buried.is_empty() {
                 return Ok(tally);

@@ -21,7 +21,7 @@ use super::words::{error, relative};
 use super::{polled, state_sections, time_sections};
 use crate::base::clock;
 use crate::base::humanize::one_line;
-use crate::engine::queue::{Buried, MINUTE_MS, QueueError};
+use crate::engine::queue::{Buried, MINUTE_MS, QueueError, RowRange};
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::pipelines::kind::Words;
 
@@ -181,7 +181,8 @@ impl Page {
     async fn latest_dead(&self, dead: u64) -> Vec<Buried> {
         let mut known = self.latest.lock().await;
         if known.0 != dead {
-            let Ok(mut latest) = self.whole.queue.dead(dead.saturating_sub(LATEST.into()), LATEST).await else {
+            let rows = RowRange::new(dead.saturating_sub(LATEST.into()), LATEST);
+            let Ok(mut latest) = self.whole.queue.dead(rows).await else {
                 return Vec::new();
             };
             latest.reverse();

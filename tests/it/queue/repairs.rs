@@ -127,19 +127,19 @@ pub(super) async fn the_forgotten_are_nowhere_unless_leased(world: World) {
 
 pub(super) async fn the_dead_are_listed_page_by_page(world: World) {
     let queue = &*world.one;
-    assert_eq!(queue.dead(0, 10).await.unwrap(), []);
+    assert_eq!(queue.dead(RowRange::new(0, 10)).await.unwrap(), []);
     bury(queue, &["b"]).await;
     // The next is buried in a later millisecond.
-    let first = queue.dead(0, 10).await.unwrap()[0].at;
+    let first = queue.dead(RowRange::new(0, 10)).await.unwrap()[0].at;
     while queue.stats().await.unwrap().now_ms <= first {}
     bury(queue, &["a", "c"]).await;
-    let all = world.two.dead(0, 10).await.unwrap();
+    let all = world.two.dead(RowRange::new(0, 10)).await.unwrap();
     let listed: Vec<_> = all.iter().map(|dead| (&*dead.id, &*dead.reason)).collect();
     assert_eq!(listed, [("b", "why b"), ("a", "why a"), ("c", "why c")]);
     assert!(all[0].at < all[1].at && all[1].at <= all[2].at);
-    assert_eq!(queue.dead(1, 1).await.unwrap(), all[1..2]);
-    assert_eq!(queue.dead(3, 10).await.unwrap(), []);
-    assert_eq!(queue.dead(0, 0).await.unwrap(), []);
+    assert_eq!(queue.dead(RowRange::new(1, 1)).await.unwrap(), all[1..2]);
+    assert_eq!(queue.dead(RowRange::new(3, 10)).await.unwrap(), []);
+    assert_eq!(queue.dead(RowRange::new(0, 0)).await.unwrap(), []);
 }
 
 pub(super) async fn large_batches_work(world: World) {

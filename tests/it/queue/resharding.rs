@@ -153,7 +153,7 @@ async fn no_call_runs(queue: &RedisQueue, ledger: &RedisLedger) {
         queue.schedule(&[job("new")]).await.err(),
         queue.promote(&[job("1")]).await.err(),
         queue.forget(&ids).await.err(),
-        queue.dead(0, 10).await.err(),
+        queue.dead(RowRange::new(0, 10)).await.err(),
         queue.locate(&ids).await.err(),
         queue.sample(10).await.err(),
         queue.stats().await.err(),

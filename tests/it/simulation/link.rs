@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
-    Verdict, Workers,
+    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled, Settled,
+    Stats, Verdict, Workers,
 };
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::post::Tweet;
@@ -177,9 +177,9 @@ impl Inspection for LinkedQueue {
         self.call(async move { queue.sample(most).await }).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
         let queue = self.queue.clone();
-        self.call(async move { queue.dead(from, limit).await }).await
+        self.call(async move { queue.dead(rows).await }).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

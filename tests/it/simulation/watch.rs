@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs,
-    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, Sample, Scheduled, Settled, Stats,
-    Verdict, Workers,
+    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, RowRange, Sample, Scheduled, Settled,
+    Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
@@ -588,8 +588,8 @@ impl Inspection for WatchedQueue {
         self.inner.sample(most).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(from, limit).await
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
+        self.inner.dead(rows).await
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

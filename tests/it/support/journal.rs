@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
     Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, Sample, Scheduled, Settled, Stats,
-    Verdict, Workers,
+    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled, Settled,
+    Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
@@ -315,8 +315,8 @@ impl Inspection for JournalledQueue {
         self.inner.sample(most).await
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
-        self.inner.dead(from, limit).await
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
+        self.inner.dead(rows).await
     }
 
     async fn due(&self) -> Result<u64, QueueError> {

@@ -11,7 +11,7 @@ use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
     Inspection, Job, Jobs, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Postponed,
-    Promoted, QueueError, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
+    Promoted, QueueError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -323,7 +323,7 @@ impl Inspection for MemoryQueue {
         Ok(samples)
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>, QueueError> {
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>, QueueError> {
         let inner = self.lock();
         let mut dead: Vec<_> = inner
             .model
@@ -334,7 +334,7 @@ impl Inspection for MemoryQueue {
             })
             .collect();
         dead.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
-        Ok(dead.into_iter().skip(from as usize).take(limit as usize).collect())
+        Ok(dead.into_iter().skip(rows.first() as usize).take(rows.limit() as usize).collect())
     }
 
     async fn stats(&self) -> Result<Stats, QueueError> {

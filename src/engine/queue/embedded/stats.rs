@@ -7,7 +7,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::super::{
     Buried, Hour, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place,
-    Result, Sample, Stats, WorkerStats, worker_of,
+    Result, RowRange, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS, hours};
 use crate::base::clock::{self, Millis};
@@ -172,13 +172,13 @@ impl Inspection for EmbeddedQueue {
         Ok(samples)
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>> {
+    async fn dead(&self, range: RowRange) -> Result<Vec<Buried>> {
         let rows: Vec<(String, Millis, Option<String>)> = sqlx::query_as(
             "SELECT id, due, reason FROM queue_job WHERE namespace = ? AND state = 2 ORDER BY due, id LIMIT ? OFFSET ?",
         )
         .bind(&self.namespace)
-        .bind(limit)
-        .bind(i64::try_from(from).unwrap_or(i64::MAX))
+        .bind(range.limit())
+        .bind(i64::try_from(range.first()).unwrap_or(i64::MAX))
         .fetch_all(self.file.readers())
         .await?;
         Ok(rows.into_iter().map(|(id, at, reason)| Buried { id, at, reason: reason.unwrap_or_default() }).collect())

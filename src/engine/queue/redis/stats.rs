@@ -8,7 +8,7 @@ use redis::Script;
 
 use super::super::{
     Buried, HOURS_KEPT, Hour, Inspection, Lane, LaneDue, LaneStats, MEND_SLACK, MINUTES_KEPT, Minute, PAGE_LIMIT,
-    Place, QueueError, Result, Sample, Stats, WorkerStats, worker_of,
+    Place, QueueError, Result, RowRange, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS, words};
 use crate::base::backend::redis::{Call, NO_WRITES, Steps, script};
@@ -176,12 +176,10 @@ impl Inspection for RedisQueue {
             .collect()
     }
 
-    async fn dead(&self, from: u64, limit: u32) -> Result<Vec<Buried>> {
-        if limit == 0 {
-            return Ok(Vec::new());
-        }
+    async fn dead(&self, rows: RowRange) -> Result<Vec<Buried>> {
+        let Some(last) = rows.last() else { return Ok(Vec::new()) };
         let mut range = redis::cmd("ZRANGE");
-        range.arg(self.keys.dead()).arg(from).arg(from + u64::from(limit) - 1).arg("WITHSCORES");
+        range.arg(self.keys.dead()).arg(rows.first()).arg(last).arg("WITHSCORES");
         let prefix = &self.keys.prefix;
         let page: Vec<(Vec<u8>, f64)> = self.pool.read(prefix, &range).await?;
         if page.is_empty() {
