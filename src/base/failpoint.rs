@@ -9,6 +9,9 @@
 //! `TWITTER_UPDATER_HANG_AT` has it hang there (at `after_claim` and `before_accept`). `TWITTER_UPDATER_PANIC_POISON` is as
 //! `TWITTER_UPDATER_POISON`, with a panic.
 //!
+//! `TWITTER_UPDATER_PANIC_AT_PATH=/status` panics in each request for that path, before its answer;
+//! `TWITTER_UPDATER_PANIC_IN_BODY_OF=/status` panics in the body of its answer.
+//!
 //! If `TWITTER_UPDATER_FAIL_IN` names a pipeline, only its tasks come by the points.
 
 use std::process::{Command, abort, id};
@@ -40,6 +43,8 @@ const PANIC_AT: &str = "TWITTER_UPDATER_PANIC_AT";
 const HANG_AT: &str = "TWITTER_UPDATER_HANG_AT";
 const POISON_ID: &str = "TWITTER_UPDATER_POISON";
 const PANIC_POISON_ID: &str = "TWITTER_UPDATER_PANIC_POISON";
+const PANIC_AT_PATH: &str = "TWITTER_UPDATER_PANIC_AT_PATH";
+const PANIC_IN_BODY_OF: &str = "TWITTER_UPDATER_PANIC_IN_BODY_OF";
 
 static CRASH: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(CRASH_AT));
 static STOP: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(STOP_AT));
@@ -47,6 +52,8 @@ static PANIC: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(PANIC_AT));
 static HANG: LazyLock<Option<Ask>> = LazyLock::new(|| Ask::of(HANG_AT));
 static FAIL_IN: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("TWITTER_UPDATER_FAIL_IN").ok());
 static POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(POISON_ID).ok());
+static BAD_PATH: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(PANIC_AT_PATH).ok());
+static BAD_BODY: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(PANIC_IN_BODY_OF).ok());
 static PANIC_POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(PANIC_POISON_ID).ok());
 
 const STOP_AND_SEE: &str = "kill -STOP $0; until grep -q '^State:[[:space:]]*T' /proc/$0/status; do :; done";
@@ -83,7 +90,7 @@ impl Ask {
 /// The variables that ask this process to fail, with their values: for the log, since a process that was left with one
 /// ends without a word.
 pub fn asked() -> impl Iterator<Item = (&'static str, String)> {
-    let variables = [CRASH_AT, STOP_AT, PANIC_AT, HANG_AT, POISON_ID, PANIC_POISON_ID];
+    let variables = [CRASH_AT, STOP_AT, PANIC_AT, HANG_AT, POISON_ID, PANIC_POISON_ID, PANIC_AT_PATH, PANIC_IN_BODY_OF];
     variables.into_iter().filter_map(|variable| Some((variable, std::env::var(variable).ok()?)))
 }
 
@@ -118,6 +125,17 @@ pub fn poison(ids: &[String]) {
     }
     let is_bad = PANIC_POISON.as_ref().is_some_and(|poison| ids.contains(poison));
     assert!(!is_bad, "asked to panic at an id");
+}
+
+/// Panics if the requests for this path were asked to.
+pub fn request(path: &str) {
+    assert!(BAD_PATH.as_ref().is_none_or(|bad| bad != path), "asked to panic at a path");
+}
+
+/// Returns true if the body of the answer at this path was asked to panic.
+#[must_use]
+pub fn panics_in_body(path: &str) -> bool {
+    BAD_BODY.as_ref().is_some_and(|bad| bad == path)
 }
 
 /// Hangs here for ever, if the task was asked to.

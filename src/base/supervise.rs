@@ -5,6 +5,7 @@
 //! `supervision.silent_after` beyond what it said it would wait.
 //!
 //! A panic drops the task's future, as a stop or a lost race in a `select!` drops it at an await, and every task bears that.
+//! A request is a part of a task, too: [`contain`] turns its panic into an error, and nothing is begun anew.
 //! What no task is supervised for (a thread of a driver, the writer of a file) ends the process where
 //! [`end_at_other_panics`] was called: nothing limps on half-alive.
 
@@ -93,6 +94,20 @@ fn hook() {
     });
 }
 
+/// Runs a future as a part of that task. A panic in it drops it and is the error: one clause with message and place.
+///
+/// # Errors
+/// The future panicked.
+pub async fn contain<F: Future>(task: &Arc<Task>, future: F) -> Result<F::Output, String> {
+    hook();
+    AssertUnwindSafe(scope(task.clone(), future)).catch_unwind().await.map_err(|payload| clause(&*payload))
+}
+
+/// The clause for a panic that was caught on this thread.
+fn clause(payload: &(dyn Any + Send)) -> String {
+    LAST.take().unwrap_or_else(|| format!("it panicked: {}", message(payload)))
+}
+
 fn message(payload: &(dyn Any + Send)) -> &str {
     let of_format = payload.downcast_ref::<String>().map(String::as_str);
     of_format.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
@@ -122,10 +137,7 @@ where
             biased;
             ended = running => match ended {
                 Ok(()) => return,
-                Err(payload) => {
-                    let why = LAST.take().unwrap_or_else(|| format!("it panicked: {}", message(&*payload)));
-                    (Cause::Panic, why)
-                }
+                Err(payload) => (Cause::Panic, clause(&*payload)),
             },
             silent = task.silent() => {
                 (Cause::Silence, format!("no sign of it for {} ms: {task}", millis(silent)))
@@ -242,6 +254,18 @@ mod tests {
         assert!(heard[0].starts_with("counts panic: it panicked at src/base/supervise.rs:"), "{heard:?}");
         assert!(heard[0].ends_with(": of the first kind") && heard[1].ends_with(": number 2"), "{heard:?}");
         assert_eq!((began.into_inner(), heard[2].as_str()), (3, "counts steady"));
+    }
+
+    #[tokio::test]
+    async fn a_contained_panic_is_an_error_with_its_place() {
+        let task = Task::new("process", "contains");
+        assert_eq!(contain(&task, async { 7 }).await, Ok(7));
+        let panics = async {
+            tokio::task::yield_now().await;
+            panic!("of a request");
+        };
+        let why = contain::<_>(&task, panics).await.map(|(): ()| ()).unwrap_err();
+        assert!(why.starts_with("it panicked at src/base/supervise.rs:") && why.ends_with(": of a request"), "{why}");
     }
 
     #[tokio::test(start_paused = true)]

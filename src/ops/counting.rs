@@ -7,6 +7,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::snapshot::Outage;
 use crate::base::clock::Stopwatch;
+use crate::base::task;
 
 /// A question is put again after so many times what it took, answered or not,
 const SHARE_OF_THE_TIME: u32 = 10;
@@ -59,6 +60,7 @@ impl<R: Send + 'static, T> Counting<R, T> {
         let (mut asking, since) = under_way.unwrap_or_else(|| {
             let (watch, answer) = (Stopwatch::start(), ask());
             let asking = async move { (answer.await, watch.elapsed()) };
+            let asking = task::within(task::current(), asking);
             (AbortOnDropHandle::new(tokio::spawn(asking)), watch)
         });
         match tokio::time::timeout(wait, &mut asking).await {

@@ -15,6 +15,7 @@ use super::whole_queue::PATIENCE;
 use super::{Terms, WholeQueue};
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::reload::Reloadable;
+use crate::base::task;
 use crate::engine::queue::{Minute, QueueError, Stats, joined};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
@@ -386,6 +387,7 @@ impl Reader {
             });
             (reading, watch.elapsed())
         };
+        let asking = task::within(task::current(), asking);
         (AbortOnDropHandle::new(tokio::spawn(asking)), Stopwatch::start())
     }
 
