@@ -10,6 +10,7 @@ pub mod rarely;
 pub mod reload;
 pub mod retry;
 pub mod shutdown;
+pub mod subnets;
 pub mod supervise;
 pub mod task;
 pub mod token;

@@ -194,6 +194,7 @@ impl Settings {
         self.communities_make_sense(found);
         found.take("http.listen", self.listen());
         found.take("http.metrics_listen", self.metrics_listen());
+        found.take("http.trusted_proxies", self.trusted_proxies());
         self.addresses(found);
     }
 

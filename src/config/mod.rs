@@ -48,6 +48,7 @@ pub use self::providers::{
 };
 pub use self::relations::{RelationSettings, VisitOrder};
 pub use self::visits::VisitSettings;
+use crate::base::subnets::Subnets;
 use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
 use crate::simulator::SimulatorOptions;
@@ -289,6 +290,9 @@ pub struct HttpSettings {
     /// With commas between them.
     #[serde(deserialize_with = "names")]
     pub hosts: String,
+    /// With commas between them.
+    #[serde(deserialize_with = "names")]
+    pub trusted_proxies: String,
     pub connections: usize,
     #[serde(with = "humantime_serde")]
     pub drain_notice: Duration,
@@ -389,6 +393,14 @@ impl Settings {
             return Err(BadConfig(why.to_owned()));
         }
         Ok(addr)
+    }
+
+    /// `http.trusted_proxies` as networks.
+    ///
+    /// # Errors
+    /// An entry is no address and no network.
+    pub fn trusted_proxies(&self) -> Result<Subnets, BadConfig> {
+        Subnets::parse(&self.http.trusted_proxies).map_err(|why| BadConfig(format!("http.trusted_proxies: {why}")))
     }
 
     /// The settings in effect as TOML, secrets masked.
