@@ -9,6 +9,7 @@ mod files;
 mod follow;
 mod handles;
 mod heartbeat;
+mod limits;
 mod logging;
 mod maintenance;
 mod monitored;
@@ -31,6 +32,7 @@ pub use self::credentials::{callers, credentials, live_budget, open_credentials}
 pub use self::files::{enough_files_may_be_open, queue_is_there, raise_open_files_limit, store_is_there};
 pub use self::follow::{Follower, InForce};
 pub use self::heartbeat::Heartbeat;
+pub use self::limits::forbid_core_dumps;
 pub use self::logging::{LogLevel, filter as log_filter, start_logging};
 pub use self::maintenance::Maintenance;
 pub use self::monitored::Monitored;

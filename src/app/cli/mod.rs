@@ -231,6 +231,7 @@ pub fn main_with(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
 
 fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     app::raise_open_files_limit();
+    app::forbid_core_dumps();
     app::enough_files_may_be_open(None)?;
     // Before there is a second thread: each runs where the thread may that started it. The role says what is wrong with the settings.
     if matches!(cli.command, Command::Updater(_))
