@@ -60,9 +60,9 @@ impl Role {
     /// Listens at that address, guarded as the settings say.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is taken, or `http.trusted_proxies` is invalid.
     pub async fn bind(&self, addr: SocketAddr) -> Result<Server> {
-        Ok(self.guard(Server::bind(addr).await?))
+        self.guard(Server::bind(addr).await?)
     }
 
     /// Listens at `http.metrics_listen`, guarded in the same way.
@@ -73,12 +73,12 @@ impl Role {
         let Some(addr) = self.settings.metrics_listen()? else { return Ok(MetricsPort(None)) };
         let server = Server::bind_as("serves metrics", addr).await;
         let server = server.map_err(|error| error.remedied_by("http.metrics_listen"))?;
-        Ok(MetricsPort(Some(self.guard(server))))
+        Ok(MetricsPort(Some(self.guard(server)?)))
     }
 
-    fn guard(&self, server: Server) -> Server {
-        let http = &self.settings.http;
-        server.guarded(Door::new(&http.hosts), http.connections)
+    fn guard(&self, server: Server) -> Result<Server> {
+        let (http, proxies) = (&self.settings.http, self.settings.trusted_proxies()?);
+        Ok(server.guarded(Door::new(&http.hosts), http.connections).behind(proxies))
     }
 
     /// The health of a role that answers requests.

@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::server::panics;
 use crate::engine::metrics::{Counter, CounterSet, Metrics};
 
 /// The prefix of every name.
@@ -30,6 +31,7 @@ type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 pub fn registry() -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+    registry.register("http_panics", "Requests that panicked", panics::counter());
     registry
 }
 

@@ -1,36 +1,48 @@
 //! One listening socket: its access rules, its time limits, and its shutdown.
 
-mod crowd;
+mod body;
+mod connections;
 mod door;
+mod forwarded;
+mod headers;
+mod host;
+pub(super) mod panics;
+mod stream;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{ConnectInfo, Request};
-use axum::middleware::{from_fn_with_state, map_request};
-use axum::{BoxError, Router};
-use hyper::body::{Frame, Incoming, SizeHint};
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::ConnectInfo;
+use axum::http::{Response, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use self::crowd::{Busy, Crowd, Seat};
+use self::body::{Received, Sent};
+use self::connections::{ConnectionLimiter, Slot};
 pub use self::door::Door;
+use self::stream::NotedStream;
+use crate::base::failpoint;
+use crate::base::subnets::Subnets;
+use crate::base::supervise::contain;
+use crate::base::task::{Task, waits};
 
 /// The head of a request comes within this time, and a connection without one is closed after it.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// The time limit for a body, since a slow sender occupies a place. The starter gives up sooner, and says why.
+/// The time limit for a body, since a slow sender occupies a place. Forms and the starter give up sooner, and say why.
 const BODY_PATIENCE: Duration = Duration::from_secs(40);
 /// Connections at once, unless the settings say otherwise.
 const CONNECTIONS: usize = 512;
@@ -60,7 +72,17 @@ pub struct Server {
     listener: TcpListener,
     addr: SocketAddr,
     door: Door,
+    proxies: Subnets,
     connections: usize,
+}
+
+/// The client of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    /// Its address: behind a trusted proxy, the one that the proxy names.
+    pub address: IpAddr,
+    /// Closes its connection.
+    pub close: CancellationToken,
 }
 
 impl Server {
@@ -80,7 +102,8 @@ impl Server {
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
             let addr = listener.local_addr()?;
-            Ok(Self { listener, addr, door: Door::default(), connections: CONNECTIONS })
+            let (door, proxies) = (Door::default(), Subnets::default());
+            Ok(Self { listener, addr, door, proxies, connections: CONNECTIONS })
         };
         let remedy = "--listen or http.listen";
         let server = bound.await.map_err(|error| ServerError { addr, error, remedy })?;
@@ -94,6 +117,12 @@ impl Server {
         Self { door, connections, ..self }
     }
 
+    /// The same behind these proxies, which name the addresses of their clients.
+    #[must_use]
+    pub fn behind(self, proxies: Subnets) -> Self {
+        Self { proxies, ..self }
+    }
+
     /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
@@ -102,9 +131,10 @@ impl Server {
 
     /// Answers until `close`, then accepts no more and ends when what is in work is answered.
     pub async fn run(self, router: Router, close: impl Future<Output = ()> + Send + 'static) {
-        let router = router.layer(from_fn_with_state(Arc::new(self.door), door::pass)).layer(map_request(timed));
-        let crowd = Arc::new(Crowd::new(self.connections));
-        let (guests, closing) = (TaskTracker::new(), CancellationToken::new());
+        let router = router.layer(from_fn_with_state(Arc::new(self.door), door::pass));
+        let served = Arc::new(Served { router, proxies: self.proxies, task: Task::new("process", "http") });
+        let limiter = Arc::new(ConnectionLimiter::new(self.connections));
+        let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
         let mut close = pin!(close);
         loop {
             let accepted = tokio::select! {
@@ -112,24 +142,29 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, from)) => {
-                    // Whoever finds no seat is not answered: to say so would take what there is not.
-                    if let Some(seat) = crowd.enter(from.ip()) {
-                        guests.spawn(serve(stream, from, seat, router.clone(), closing.clone()));
+                Ok((stream, peer)) => {
+                    // A connection without a slot gets no answer: that would take what there is not.
+                    if let Some(slot) = limiter.admit(peer.ip()) {
+                        let (served, closing) = (served.clone(), closing.clone());
+                        serving.spawn(async move {
+                            if let Err(why) = contain(&served.task, served.serve(stream, peer, slot, closing)).await {
+                                panics::note("", &why);
+                            }
+                        });
                     }
                 }
                 Err(error) if is_of_one(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be accepted: idle ones are closed");
-                    crowd.clear();
+                    limiter.close_idle();
                     tokio::time::sleep(AFTER_FAILURE).await;
                 }
             }
         }
         drop(self.listener);
         closing.cancel();
-        guests.close();
-        guests.wait().await;
+        serving.close();
+        serving.wait().await;
     }
 }
 
@@ -139,92 +174,81 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)
 }
 
-/// Answers one connection until it is closed, has to leave, or `closing` finds it without a request.
-async fn serve(stream: TcpStream, from: SocketAddr, seat: Seat, router: Router, closing: CancellationToken) {
-    // A small answer must not wait for the acknowledgement of the one before it.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY");
+/// What all connections share.
+struct Served {
+    router: Router,
+    proxies: Subnets,
+    /// The task that all requests are a part of.
+    task: Arc<Task>,
+}
+
+impl Served {
+    /// Answers one connection until it is closed, is evicted, or `closing` finds it without a request.
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, slot: Slot, closing: CancellationToken) {
+        waits("answers requests", None);
+        // A small answer must not wait for the acknowledgement of the one before it.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let answer = service_fn(|request| {
+            let answered = self.answer(request, peer, &slot);
+            async move { Ok::<_, Infallible>(answered.await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
+        let stream = NotedStream::new(stream, slot.activity());
+        let mut connection = pin!(builder.serve_connection(stream, answer));
+        tokio::select! {
+            ended = connection.as_mut() => return log(ended),
+            () = slot.close().cancelled() => return,
+            () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        // Half a head is not a request: do not wait for the rest of it.
+        if slot.has_request() {
+            log(connection.await);
+        }
     }
-    let answer = service_fn(|request: hyper::Request<Incoming>| {
-        let busy = seat.busy();
+
+    /// Answers one request. If its handler panics, the answer is 500.
+    fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        peer: SocketAddr,
+        slot: &Slot,
+    ) -> impl Future<Output = Response<Sent>> + use<> {
+        let client = forwarded::client(request.headers(), peer.ip(), &self.proxies);
+        slot.count_for(client);
+        let in_work = slot.request();
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(from));
-        let answered = router.clone().call(request);
-        async move { Ok::<_, Infallible>(answered.await?.map(|body| Answering { body, _busy: busy })) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    tokio::select! {
-        ended = connection.as_mut() => return said(ended),
-        () = seat.leaving() => return,
-        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    // Half a head is not a request: do not wait for the rest of it.
-    if seat.is_busy() {
-        said(connection.await);
+        if !request.body().is_end_stream() {
+            request = request.map(|body| Body::new(Received::new(body, BODY_PATIENCE, slot.body())));
+        }
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
+        request.extensions_mut().insert(Client { address: client, close: slot.close().clone() });
+        let path = request.uri().path().to_owned();
+        let (mut router, task) = (self.router.clone(), self.task.clone());
+        async move {
+            let handled = async {
+                failpoint::request(&path);
+                router.call(request).await
+            };
+            let mut response = match contain(&task, handled).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(never)) => match never {},
+                Err(why) => {
+                    panics::note(&path, &why);
+                    (StatusCode::INTERNAL_SERVER_ERROR, "the request failed here: the log says why\n").into_response()
+                }
+            };
+            headers::complete(response.headers_mut());
+            let panics = failpoint::panics_in_body(&path);
+            response.map(|body| Sent { body, _in_work: in_work, panics })
+        }
     }
 }
 
-fn said(ended: hyper::Result<()>) {
+fn log(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
-    }
-}
-
-/// A request whose body has to come in time.
-async fn timed(request: Request) -> Request {
-    if request.body().is_end_stream() {
-        return request;
-    }
-    request.map(|body| Body::new(Timed { body, until: Box::pin(tokio::time::sleep(BODY_PATIENCE)) }))
-}
-
-/// A body that breaks off when it takes too long.
-struct Timed {
-    body: Body,
-    until: Pin<Box<Sleep>>,
-}
-
-impl HttpBody for Timed {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
-        }
-        self.until.as_mut().poll(cx).map(|()| Some(Err("the body took too long".into())))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of an answer; until it is sent, the connection is busy.
-struct Answering {
-    body: Body,
-    _busy: Busy,
-}
-
-impl HttpBody for Answering {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

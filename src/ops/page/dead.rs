@@ -11,14 +11,17 @@ use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::hands::{Ask, Refused, Sent, ToPost, token_field, with_session};
+use super::form::{Ask, Sent};
+use super::hands::{Refused, Sender, ToPost, token_field, with_session};
 use super::ids::PostId;
 use super::layout::{Document, item_link, problem};
+use super::number::Number;
 use super::pages::Page;
 use super::routes::Routes;
 use super::words::{capital, count, cut, error, relative};
 use crate::base::clock;
 use crate::base::humanize::{grouped, one_line};
+use crate::engine::queue::check_id;
 use crate::ingest::StarterError;
 use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holding};
 use crate::pipelines::kind::Words;
@@ -38,7 +41,7 @@ const SURE: &str = "yes";
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     below: Option<String>,
-    from: Option<u64>,
+    from: Option<Number>,
     /// Words of a reason.
     #[serde(default)]
     reason: String,
@@ -48,10 +51,10 @@ pub(super) struct Asked {
     /// What was done to so many,
     many: Option<String>,
     #[serde(default)]
-    done: u64,
+    done: Number,
     /// and to so many not.
     #[serde(default)]
-    refused: u64,
+    refused: Number,
 }
 
 /// What is shown of the list.
@@ -81,8 +84,9 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
     let told = told(&asked, page.words()).map(|told| html! { p.told #told role="status" { (told) } });
     let from = match (asked.from, asked.below) {
-        (Some(from), _) => Cursor::Queue { from },
-        (None, below) => Cursor::Store { below },
+        (Some(Number(from)), _) => Cursor::Queue { from },
+        // Text that is no id was not written by a link of the list.
+        (None, below) => Cursor::Store { below: below.filter(|below| check_id(below).is_ok()) },
     };
     page.list(&Shown::of(from, &asked.reason), StatusCode::OK, told).await
 }
@@ -92,8 +96,9 @@ fn told(asked: &Asked, words: Words) -> Option<Markup> {
     // What is no id was not written by us.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let many = asked.many.as_deref().and_then(|many| {
-        let done = count(asked.done, words.one);
-        let refused = html! { @if asked.refused > 0 { " " (grouped(asked.refused)) " refused." } };
+        let Number(refused) = asked.refused;
+        let done = count(asked.done.0, words.one);
+        let refused = html! { @if refused > 0 { " " (grouped(refused)) " refused." } };
         match many {
             "retried" => Some(html! { (done) " due now." (refused) }),
             "dropped" => Some(html! { (done) " dropped." (refused) }),

@@ -5,25 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
-use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::http::header::{CACHE_CONTROL, HeaderName, RETRY_AFTER};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::assets::VERSION;
 use super::ids::PostId;
 use super::pages::{Page, Part, now};
 use super::past::{Range, unknown_range};
+use super::watchers::{Place, Watchers};
 use super::words::without_times;
 use crate::base::clock::Millis;
 use crate::engine::health::Health;
+use crate::ops::server::Client;
 
-/// The maximum number of open pages. One more gets an answer to retry later.
-pub(super) const WATCHERS: usize = 100;
 /// The delay after which a browser reconnects a broken stream.
 const RETRY: Duration = Duration::from_secs(1);
 /// The interval of comments, so that proxies do not close the stream.
@@ -54,7 +53,11 @@ struct Snapshot<'a> {
 }
 
 /// `GET /events`
-pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+pub(super) async fn stream(
+    State(page): State<Arc<Page>>,
+    Extension(client): Extension<Client>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Response {
     let Ok(Query(asked)) = asked else {
         return (StatusCode::BAD_REQUEST, format!("{}, or ?tweet=ID\n", unknown_range())).into_response();
     };
@@ -62,27 +65,26 @@ pub(super) async fn stream(State(page): State<Arc<Page>>, asked: Result<Query<As
         Ok(tweet) => tweet,
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
-    let (health, places) = (page.whole.health.clone(), page.in_common.places.clone());
-    answer(&health, &places, |place| match tweet {
+    let (health, watchers) = (page.whole.health.clone(), page.in_common.watchers.clone());
+    answer(&health, &watchers, &client, |place| match tweet {
         Some(id) => tweet_events(page, id, place).boxed(),
         None => front_events(page, asked.range, place).boxed(),
     })
 }
 
-/// The stream, for who has a place, until the process is to stop.
+/// The stream for a client, until the process is to stop or the stream has to give way.
 pub(super) fn answer(
     health: &Arc<Health>,
-    places: &Arc<Semaphore>,
-    events: impl FnOnce(OwnedSemaphorePermit) -> BoxStream<'static, Sent>,
+    watchers: &Arc<Watchers>,
+    client: &Client,
+    events: impl FnOnce(Place) -> BoxStream<'static, Sent>,
 ) -> Response {
-    let later = |why: &'static str| (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], why).into_response();
     if health.is_stopping() {
-        return later("it is stopping\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "2")], "it is stopping\n").into_response();
     }
-    let Ok(place) = places.clone().try_acquire_owned() else { return later("too many watch already\n") };
     let until = health.clone();
-    let events = events(place).take_until(async move { until.stopping().await });
-    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
+    let events = events(watchers.admit(client)).take_until(async move { until.stopping().await });
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no"), (CACHE_CONTROL, "no-store")];
     (unbuffered, Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))).into_response()
 }
 
@@ -92,11 +94,11 @@ pub(super) struct Watcher<Of, Source> {
     pub(super) source: Source,
     sent: HashMap<Part, String>,
     /// Held while it watches.
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl<Of, Source> Watcher<Of, Source> {
-    pub(super) fn new(of: Arc<Of>, source: Source, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(of: Arc<Of>, source: Source, place: Place) -> Self {
         Self { of, source, sent: HashMap::new(), _place: place }
     }
 
@@ -116,7 +118,7 @@ impl<Of, Source> Watcher<Of, Source> {
     }
 }
 
-fn front_events(page: Arc<Page>, range: Range, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
+fn front_events(page: Arc<Page>, range: Range, place: Place) -> impl Stream<Item = Sent> {
     let mut seen = page.reader.watch();
     // What was read already is sent at once.
     seen.mark_changed();
@@ -134,7 +136,7 @@ fn front_events(page: Arc<Page>, range: Range, place: OwnedSemaphorePermit) -> i
     })
 }
 
-fn tweet_events(page: Arc<Page>, id: PostId, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
+fn tweet_events(page: Arc<Page>, id: PostId, place: Place) -> impl Stream<Item = Sent> {
     let every = tokio::time::interval(TWEET_EVERY);
     stream::unfold((Watcher::new(page, every, place), id), async |(mut watcher, id)| {
         watcher.source.tick().await;

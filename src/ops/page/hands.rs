@@ -1,20 +1,19 @@
 //! Actions on the page. The page asks for the token once per browser session, and logs each action.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::rejection::FormRejection;
-use axum::extract::{ConnectInfo, Form, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::header::{RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{self, MethodRouter};
 use maud::{Markup, html};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 
 use super::community::is_community;
+use super::form::{Ask, Sent};
 use super::ids::PostId;
 use super::layout::{Document, problem};
 use super::pages::Page;
@@ -38,24 +37,11 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Why nothing was done.
 pub(super) type Refused = (StatusCode, String);
 
-/// What a form says.
-#[derive(Debug, Deserialize)]
-pub(super) struct Ask {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    pub id: String,
-    /// Words of the reasons of those that are meant,
-    #[serde(default)]
-    pub words: String,
-    /// and that all of them are.
-    #[serde(default)]
-    pub sure: String,
-    token: SecretString,
+/// Where a form comes from.
+pub(super) struct Sender {
+    pub address: IpAddr,
+    pub headers: HeaderMap,
 }
-
-/// A form as it came.
-pub(super) type Sent = Result<Form<Ask>, FormRejection>;
 
 /// What is done to the whole pipeline, or to a post from its page.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +64,7 @@ pub(super) enum ToPost {
 pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
-            let (ask, cookie) = match page.form(&headers, from.0, form) {
+            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
                 Ok(allowed) => allowed,
                 Err(refused) => return page.refused(refused),
             };
@@ -93,34 +79,20 @@ pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
 impl Page {
     /// What the form says, where its sender may act: the token came with it, or came from this browser before. Answers the
     /// cookie of a new session, too.
-    pub(super) fn form(
-        &self,
-        headers: &HeaderMap,
-        from: SocketAddr,
-        form: Sent,
-    ) -> Result<(Ask, Option<HeaderValue>), Refused> {
+    pub(super) fn form(&self, sender: &Sender, form: Sent) -> Result<(Ask, Option<HeaderValue>), Refused> {
         let Some(token) = &self.in_common.token else {
             let why = "The page is read-only: to act here, give it a token (ops.token_file).";
             return Err((StatusCode::FORBIDDEN, why.to_owned()));
         };
-        let Ok(Form(ask)) = form else {
-            let why = "Nothing was changed: send a form with the fields id and token, or reason and token.";
-            return Err((StatusCode::BAD_REQUEST, why.to_owned()));
-        };
-        let cookie = self.may(headers, from, token, &ask.token)?;
+        let ask = form.0?;
+        let cookie = self.may(sender, token, &ask.token)?;
         Ok((ask, cookie))
     }
 
-    fn may(
-        &self,
-        headers: &HeaderMap,
-        from: SocketAddr,
-        token: &AccessToken,
-        sent: &SecretString,
-    ) -> Result<Option<HeaderValue>, Refused> {
+    fn may(&self, from: &Sender, token: &AccessToken, sent: &SecretString) -> Result<Option<HeaderValue>, Refused> {
         let refuse = |status, why: &str| Err((status, why.to_owned()));
         if sent.expose_secret().is_empty() {
-            return match self.in_common.sessions.knows(headers, token.generation()) {
+            return match self.in_common.sessions.knows(&from.headers, token.generation()) {
                 true => Ok(None),
                 false => refuse(StatusCode::FORBIDDEN, "Nothing was changed: enter the token."),
             };
@@ -128,7 +100,7 @@ impl Page {
         match token.check(sent.expose_secret().as_bytes()) {
             Ok(generation) => Ok(self.in_common.sessions.begin(generation)),
             Err(Denied::Wrong) => {
-                tracing::warn!(from = %from.ip(), "a wrong token was sent to the page");
+                tracing::warn!(from = %from.address, "a wrong token was sent to the page");
                 refuse(StatusCode::FORBIDDEN, "Nothing was changed: wrong token.")
             }
             // Not logged: at this rate it would fill the log.

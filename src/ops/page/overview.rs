@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures::future::{join_all, select_all};
 use futures::stream::{self, Stream, StreamExt};
 use maud::{Markup, PreEscaped, html};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::MissedTickBehavior;
 
 use super::accounts;
@@ -21,9 +20,11 @@ use super::pages::{Front, Page, now};
 use super::polled;
 use super::site::Site;
 use super::tweet::{self, no_post};
+use super::watchers::Place;
 use super::words::{error, relative, time};
 use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, one_line};
+use crate::ops::server::Client;
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::quota::CredentialStatus;
 
@@ -48,13 +49,13 @@ pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
 }
 
 /// `GET /events`, of several namespaces.
-pub(super) async fn stream(State(site): State<Arc<Site>>) -> Response {
+pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Extension<Client>) -> Response {
     // The process is stopping for all of them.
     let Some(health) = site.pages.first().map(|page| page.whole.health.clone()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let places = site.places.clone();
-    events::answer(&health, &places, |place| sent(site, place).boxed())
+    let watchers = site.watchers.clone();
+    events::answer(&health, &watchers, &client, |place| sent(site, place).boxed())
 }
 
 /// `GET /find?id=`, of several namespaces: the page of that item in the one that knows it, or of the account of that handle.
@@ -107,7 +108,7 @@ pub(super) async fn find(
     }
 }
 
-fn sent(site: Arc<Site>, place: OwnedSemaphorePermit) -> impl Stream<Item = Sent> {
+fn sent(site: Arc<Site>, place: Place) -> impl Stream<Item = Sent> {
     let watch = |page: &Arc<Page>| {
         let mut seen = page.reader.watch();
         // What was read already is sent at once.

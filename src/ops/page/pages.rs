@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::community::CommunityRead;
@@ -13,9 +13,13 @@ use super::media::MediaCounts;
 use super::past::{Past, Range};
 use super::routes::Routes;
 use super::sessions::Sessions;
+use super::watchers::Watchers;
 use super::young::Young;
 use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
+use crate::base::supervise::{LogAlone, supervise};
+use crate::base::task::{Task, waits};
 use crate::base::token::AccessToken;
 use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
@@ -75,8 +79,8 @@ pub(super) struct Page {
 pub(super) struct InCommon {
     /// Asked for by everything that changes something; without one, nothing can be changed.
     pub token: Option<AccessToken>,
-    /// A place for each who watches.
-    pub places: Arc<Semaphore>,
+    /// The streams of all pages.
+    pub watchers: Arc<Watchers>,
     /// Browsers that sent the token.
     pub sessions: Arc<Sessions>,
     /// The polled sources, where this page shows them.
@@ -91,8 +95,15 @@ impl Page {
         let reader = Arc::new(reader.with_database(database.clone()).with_polled(in_common.polled.clone()));
         // Of several, the overview shows the sources.
         in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
-        let own = reader.clone();
-        let reading = tokio::spawn(async move { own.run().await });
+        let (own, namespace) = (reader.clone(), whole.queue.namespace().to_owned());
+        let reading = tokio::spawn(async move {
+            let task = Task::new(namespace, "figures");
+            let begin = async || {
+                waits("reads for those who watch", None);
+                own.run().await;
+            };
+            supervise(&task, &LogAlone, &Stop::new(), begin).await;
+        });
         Arc::new(Self {
             whole,
             archive,

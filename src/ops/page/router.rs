@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::dead::Whom;
+use super::form::FORM_BYTES;
 use super::layout::FIND;
 use super::pages::Page;
 use super::routes::{ACCOUNT, TWEET};
@@ -22,9 +23,6 @@ use crate::ops::dead::Act;
 use crate::ops::probes::{exposed, probes};
 use crate::ops::report::status::{Known, Report};
 use crate::ops::{Seen, WholeQueue, whole_queue};
-
-/// The longest form, in bytes: an id and a token.
-const FORM_BYTES: usize = 16 << 10;
 
 /// Of which namespace.
 #[derive(Debug, Default, Deserialize)]

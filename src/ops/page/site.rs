@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use tokio::sync::Semaphore;
 
-use super::events::WATCHERS;
 use super::pages::{InCommon, Page, Shown};
 use super::routes::{OptionalRoutes, Routes};
 use super::sessions::Sessions;
+use super::watchers::Watchers;
 use crate::base::token::AccessToken;
 use crate::ops::polled::Polled;
 use crate::ops::report::sources::{SourceBook, Sources};
@@ -21,8 +20,8 @@ pub struct Site {
     pub(super) pages: Vec<Arc<Page>>,
     /// Of what they have in common.
     pub(super) routes: Routes,
-    /// A place for each who watches.
-    pub(super) places: Arc<Semaphore>,
+    /// The streams of all pages.
+    pub(super) watchers: Arc<Watchers>,
     /// Browsers that sent the token.
     pub(super) sessions: Arc<Sessions>,
     /// The polled sources.
@@ -48,16 +47,16 @@ impl Site {
     pub fn new(shown: Vec<Shown>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
         let Access { token, behind_tls, has_metrics_port } = access;
         let names: Vec<String> = shown.iter().map(|one| one.whole.queue.namespace().to_owned()).collect();
-        let places = Arc::new(Semaphore::new(WATCHERS));
+        let watchers = Arc::<Watchers>::default();
         let optional = OptionalRoutes { logout: token.is_some(), metrics: !has_metrics_port };
         let routes = Routes::of(&names, optional);
         let sessions = Arc::new(Sessions::new(behind_tls));
         let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        let shared = InCommon { token, places: places.clone(), sessions: sessions.clone(), polled: polled.clone() };
+        let shared = InCommon { token, watchers: watchers.clone(), sessions: sessions.clone(), polled: polled.clone() };
         let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
-        Arc::new(Self { pages, routes: in_common, places, sessions, polled })
+        Arc::new(Self { pages, routes: in_common, watchers, sessions, polled })
     }
 
     /// What is seen of each namespace at this moment.

@@ -4,7 +4,6 @@
 //! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not affected: they send neither
 //! `Origin` nor `Sec-Fetch-Site`, and a program that can send any `Host` can send the right one.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -13,8 +12,11 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Ends of names that no stranger can have in the public DNS.
-const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".test"];
+use super::host::{Host, host_of};
+
+/// Ends of names that no stranger can have in the public DNS. Not `.local`: everyone in the local network can claim such a
+/// name by mDNS.
+const PRIVATE: [&str; 5] = [".localhost", ".svc.cluster.local", ".internal", ".svc", ".test"];
 
 /// The names a server is asked by, beside addresses, names without a dot and ends that the public DNS cannot have.
 #[derive(Debug, Clone, Default)]
@@ -30,37 +32,41 @@ impl Door {
         Self { hosts: hosts.filter(|host| !host.is_empty()).collect() }
     }
 
-    /// Returns true if the request names this server.
-    fn knows(&self, host: &str) -> bool {
-        let name = name_of(host).trim_end_matches('.').to_ascii_lowercase();
-        let is_address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-        is_address
-            || !name.contains(['.', ':'])
-            || PRIVATE.iter().any(|end| name.ends_with(end))
-            || self.hosts.contains(&name)
+    /// Returns true if the host is this server.
+    fn knows(&self, host: &Host) -> bool {
+        match host {
+            Host::Address(_) => true,
+            Host::Name(name) => {
+                !name.contains('.') || PRIVATE.iter().any(|end| name.ends_with(end)) || self.hosts.contains(name)
+            }
+        }
     }
 }
 
 /// Lets a request pass, or says why not.
 pub(super) async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    let host = request.uri().host().map(str::to_owned).or_else(|| word(headers, &HOST));
-    if let Some(host) = host.filter(|host| !door.knows(host)) {
-        let why = format!("{} is no name of this server: add it to http.hosts\n", name_of(&host));
-        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    match host_of(&request) {
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+        Ok(Some(Host::Name(name))) if !door.knows(&Host::Name(name.clone())) => {
+            let why = format!("{name} is no name of this server: add it to http.hosts\n");
+            return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+        }
+        Ok(_) => {}
     }
-    if is_from_elsewhere(request.method(), headers) {
+    if is_from_elsewhere(request.method(), request.headers()) {
         return (StatusCode::FORBIDDEN, "this was sent from another site's page: do it here\n").into_response();
     }
     next.run(request).await
 }
 
-/// Returns true if the browser says that another site's page sent the request, unless it follows a link.
+/// Returns true if the browser says that another site's page sent the request, unless it follows a link in a window of its
+/// own: a page can follow one in an `iframe` without its reader.
 fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let site = word(headers, &HeaderName::from_static("sec-fetch-site"));
     let mode = word(headers, &HeaderName::from_static("sec-fetch-mode"));
+    let place = word(headers, &HeaderName::from_static("sec-fetch-dest"));
     let reads = matches!(*method, Method::GET | Method::HEAD);
-    if reads && mode.as_deref() == Some("navigate") {
+    if reads && mode.as_deref() == Some("navigate") && place.is_none_or(|place| place == "document") {
         return false;
     }
     let other_site = site.is_some_and(|site| site != "same-origin" && site != "none");
@@ -77,14 +83,6 @@ fn word(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name).map(|value| value.to_str().unwrap_or("?").to_owned())
 }
 
-/// A host without its port.
-fn name_of(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
@@ -93,25 +91,30 @@ mod tests {
 
     #[test]
     fn it_is_asked_by_its_own_names_alone() {
-        let door = Door::new("Tweets.Example.org, other.example.org");
+        let door = Door::new("Tweets.Example.org, other.example.org, printer.local");
+        let knows = |name: &str| door.knows(&Host::Name(name.to_owned()));
+        assert!(door.knows(&Host::Address([10, 1, 2, 3].into())));
         for own in [
-            "127.0.0.1:8080",
-            "10.1.2.3",
-            "[::1]:8082",
-            "[2001:db8::1]",
             "localhost",
-            "LOCALHOST:1",
-            "starter:8080",
-            "starter.twitter-updater.svc:8080",
-            "starter.twitter-updater.svc.cluster.local.",
-            "tweets.example.org:443",
+            "starter",
+            "starter.twitter-updater.svc",
+            "starter.twitter-updater.svc.cluster.local",
+            "tweets.example.org",
+            "printer.local",
         ] {
-            assert!(door.knows(own), "{own}");
+            assert!(knows(own), "{own}");
         }
-        for other in
-            ["example.org", "evil.tweets.example.org", "127.0.0.1.example.org:8080", "localhost.example.org", "1.2"]
-        {
-            assert!(!door.knows(other), "{other}");
+        for other in [
+            "example.org",
+            "evil.tweets.example.org",
+            "127.0.0.1.example.org",
+            "localhost.example.org",
+            "1.2",
+            "laptop.local",
+            "cluster.local",
+            "evil.cluster.local",
+        ] {
+            assert!(!knows(other), "{other}");
         }
     }
 
@@ -129,7 +132,13 @@ mod tests {
         assert!(!from(Method::POST, &[host, ("origin", "http://127.0.0.1:8082"), ("sec-fetch-site", "same-origin")]));
         assert!(!from(Method::POST, &[host, ("sec-fetch-site", "none")]));
         // A link from elsewhere may be followed.
-        assert!(!from(Method::GET, &[host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")]));
+        let link = [host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        assert!(!from(Method::GET, &link));
+        let link_to = |place| [&link[..], &[("sec-fetch-dest", place)]].concat();
+        assert!(!from(Method::GET, &link_to("document")));
+        for place in ["iframe", "frame", "embed", "object", "fencedframe"] {
+            assert!(from(Method::GET, &link_to(place)), "{place}");
+        }
         for (name, value) in [
             ("origin", "http://127.0.0.1:8081"),
             ("origin", "https://example.com"),

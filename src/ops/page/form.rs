@@ -1,0 +1,63 @@
+//! Forms of the page: small, and read in a short time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Form, FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::pages::Page;
+
+/// The greatest form, in bytes: an id, a reason and a token.
+pub(super) const FORM_BYTES: usize = 16 << 10;
+/// The time limit for a form: a browser sends it with the head of the request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a form says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ask {
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub id: String,
+    /// Words of the reasons of those that are meant,
+    #[serde(default)]
+    pub words: String,
+    /// and that all of them are.
+    #[serde(default)]
+    pub sure: String,
+    pub token: SecretString,
+}
+
+/// A form as it came, or the reason why it was not read.
+pub(super) struct Sent(pub Result<Ask, (StatusCode, String)>);
+
+impl FromRequest<Arc<Page>> for Sent {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request(request: Request, page: &Arc<Page>) -> Result<Self, Self::Rejection> {
+        Ok(Self(read(request, page).await.map_err(|(status, why)| (status, why.to_owned()))))
+    }
+}
+
+async fn read(request: Request, page: &Arc<Page>) -> Result<Ask, (StatusCode, &'static str)> {
+    if page.in_common.token.is_none() {
+        let why = "The page is read-only: to act here, give it a token (ops.token_file).";
+        return Err((StatusCode::FORBIDDEN, why));
+    }
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|bytes| bytes > FORM_BYTES) {
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "Nothing was changed: the form is too large."));
+    }
+    match tokio::time::timeout(PATIENCE, Form::from_request(request, page)).await {
+        Ok(Ok(Form(ask))) => Ok(ask),
+        Ok(Err(_)) => {
+            let why = "Nothing was changed: send a form with the fields id and token, or reason and token.";
+            Err((StatusCode::BAD_REQUEST, why))
+        }
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "Nothing was changed: the form did not arrive within 5 s.")),
+    }
+}
