@@ -1,7 +1,9 @@
 //! Requests that the roles accept: by which name, from which page, and with what.
 
-use reqwest::RequestBuilder;
 use reqwest::header::HOST;
+use reqwest::{Method, RequestBuilder};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -39,6 +41,138 @@ async fn a_name_that_is_not_theirs_reads_and_writes_nothing() {
     assert!(text(&run(&["status"], &settings).stdout).contains("delayed"), "the queue is there");
     let said: Value = serde_json::from_slice(&run(&["status", "--json"], &settings).stdout).unwrap();
     assert_eq!(said["delayed"], 0, "{said}");
+}
+
+/// The status of the answer to these bytes.
+async fn status_of(role: &Role, request: &str) -> u16 {
+    let mut stream = TcpStream::connect(role.url.strip_prefix("http://").unwrap()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.strip_prefix("HTTP/1.1 ").or(answer.strip_prefix("HTTP/1.0 ")).and_then(|rest| rest.get(..3));
+    status.unwrap_or_else(|| panic!("{request}: {answer}")).parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_names_one_well_formed_host() {
+    let home = Home::new().await;
+    let settings = home.settings(&[("http.hosts", "printer.local")]);
+    for name in ["starter", "ops"] {
+        let role = home.role(name, &settings).await;
+        let of = async |target: &str, version: &str, hosts: &[&str]| {
+            let hosts: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
+            status_of(&role, &format!("GET {target} HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n")).await
+        };
+        for own in ["localhost", "[::1]:80", "a.svc.cluster.local.", "PRINTER.local:8080", "starter_1:80"] {
+            assert_eq!(of("/live", "1.1", &[own]).await, 200, "{name}: {own}");
+        }
+        for unknown in ["laptop.local", "evil.cluster.local", "example.org", "1.2"] {
+            assert_eq!(of("/live", "1.1", &[unknown]).await, 421, "{name}: {unknown}");
+        }
+        for odd in [
+            "",
+            "a b",
+            "me@localhost",
+            "localhost:",
+            "localhost:0",
+            "localhost:99999",
+            "localhost:80:80",
+            "a..b",
+            ".localhost",
+            "localhost/x",
+            "[::1",
+            "[localhost]",
+            "::1",
+            "localhost,localhost",
+            "-",
+            "loc%61lhost",
+        ] {
+            assert_eq!(of("/live", "1.1", &[odd]).await, 400, "{name}: {odd:?}");
+        }
+        assert_eq!(of("/live", "1.1", &["localhost", "localhost"]).await, 400, "{name}: twice");
+        assert_eq!(of("/live", "1.1", &["localhost", "evil.example"]).await, 400, "{name}: two");
+        assert_eq!(of("/live", "1.1", &[]).await, 400, "{name}: none");
+        assert_eq!(of("/live", "1.0", &[]).await, 200, "{name}: none, in HTTP/1.0");
+        assert_eq!(of("http://evil.example/live", "1.1", &["localhost"]).await, 400, "{name}: a mismatch");
+        assert_eq!(of("http://evil.example/live", "1.1", &["evil.example"]).await, 421, "{name}: a foreign address");
+        assert_eq!(of("http://localhost/live", "1.1", &["localhost"]).await, 200, "{name}: a whole address");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_page_of_another_site_shows_an_answer_in_a_frame() {
+    let home = Home::new().await;
+    for name in ["starter", "ops"] {
+        let role = home.role(name, &home.settings(&[])).await;
+        let path = if name == "starter" { "/openapi.json" } else { "/dead?from=1" };
+        let shown_in = async |site: &str, place: &str| {
+            let get = role.client.get(format!("{}{path}", role.url));
+            let headers = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", place)];
+            status(with(get, &headers)).await.0
+        };
+        assert_eq!(shown_in("cross-site", "document").await, 200, "{name}: a link");
+        for place in ["iframe", "frame", "embed", "object", "fencedframe"] {
+            for site in ["cross-site", "same-site"] {
+                assert_eq!(shown_in(site, place).await, 403, "{name}: {site} {place}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_forbids_copies_guesses_and_frames() {
+    let home = Home::new().await;
+    let settings = home.settings(&[("starter.bearer_token", TOKEN)]);
+    for name in ["starter", "ops"] {
+        let role = home.role(name, &settings).await;
+        let (get, post) = (Method::GET, Method::POST);
+        let mut requests = vec![
+            (&get, "/live", "localhost", 200),
+            (&get, "/ready", "localhost", 200),
+            (&get, "/metrics", "localhost", 200),
+            (&get, "/none", "localhost", 404),
+            (&get, "/live", "a b", 400),
+            (&get, "/live", "example.org", 421),
+            (&post, "/live", "localhost", 405),
+        ];
+        requests.extend(match name {
+            "starter" => vec![(&get, "/openapi.json", "localhost", 200), (&post, "/tweets", "localhost", 401)],
+            _ => vec![
+                (&get, "/status", "localhost", 200),
+                (&get, "/status?namespace=none", "localhost", 404),
+                (&get, "/", "localhost", 200),
+                (&get, "/tweet?id=x", "localhost", 400),
+                (&get, "/events", "localhost", 200),
+                (&get, "/events?range=x", "localhost", 400),
+                (&post, "/dead/retry", "localhost", 403),
+            ],
+        });
+        for (method, path, host, code) in requests {
+            let request = role.client.request(method.clone(), format!("{}{path}", role.url)).header(HOST, host);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status().as_u16(), code, "{name} {path} {host}");
+            let of = |header: &str| response.headers().get(header).map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(of("x-content-type-options").as_deref(), Some("nosniff"), "{name} {path} {host}");
+            assert_eq!(of("cache-control").as_deref(), Some("no-store"), "{name} {path} {host}");
+            assert_eq!(of("x-frame-options").as_deref(), Some("DENY"), "{name} {path} {host}");
+            assert!(of("content-security-policy").unwrap().contains("frame-ancestors 'none'"), "{name} {path} {host}");
+        }
+    }
+}
+
+#[test]
+fn an_invalid_trusted_proxy_is_one_line() {
+    for (proxies, why) in [
+        ("10.0.0.0/33", "is no IP address or network"),
+        ("127.0.0.1,proxy", "\"proxy\" is no IP address or network"),
+        ("10.1.2.3/8", "write 10.0.0.0/8"),
+        ("0.0.0.0/0", "contains every address"),
+    ] {
+        let refused = run(&["ops", "--listen", "127.0.0.1:0"], &variables(&[("http.trusted_proxies", proxies)]));
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(64), "{said}");
+        assert!(said.lines().count() == 1 && said.contains("http.trusted_proxies: ") && said.contains(why), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
