@@ -269,30 +269,6 @@ async fn what_changes_comes_by_itself_and_a_stop_ends_it_at_once() {
     assert_eq!(starter.stopped().await, Some(0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_many_may_watch_and_one_more_is_told_to_come_back() {
-    let home = Home::new().await;
-    let ops = home.role("ops", &home.settings(&[])).await;
-    let mut watching = Vec::new();
-    for _ in 0..100 {
-        watching.push(Events::of(&ops, "/events").await);
-    }
-    let response = ops.client.get(format!("{}/events", ops.url)).send().await.unwrap();
-    assert_eq!(
-        (response.status(), &response.headers()["retry-after"]),
-        (StatusCode::SERVICE_UNAVAILABLE, &"2".parse().unwrap())
-    );
-    // The page itself is there, and so is a place once somebody has gone.
-    assert_eq!(ops.get("/").await.0, 200);
-    watching.pop();
-    until_true("there is a place", PATIENCE, async || {
-        ops.client.get(format!("{}/events", ops.url)).send().await.unwrap().status() == StatusCode::OK
-    })
-    .await;
-    drop(watching);
-    assert_eq!(ops.stopped().await, Some(0));
-}
-
 /// Fields of a form, or headers.
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
