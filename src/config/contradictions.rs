@@ -5,13 +5,14 @@ use std::time::Duration;
 use humantime::format_duration;
 use secrecy::ExposeSecret;
 
-use super::Settings;
 use super::findings::Findings;
 use super::masking::NO_ENDPOINT;
+use super::{QueueBackend, Settings, StoreBackend};
+use crate::base::backend::postgres;
 use crate::base::backend::redis::address;
 use crate::engine::schedule::adaptive::Spend;
 use crate::model::post::Weights;
-use crate::providers::http::has_login;
+use crate::providers::http::{has_login, is_plain_http};
 use crate::quota::Pacing;
 
 type Of<T> = fn(&Settings) -> T;
@@ -288,24 +289,48 @@ impl Settings {
             found.add_unless_it_follows("queue.redis.url", format!("queue.redis.url cannot be used: {why}"));
         }
         for (key, file) in redis.tls_files() {
+        if self.queue.backend == QueueBackend::Redis
+            && !redis.allow_plain_password
+            && address::sends_plain_password(redis.url.expose_secret())
+        {
+            let why = "queue.redis.url sends its password in clear text: write rediss:// for TLS, or set \
+                       queue.redis.allow_plain_password = true";
+            found.add_unless_it_follows("queue.redis.url", why.to_owned());
+        }
             if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
                 let why = format!("{key} is for TLS: queue.redis.url has to begin with rediss");
                 found.add_unless_it_follows(key, why);
             }
         }
-        let postgres = self.store.postgres.url.expose_secret();
-        let scheme = reqwest::Url::parse(postgres).map(|url| url.scheme().to_owned()).unwrap_or_default();
+        let postgres_url = self.store.postgres.url.expose_secret();
+        let scheme = reqwest::Url::parse(postgres_url).map(|url| url.scheme().to_owned()).unwrap_or_default();
         if !["postgres", "postgresql"].contains(&&*scheme) {
-            let why = address::ends_early(postgres)
+            let why = address::ends_early(postgres_url)
                 .unwrap_or("it is not a postgres:// address: write it like postgres://user@host/database");
             found.add_unless_it_follows("store.postgres.url", format!("store.postgres.url cannot be used: {why}"));
         }
         // Also where no media are kept: `check` would show it.
-        let endpoint = reqwest::Url::parse(&self.media.s3.endpoint);
-        if endpoint.is_ok_and(|url| has_login(&url)) {
+        if self.store.backend == StoreBackend::Postgres
+            && let Err(why @ postgres::BadAddress::Unverified(_)) = postgres::read(postgres_url)
+        {
+            found.add_unless_it_follows("store.postgres.url", format!("store.postgres.url cannot be used: {why}"));
+        }
+        self.endpoint(found);
+        self.providers_can_be(found);
+    }
+
+    fn endpoint(&self, found: &mut Findings) {
+        let s3 = &self.media.s3;
+        let Ok(url) = reqwest::Url::parse(&s3.endpoint) else { return };
+        if has_login(&url) {
             found.add_unless_it_follows("media.s3.endpoint", NO_ENDPOINT.to_owned());
         }
-        self.providers_can_be(found);
+        // The keys may also come from the environment, or from the machine's role.
+        if !self.media.store.is_empty() && !s3.allow_plain_http && is_plain_http(&url) {
+            let why = "media.s3.endpoint would get requests signed with the keys in clear text: write https://, or set \
+                       media.s3.allow_plain_http = true";
+            found.add_unless_it_follows("media.s3.endpoint", why.to_owned());
+        }
     }
 }
 
@@ -320,6 +345,45 @@ mod tests {
     }
 
     /// Each bound is that of the setting it names: one more or less is refused, and the line says which.
+    fn all(settings: &[(&str, &str)]) -> Result<Settings, String> {
+        let name = |key: &str| format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__"));
+        let named: Vec<(String, &str)> = settings.iter().map(|(key, value)| (name(key), *value)).collect();
+        let given: Vec<(&str, &str)> = named.iter().map(|(name, value)| (&**name, *value)).collect();
+        Settings::load_with(&[], None, &given).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_password_of_a_service_crosses_no_network_in_clear_text() {
+        let redis =
+            |url, more: &[(&str, &str)]| all(&[&[("queue.backend", "redis"), ("queue.redis.url", url)], more].concat());
+        let error = redis("redis://:canary@redis:6379", &[]).unwrap_err();
+        assert!(error.contains("queue.redis.allow_plain_password = true") && !error.contains("canary"), "{error}");
+        redis("redis://:canary@redis:6379", &[("queue.redis.allow_plain_password", "true")]).unwrap();
+        redis("rediss://:canary@redis:6379", &[]).unwrap();
+        redis("redis://redis:6379", &[]).unwrap();
+        all(&[("queue.redis.url", "redis://:canary@redis:6379")]).unwrap();
+
+        let postgres = |url| all(&[("store.backend", "postgres"), ("store.postgres.url", url)]);
+        let error = postgres("postgres://u:canary@db/tweets?sslmode=require").unwrap_err();
+        assert!(error.contains("store.postgres.url cannot be used: sslmode=require"), "{error}");
+        assert!(error.contains("sslmode=verify-full") && !error.contains("canary"), "{error}");
+        for url in
+            ["postgres://u:p@db/tweets", "postgres://u:p@db/tweets?sslmode=disable", "postgres://u:p@[::1]/tweets"]
+        {
+            postgres(url).unwrap();
+        }
+
+        let bucket = |endpoint, more: &[(&str, &str)]| {
+            all(&[&[("media.store", "s3://media"), ("media.s3.endpoint", endpoint)], more].concat())
+        };
+        let error = bucket("http://minio:9000", &[]).unwrap_err();
+        assert!(error.contains("media.s3.allow_plain_http = true"), "{error}");
+        bucket("http://minio:9000", &[("media.s3.allow_plain_http", "true")]).unwrap();
+        for endpoint in ["https://minio:9000", "http://127.0.0.1:9000", "http://localhost:9000"] {
+            bucket(endpoint, &[]).unwrap();
+        }
+    }
+
     #[test]
     fn bounds_are_included_and_what_lies_beyond_is_refused_by_name() {
         let refused = |key: &str, value: &str| {

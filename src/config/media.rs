@@ -43,6 +43,7 @@ pub struct MediaSettings {
 pub struct S3Settings {
     #[serde(serialize_with = "masked_address")]
     pub endpoint: String,
+    pub allow_plain_http: bool,
     pub region: String,
     pub access_key_file: PathBuf,
     pub secret_key_file: PathBuf,

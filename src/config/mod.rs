@@ -161,6 +161,7 @@ pub struct RedisSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
     pub ca_file: PathBuf,
+    pub allow_plain_password: bool,
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
     pub connections: usize,

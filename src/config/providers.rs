@@ -13,7 +13,7 @@ use super::masking::{masked, masked_address, masked_secret};
 use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word, words};
 use crate::model::provider::Provider;
-use crate::providers::http::has_login;
+use crate::providers::http::{has_login, is_plain_http};
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
 
@@ -39,6 +39,7 @@ pub struct LookupSettings {
 pub struct TwitterSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
+    pub allow_plain_http: bool,
     pub bearer_token_file: PathBuf,
     /// From the environment alone.
     #[serde(default, serialize_with = "masked_secret")]
@@ -55,6 +56,7 @@ pub struct TwitterSettings {
 pub struct XSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
+    pub allow_plain_http: bool,
     #[serde(deserialize_with = "word")]
     pub field_names: FieldNames,
     /// Names with commas between.
@@ -95,6 +97,8 @@ pub struct MastodonSettings {
 pub struct InstanceSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
+    #[serde(default)]
+    pub allow_plain_http: bool,
     #[serde(default, deserialize_with = "word")]
     pub calls: CallsWanted,
     #[serde(default, skip_serializing_if = "credentials::is_empty")]
@@ -344,6 +348,20 @@ impl Settings {
         secrets.chain([key_of_redis]).filter(is_exposed).collect()
     }
 
+    /// Returns true if calls to that address carry credentials over a network in clear text, and the settings do not allow it.
+    /// Credentials that sign and are not sent count as well: what they sign may be repeated.
+    fn sends_plainly(&self, provider: &Provider, url: &reqwest::Url) -> bool {
+        let is_allowed = match provider {
+            Provider::Twitter => self.twitter.allow_plain_http,
+            Provider::X => self.x.allow_plain_http,
+            Provider::Mastodon(name) => self.instance(name).is_ok_and(|instance| instance.allow_plain_http),
+            Provider::Bluesky => false,
+        };
+        // No secret is read: a role without the secrets says the same.
+        let has_credentials = || self.callers(provider).is_ok_and(|callers| !callers.is_empty());
+        !is_allowed && is_plain_http(url) && has_credentials()
+    }
+
     /// Every provider that has a section is as it can be, whether it is asked or not.
     pub(super) fn providers_can_be(&self, found: &mut Findings) {
         for name in self.mastodon.instances.keys() {
@@ -359,6 +377,14 @@ impl Settings {
             let is_server = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
             let why = match reqwest::Url::parse(api) {
                 Ok(url) if is_server(&url) && has_login(&url) => format!("{setting} must have no user and no password"),
+                Ok(url) if is_server(&url) && self.sends_plainly(&provider, &url) => {
+                    let section = setting.trim_end_matches(".api");
+                    format!(
+                        "{setting} ({}) would get the credentials of {section} in clear text: write https://, or set \
+                         {section}.allow_plain_http = true",
+                        masked(api)
+                    )
+                }
                 Ok(url) if is_server(&url) => continue,
                 _ => format!("{setting} ({:?}) is not an http:// or https:// address", masked(api)),
             };
@@ -426,6 +452,43 @@ mod tests {
             let error = settings(&format!("{text}\n")).unwrap_err();
             assert!(error.contains(says) && !error.contains('\n') && !error.contains("canary"), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn credentials_do_not_cross_a_network_in_clear_text() {
+        let app = "kind = \"app\"\nbearer_token_file = \"/run/token\"\n";
+        let user = "kind = \"user\"\nconsumer_key_file = \"/k\"\n";
+        for (section, credentials) in [
+            ("twitter", "bearer_token_file = \"/run/token\"\n".to_owned()),
+            ("twitter", format!("[twitter.credentials.main]\n{app}")),
+            ("twitter", format!("[twitter.credentials.main]\n{user}")),
+            ("x", "bearer_token_file = \"/run/token\"\n".to_owned()),
+            ("x", format!("[x.credentials.main]\n{app}")),
+            ("mastodon.instances.a", "bearer_token_file = \"/run/token\"\n".to_owned()),
+        ] {
+            let with = |api: &str, more: &str| settings(&format!("[{section}]\napi = \"{api}\"\n{more}{credentials}"));
+            for api in ["http://api.example.org", "HTTP://10.0.0.7:8080", "http://0.0.0.0:1", "http://[2001:db8::1]"] {
+                let error = with(api, "").unwrap_err();
+                let says = format!("set {section}.allow_plain_http = true");
+                assert!(error.contains(&format!("{section}.api")) && error.contains(&says), "{api}: {error}");
+                with(api, "allow_plain_http = true\n").unwrap();
+            }
+            for api in ["https://api.example.org", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
+                with(api, "").unwrap_or_else(|error| panic!("{section} {api}: {error}"));
+            }
+        }
+        // Without credentials there is nothing to keep.
+        for plain in [
+            "[twitter]\napi = \"http://a\"\n",
+            "[mastodon.instances.a]\napi = \"http://a\"\n",
+            "[bluesky]\napi = \"http://a\"\n",
+        ] {
+            settings(plain).unwrap();
+        }
+        let token = [("TWITTER_UPDATER__X__BEARER_TOKEN", "canary")];
+        let error =
+            Settings::load_text(Path::new("a.toml"), "[x]\napi = \"http://a\"\n", &token).unwrap_err().to_string();
+        assert!(error.contains("x.allow_plain_http") && !error.contains("canary"), "{error}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ static TABLES: LazyLock<[(&str, &[&str]); 5]> = LazyLock::new(|| {
     [
         ("twitter.credentials", &CREDENTIAL),
         ("x.credentials", &CREDENTIAL),
-        ("mastodon.instances", &["api", "calls", "bearer_token_file", "bearer_token"]),
+        ("mastodon.instances", &["api", "allow_plain_http", "calls", "bearer_token_file", "bearer_token"]),
         ("poll.sources", &KEYS),
         ("poll.streams", &["provider", "track", "follow", "locations", "credential", "fills"]),
     ]

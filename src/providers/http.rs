@@ -12,6 +12,7 @@ use reqwest::{Client, Request, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::scalar;
+use crate::base::backend::loopback::is_loopback;
 use crate::base::clock::{self, Millis};
 use crate::base::humanize;
 use crate::base::rarely::Rarely;
@@ -356,6 +357,12 @@ pub fn base(base_url: &str) -> Result<Url, String> {
     // `join` replaces what follows the last slash, so there must be one at the end.
     Url::parse(&format!("{}/", url.as_str().trim_end_matches('/')))
         .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
+}
+
+/// Returns true if what is sent there crosses a network in clear text.
+#[must_use]
+pub fn is_plain_http(url: &Url) -> bool {
+    url.scheme() == "http" && !url.host_str().is_some_and(is_loopback)
 }
 
 /// Returns true if there is a user or a password in an address.

@@ -7,6 +7,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgDatabaseError;
 
 use super::StoreError;
+use crate::base::backend::postgres::BadAddress;
 use crate::base::backend::sqlite::Missing;
 
 /// Sorts an error of sqlx into what the caller does next.
@@ -32,6 +33,15 @@ impl From<sqlx::Error> for StoreError {
             // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
             sqlx::Error::Configuration(_) => Self::Refused("the database's address cannot be read".into()),
             _ => Self::Refused(text),
+        }
+    }
+}
+
+impl From<BadAddress> for StoreError {
+    fn from(error: BadAddress) -> Self {
+        match error {
+            BadAddress::Unreadable(error) => Self::from(error),
+            BadAddress::Unverified(_) => Self::Refused(error.to_string()),
         }
     }
 }

@@ -21,10 +21,9 @@ use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
-use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::error::{compare, is_conflict, is_read_only};
 use super::export::{self, Rows, Table, Tables, Wanted};
@@ -33,6 +32,7 @@ use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
     Observation, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
 };
+use crate::base::backend::postgres;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
@@ -206,15 +206,14 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
-    /// [`StoreError::Refused`] when the url cannot be read, or names a pooler that shares connections between
+    /// [`StoreError::Refused`] when the url cannot be read, asks for [no verification](postgres), or names a pooler that shares connections between
     /// transactions. Neither repeats the url.
     pub async fn connect(url: &SecretString, max_connections: u32, statement_timeout: Duration) -> Result<Self> {
         // sqlx takes any scheme, and so would take `me:password@host/database` for `me://localhost`.
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
             return Err(StoreError::Refused("the database's address does not start with postgres://".into()));
         }
-        // sqlx warns of parameters it does not know and prints their values: a mistyped `password` is one.
-        let options = with_default(NoSubscriber::default(), || url.expose_secret().parse::<PgConnectOptions>())?
+        let options = postgres::read(url.expose_secret())?
             .application_name("twitter-updater")
             // Values come in binary, so this says nothing to us, and a pooler refuses to start with a parameter that it does
             // not know.
@@ -222,6 +221,7 @@ impl PostgresStore {
             .disable_statement_logging();
         // Not the pool's first connection: the pool would try for 5 s and then not say why.
         let mut first = match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
+            Ok(Err(error)) if postgres::is_unverified(&options, &error) => return Err(unverified(&error)),
             Ok(connected) => connected?,
             Err(_) => return Err(silent(ACQUIRE_TIMEOUT)),
         };
@@ -323,6 +323,13 @@ impl PostgresStore {
         }
         Ok(())
     }
+}
+
+fn unverified(error: &sqlx::Error) -> StoreError {
+    StoreError::Unavailable(format!(
+        "the server gets no password, since it is not verified: {error}. Name its private authority with sslrootcert=FILE in \
+         store.postgres.url, or write sslmode=disable to send the password in clear text"
+    ))
 }
 
 fn silent(waited: Duration) -> StoreError {

@@ -1,6 +1,7 @@
 //! The binary, as its users meet it: what it prints and where, what it exits with, how it stops.
 
 mod check;
+mod clear_text;
 mod command_line;
 mod configuration;
 mod credentials;

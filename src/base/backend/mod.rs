@@ -1,5 +1,7 @@
-//! The services under the queue and the quota ledger: a Redis, or one SQLite file.
+//! The services under the queue, the quota ledger and the store: a Redis, SQLite files, and the address of a PostgreSQL.
 
+pub mod loopback;
+pub mod postgres;
 pub mod redis;
 pub mod sqlite;
 

@@ -41,7 +41,7 @@ fn a_redis_that_is_not_there_is_not_replaced() {
             refuses(
                 &home,
                 arguments,
-                &[("queue.backend", "redis"), ("queue.redis.url", url)],
+                &[("queue.backend", "redis"), ("queue.redis.url", url), ("queue.redis.allow_plain_password", "true")],
                 "the queue cannot be used (queue.redis.url is redis",
             );
         }

@@ -13,6 +13,8 @@
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
+use crate::base::backend::loopback::is_loopback;
+
 const SENTINEL_PORT: u16 = 26_379;
 
 /// Checks an address.
@@ -27,6 +29,12 @@ pub fn check(url: &str) -> Result<(), &'static str> {
 #[must_use]
 pub fn is_secure(url: &str) -> bool {
     Address::read(url).is_ok_and(|address| address.is_secure())
+}
+
+/// Returns true if a connection sends a password in clear text, and not only to this machine.
+#[must_use]
+pub fn sends_plain_password(url: &str) -> bool {
+    Address::read(url).is_ok_and(|address| address.sends_plain_password())
 }
 
 /// The address of Redis.
@@ -81,6 +89,24 @@ impl Address {
             Self::Cluster(nodes) => nodes.first(),
         };
         first.is_some_and(|server| matches!(server.addr(), ConnectionAddr::TcpTls { .. }))
+    }
+
+    fn sends_plain_password(&self) -> bool {
+        let is_plain = |server: &ConnectionInfo| {
+            server.redis_settings().password().is_some() && matches!(server.addr(), ConnectionAddr::Tcp(..))
+        };
+        let is_remote = |server: &ConnectionInfo| match server.addr() {
+            ConnectionAddr::Tcp(host, _) => !is_loopback(host),
+            _ => false,
+        };
+        match self {
+            Self::One(server) => is_plain(server) && is_remote(server),
+            // Sentinels name the servers, and nodes name the other nodes: these may be anywhere.
+            Self::Sentinel { sentinels, like_a_server, .. } => {
+                is_plain(like_a_server) || sentinels.iter().any(|sentinel| is_plain(sentinel) && is_remote(sentinel))
+            }
+            Self::Cluster(nodes) => nodes.iter().any(is_plain),
+        }
     }
 }
 
@@ -188,6 +214,36 @@ mod tests {
         assert_eq!(addresses, ["one:1", "two:2"]);
         assert!(nodes.iter().all(|node| node.redis_settings().password() == Some("p")));
         assert!(matches!(nodes[1].addr(), redis::ConnectionAddr::TcpTls { .. }));
+    }
+
+    #[test]
+    fn a_password_in_clear_text_stays_on_this_machine() {
+        for url in [
+            "redis://:p@redis:6379",
+            "redis://u:p@10.0.0.7/2",
+            "redis://:p@0.0.0.0",
+            "redis://:p@[2001:db8::1]:6379",
+            "redis+sentinel://:p@one,two/items",
+            "redis+sentinel://one/items?sentinel_password=p",
+            "redis+sentinel://:p@127.0.0.1:26379/items",
+            "redis+cluster://:p@one,two",
+            "redis+cluster://:p@127.0.0.1:7000",
+        ] {
+            assert!(sends_plain_password(url), "{url}");
+            assert!(!sends_plain_password(&url.replacen("redis", "rediss", 1)), "{url}");
+        }
+        for url in [
+            "redis://redis:6379",
+            "redis://:p@localhost",
+            "redis://:p@127.0.0.1:6379",
+            "redis://:p@[::1]",
+            "redis+unix:///s?pass=p",
+            "redis+sentinel://one,two/items",
+            "redis+sentinel://127.0.0.1/items?sentinel_password=p",
+            "redis+cluster://one,two",
+        ] {
+            assert!(!sends_plain_password(url), "{url}");
+        }
     }
 
     #[test]
