@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BadConfig, words};
+use super::{BadConfig, OnDeleted, Settings, words};
 use crate::model::account::Role;
 
 /// `accounts.schedule`
@@ -55,10 +55,20 @@ impl AccountSettings {
     }
 }
 
+impl Settings {
+    /// Intervals of active, idle and frozen accounts: at most `store.longest_unchecked` where that bounds them.
+    #[must_use]
+    pub fn account_intervals(&self) -> [Duration; 3] {
+        let AccountSettings { active, idle, frozen, .. } = self.accounts;
+        let is_bounded = self.store.on_deleted != OnDeleted::Keep;
+        let longest = if is_bounded { self.store.longest_unchecked } else { Duration::MAX };
+        [active, idle, frozen].map(|interval| interval.min(longest))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Settings;
 
     #[test]
     fn accounts_of_posts_are_named_by_their_part() {

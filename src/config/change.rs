@@ -11,7 +11,7 @@ use super::masking::is_masked;
 use super::{AccountSettings, AdaptiveSettings, Settings};
 
 /// The settings that a running process takes over. All others need a restart.
-pub const LIVE: [&str; 21] = [
+pub const LIVE: [&str; 22] = [
     "tweet_age",
     "schedule",
     "adaptive.model_file",
@@ -25,6 +25,7 @@ pub const LIVE: [&str; 21] = [
     "accounts.frozen",
     "accounts.idle_after",
     "log.level",
+    "store.longest_unchecked",
     "x.reads",
     "x.reads_per",
     "x.reads_from_day",
@@ -117,6 +118,7 @@ impl Settings {
             }
         }
         tuned.log.level.clone_from(&new.log.level);
+        tuned.store.longest_unchecked = new.store.longest_unchecked;
         tuned.x.reads = new.x.reads;
         tuned.x.reads_per = new.x.reads_per;
         tuned.x.reads_from_day = new.x.reads_from_day;
@@ -186,7 +188,7 @@ mod tests {
     use crate::config::findings::Findings;
 
     /// A setting of each kind: its name, and other values than the default.
-    const OTHERS: [(&str, [&str; 2]); 22] = [
+    const OTHERS: [(&str, [&str; 2]); 23] = [
         ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
         ("schedule", ["adaptive", "adaptive"]),
         ("adaptive.model_file", ["a.toml", "b.toml"]),
@@ -197,6 +199,7 @@ mod tests {
         ("adaptive.weights.views", ["0.01", "0.02"]),
         ("log.level", ["warn", "debug"]),
         ("log.format", ["json", "json"]),
+        ("store.longest_unchecked", ["2d", "12h"]),
         ("x.reads", ["1000", "2000"]),
         ("x.reads_per", ["1d", "2d"]),
         ("x.reads_from_day", ["7", "28"]),

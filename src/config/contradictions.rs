@@ -73,7 +73,7 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
 
 /// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
 /// reckons with it.
-const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 42] = [
+const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 43] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
     ("accounts.frozen", |of| of.accounts.frozen, SECOND, YEARS),
@@ -97,6 +97,7 @@ const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 42] = [
     ("queue.redis.response_timeout", |of| of.queue.redis.response_timeout, MOMENT, HOUR),
     ("store.sqlite.busy_timeout", |of| of.store.sqlite.busy_timeout, Duration::ZERO, HOUR),
     ("store.postgres.statement_timeout", |of| of.store.postgres.statement_timeout, MOMENT, HOUR),
+    ("store.longest_unchecked", |of| of.store.longest_unchecked, HOUR, YEARS),
     ("store.retention", |of| of.store.retention, Duration::ZERO, YEARS),
     ("lookup.timeout", |of| of.lookup.timeout, MOMENT, HOUR),
     ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT, HOUR),
@@ -288,7 +289,6 @@ impl Settings {
         if let Err(why) = address::check(redis.url.expose_secret()) {
             found.add_unless_it_follows("queue.redis.url", format!("queue.redis.url cannot be used: {why}"));
         }
-        for (key, file) in redis.tls_files() {
         if self.queue.backend == QueueBackend::Redis
             && !redis.allow_plain_password
             && address::sends_plain_password(redis.url.expose_secret())
@@ -297,6 +297,7 @@ impl Settings {
                        queue.redis.allow_plain_password = true";
             found.add_unless_it_follows("queue.redis.url", why.to_owned());
         }
+        for (key, file) in redis.tls_files() {
             if !file.as_os_str().is_empty() && !address::is_secure(redis.url.expose_secret()) {
                 let why = format!("{key} is for TLS: queue.redis.url has to begin with rediss");
                 found.add_unless_it_follows(key, why);
@@ -309,7 +310,6 @@ impl Settings {
                 .unwrap_or("it is not a postgres:// address: write it like postgres://user@host/database");
             found.add_unless_it_follows("store.postgres.url", format!("store.postgres.url cannot be used: {why}"));
         }
-        // Also where no media are kept: `check` would show it.
         if self.store.backend == StoreBackend::Postgres
             && let Err(why @ postgres::BadAddress::Unverified(_)) = postgres::read(postgres_url)
         {
@@ -322,6 +322,7 @@ impl Settings {
     fn endpoint(&self, found: &mut Findings) {
         let s3 = &self.media.s3;
         let Ok(url) = reqwest::Url::parse(&s3.endpoint) else { return };
+        // Also where no media are kept: `check` would show it.
         if has_login(&url) {
             found.add_unless_it_follows("media.s3.endpoint", NO_ENDPOINT.to_owned());
         }
@@ -344,7 +345,6 @@ mod tests {
         Settings::load_with(&[], None, &[(&variable, value)])
     }
 
-    /// Each bound is that of the setting it names: one more or less is refused, and the line says which.
     fn all(settings: &[(&str, &str)]) -> Result<Settings, String> {
         let name = |key: &str| format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__"));
         let named: Vec<(String, &str)> = settings.iter().map(|(key, value)| (name(key), *value)).collect();
@@ -384,6 +384,7 @@ mod tests {
         }
     }
 
+    /// Each bound is that of the setting it names: one more or less is refused, and the line says which.
     #[test]
     fn bounds_are_included_and_what_lies_beyond_is_refused_by_name() {
         let refused = |key: &str, value: &str| {

@@ -48,6 +48,7 @@ pub use self::providers::{
 };
 pub use self::relations::{RelationSettings, VisitOrder};
 pub use self::visits::VisitSettings;
+use crate::base::clock::{self, Millis};
 use crate::base::subnets::Subnets;
 use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
@@ -160,8 +161,8 @@ pub struct FileSettings {
 pub struct RedisSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
-    pub ca_file: PathBuf,
     pub allow_plain_password: bool,
+    pub ca_file: PathBuf,
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
     pub connections: usize,
@@ -192,9 +193,19 @@ pub struct StoreSettings {
     #[serde(deserialize_with = "word")]
     pub on_deleted: OnDeleted,
     #[serde(with = "humantime_serde")]
+    pub longest_unchecked: Duration,
+    #[serde(with = "humantime_serde")]
     pub retention: Duration,
     pub sqlite: FileSettings,
     pub postgres: PostgresSettings,
+}
+
+impl StoreSettings {
+    /// The longest time since the last check of an item, ms; `None` where deletions change nothing.
+    #[must_use]
+    pub fn longest_unchecked(&self) -> Option<Millis> {
+        (self.on_deleted != OnDeleted::Keep).then(|| clock::millis(self.longest_unchecked))
+    }
 }
 
 /// `store.backend`
@@ -372,6 +383,13 @@ impl Settings {
     /// As [`Settings::load`].
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
         Ok(loading::examine(&[], &Files::of(file, text), given(variables), None).sound()?)
+    }
+
+    /// `tweet_age`, with intervals of at most `store.longest_unchecked` where that bounds them.
+    #[must_use]
+    pub fn ages(&self) -> AgeTable {
+        let bound = self.store.longest_unchecked();
+        bound.map_or_else(|| self.tweet_age.clone(), |longest| self.tweet_age.at_most(longest))
     }
 
     /// `http.listen` as an address; `None` where it is empty.

@@ -15,6 +15,7 @@ use crate::config::{BadConfig, OnDeleted, Settings};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Lane, Queue};
+use crate::engine::schedule::checked::Checked;
 use crate::engine::schedule::{Schedule, Schedules};
 use crate::engine::worker::{FreeHandler, Handler};
 use crate::ingest::{IdDate, Lanes};
@@ -104,6 +105,11 @@ pub trait PipelineKind: Send + Sync + Debug {
             confirm: None,
             forget: settings.store.on_deleted != OnDeleted::Keep,
         }
+    }
+
+    /// Returns true if its lookups notice deletions: then `store.longest_unchecked` bounds the time between two of them.
+    fn notices_deletions(&self) -> bool {
+        true
     }
 
     /// When the item with this id was made, ms since the epoch, where the id says so.
@@ -302,7 +308,11 @@ impl Registered {
     /// When its items are due, by these settings.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Arc<dyn Schedule> {
-        self.kind.schedule(&self.id, settings)
+        let schedule = self.kind.schedule(&self.id, settings);
+        match settings.store.longest_unchecked().filter(|_| self.kind.notices_deletions()) {
+            Some(longest) => Arc::new(Checked { schedule, longest }),
+            None => schedule,
+        }
     }
 
     /// The lane of each item, chosen as its handler chooses it.

@@ -59,7 +59,7 @@ impl PipelineKind for Posts {
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule> {
         let capabilities = self.capabilities(of);
         let same_day = same_day(settings, capabilities);
-        let ages = settings.tweet_age.clone();
+        let ages = settings.ages();
         match (settings.schedule, settings.adaptive.model()) {
             (ScheduleKind::Adaptive, Ok(model)) => {
                 let options = settings.adaptive.options();
@@ -308,7 +308,9 @@ fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::Millis;
     use crate::engine::schedule::Known;
+    use crate::engine::schedule::history::{Answer, History};
 
     #[test]
     fn the_schedule_is_that_of_the_settings() {
@@ -327,6 +329,46 @@ mod tests {
         // What was checked at the start and has gone since stops nothing.
         let gone = [("TWITTER_UPDATER__SCHEDULE", "adaptive"), ("TWITTER_UPDATER__ADAPTIVE__MODEL_FILE", "/nowhere")];
         assert!(!with(&gone).needs_history());
+    }
+
+    /// The longest wait of a post over its life, which ends when the table says so.
+    fn longest_wait(provider: Provider, variables: &[(&str, &str)]) -> Millis {
+        let settings = Settings::load_with(&[], None, variables).unwrap();
+        let schedule = posts_of(&provider).schedule(&settings);
+        let made = 1_700_000_000_000;
+        let (mut now, mut longest) = (made, 0);
+        let mut history = History { created_at: Some(made), ..History::default() };
+        let mut next = schedule.first(&Known::new("1", Some(made)), now);
+        while let Some((lane, delay)) = next {
+            assert!(delay > 0 && delay <= lane.patience, "{delay} {lane:?}");
+            (now, longest) = (now + delay, longest.max(delay));
+            // A post at which nothing happens.
+            history = History { before: history.last, last: Some(Answer { at: now, count: 0.0 }), ..history };
+            next = schedule.next(&Known { history, ..Known::new("1", Some(made)) }, now);
+        }
+        assert!(now >= made + clock::millis(Duration::from_secs(90 * 86_400)), "it ended early");
+        longest
+    }
+
+    #[test]
+    fn no_living_post_goes_unchecked_longer_than_the_bound() {
+        let day = 86_400_000;
+        for provider in [Provider::Twitter, Provider::X, Provider::Bluesky] {
+            for schedule in ["age", "adaptive"] {
+                let of = |on_deleted, longest| {
+                    let variables = [
+                        ("TWITTER_UPDATER__TWEET_AGE", "1d: 1h, 30d: 1d, 90d: 7d"),
+                        ("TWITTER_UPDATER__SCHEDULE", schedule),
+                        ("TWITTER_UPDATER__STORE__ON_DELETED", on_deleted),
+                        ("TWITTER_UPDATER__STORE__LONGEST_UNCHECKED", longest),
+                    ];
+                    longest_wait(provider.clone(), &variables)
+                };
+                assert!(of("keep", "1d") > 6 * day, "{provider} {schedule}: without the bound it waits for a week");
+                assert!(of("blank", "1d") <= day, "{provider} {schedule}");
+                assert!(of("remove", "12h") <= day / 2, "{provider} {schedule}");
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod steering;
 mod stop;
 mod stopped;
 mod tuning;
+mod unchecked;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

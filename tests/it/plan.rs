@@ -1,6 +1,7 @@
 //! The plan against a simulation of what it plans for, and against the age table walked step by step.
 
 mod accounts;
+mod checks;
 pub mod fill;
 mod lists;
 mod spend;

@@ -4,4 +4,5 @@
 mod arrivals;
 mod history;
 mod order;
+mod unchecked;
 mod world;

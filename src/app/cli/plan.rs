@@ -1,5 +1,7 @@
 //! `plan`: the credentials and the storage that a number of posts per day, of accounts, or of lists of followers needs.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::ArgGroup;
 
@@ -8,13 +10,14 @@ use crate::app;
 use crate::base::clock;
 use crate::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
 use crate::engine::schedule::adaptive::Spend;
+use crate::engine::schedule::age::AgeTable;
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
 use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
 use crate::ops::report::plan::{
-    ACCOUNT_CALLS, BadTweetsPerDay, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, TWITTER_CALLS, X_CALLS,
-    X_LIST_CALLS,
+    ACCOUNT_CALLS, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, TWITTER_CALLS,
+    X_CALLS, X_LIST_CALLS,
 };
 use crate::pipelines::relations::pages;
 use crate::providers::registry::{accounts, capabilities};
@@ -23,7 +26,7 @@ use crate::providers::registry::{accounts, capabilities};
 #[derive(Debug, clap::Args)]
 #[command(
     group = ArgGroup::new("of").required(true).args(["tweets_per_day", "accounts", "followers"]),
-    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n  twitter-updater plan --followers 10000 --list-sizes 150,700,20000\n\nUses the settings in effect: tweet_age, updater.lookahead, updater.buffer_ttl, the intervals of [accounts] and of [relations], and for X the price of reads. Connects to nothing."
+    after_help = "Examples:\n  twitter-updater plan --tweets-per-day 100000\n  twitter-updater plan --tweets-per-day 100000 --user-credentials 1 --app-credentials 2\n  twitter-updater plan --tweets-per-day 100000 --json | jq .app_credentials\n  twitter-updater plan --provider x --tweets-per-day 1000\n  twitter-updater plan --accounts 100000 --active 0.5 --idle 0.3\n  twitter-updater plan --followers 10000 --list-sizes 150,700,20000\n\nUses the settings in effect: tweet_age, store.longest_unchecked, updater.lookahead, updater.buffer_ttl, the intervals of [accounts] and of [relations], and for X the price of reads. Connects to nothing."
 )]
 pub(super) struct Arguments {
     /// New tweets per day.
@@ -102,6 +105,17 @@ const ADAPTIVE: &str =
 const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups after some days, and between half and twice as many on the first.";
 const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
 
+const ADAPTIVE_CHECKS: &str =
+    "\nIts figures for store.longest_unchecked are of quiet tweets only. It takes these calls from busy tweets.";
+
+/// The longest intervals without `store.longest_unchecked`: those of quiet tweets.
+fn intervals_of_quiet(settings: &Settings) -> AgeTable {
+    match settings.schedule {
+        ScheduleKind::Age => settings.tweet_age.clone(),
+        ScheduleKind::Adaptive => settings.tweet_age.times(settings.adaptive.slower),
+    }
+}
+
 impl Arguments {
     pub fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
@@ -125,12 +139,14 @@ impl Arguments {
             (ScheduleKind::Adaptive, Spend::Demand) => ADAPTIVE,
             (ScheduleKind::Adaptive, Spend::Quota) => ADAPTIVE_QUOTA,
         };
-        write_answer(self.json, &plan, &format!("{plan}{adaptive}"))?;
+        let is_adaptive = start.settings.schedule == ScheduleKind::Adaptive;
+        let checks = if is_adaptive && plan.checks.is_some() { ADAPTIVE_CHECKS } else { "" };
+        write_answer(self.json, &plan, &format!("{plan}{adaptive}{checks}"))?;
         Ok(0)
     }
 
     fn plan(&self, settings: &Settings) -> Result<Plan> {
-        let ages = &settings.tweet_age;
+        let ages = &settings.ages();
         // Several networks have no plan together.
         let provider = match &settings.providers()?[..] {
             [one] => one.clone(),
@@ -151,10 +167,19 @@ impl Arguments {
         };
         // The command line has the one or the other.
         let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
-        let mut plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities))?.with_calls(calls);
-        if provider == Provider::X {
+        let plan_of = |ages: &AgeTable| -> Result<Plan> {
+            let plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities))?.with_calls(calls);
+            if provider != Provider::X {
+                return Ok(plan);
+            }
             let terms = app::read_terms(settings);
-            plan = plan.with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?;
+            Ok(plan.with_reads(ages, &terms).map_err(|why| BadConfig(why.to_string()))?)
+        };
+        let mut plan = plan_of(ages)?;
+        if let Some(longest) = settings.store.longest_unchecked() {
+            let without = intervals_of_quiet(settings);
+            let costs = (plan_of(&without.at_most(longest))?.costs(), plan_of(&without)?.costs());
+            plan.checks = Some(ChecksPlan::new(longest, costs.0, costs.1));
         }
         if let Some(credentials) = self.credentials() {
             plan = plan.with_credentials(ages, credentials);
@@ -169,11 +194,12 @@ impl Arguments {
     }
 
     fn plan_accounts(&self, count: f64, settings: &Settings) -> Result<AccountsPlan> {
-        let AccountSettings { active, idle, frozen, .. } = settings.accounts;
-        let [active, idle, frozen] = [active, idle, frozen].map(clock::millis);
-        let rest = (1.0 - self.active - self.idle).max(0.0);
-        let lanes = [("active", active, self.active), ("idle", idle, self.idle), ("frozen", frozen, rest)];
-        let population = Population::new(count, lanes).map_err(BadConfig)?;
+        let population = |intervals: [Duration; 3]| {
+            let [active, idle, frozen] = intervals.map(clock::millis);
+            let rest = (1.0 - self.active - self.idle).max(0.0);
+            let lanes = [("active", active, self.active), ("idle", idle, self.idle), ("frozen", frozen, rest)];
+            Population::new(count, lanes).map_err(BadConfig)
+        };
         let network = |provider: &Provider| Network {
             name: provider.to_string(),
             fill: app::fill(settings, accounts(provider).capabilities),
@@ -185,7 +211,11 @@ impl Arguments {
             reads: (*provider == Provider::X).then(|| app::read_terms(settings)),
         };
         let networks: Vec<Network> = settings.providers()?.iter().map(network).collect();
-        Ok(AccountsPlan::new(population, &networks, self.credentials()))
+        let plan = |population| AccountsPlan::new(population, &networks, self.credentials());
+        let bounded = plan(population(settings.account_intervals())?);
+        let Some(longest) = settings.store.longest_unchecked() else { return Ok(bounded) };
+        let AccountSettings { active, idle, frozen, .. } = settings.accounts;
+        Ok(bounded.with_checks(longest, &plan(population([active, idle, frozen])?)))
     }
 
     fn plan_lists(&self, count: f64, settings: &Settings) -> Result<ListsPlan> {

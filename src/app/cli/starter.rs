@@ -51,7 +51,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         return Ok(0); // stopped while a service did not answer yet
     };
     let (Shared { database: Database { store, .. }, .. }, queues) = opened?;
-    let ages = Reloadable::new(settings.tweet_age.clone());
+    let ages = Reloadable::new(settings.ages());
     let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
         let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
         (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
@@ -78,7 +78,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         store.check().await.map_err(|error| error.to_string())
     };
     health.works();
-    let take_over = move |settings: &Settings| ages.set(settings.tweet_age.clone());
+    let take_over = move |settings: &Settings| ages.set(settings.ages());
     role.answer(server, router, &[health], contact, "the services answer", take_over).await;
     Ok(0)
 }

@@ -64,6 +64,27 @@ impl AgeTable {
         Self { brackets }
     }
 
+    /// The same table with intervals of at most so many ms.
+    #[must_use]
+    pub fn at_most(&self, interval: Millis) -> Self {
+        self.with_intervals(|patience| patience.min(interval))
+    }
+
+    /// The same table with intervals so many times as long.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        // A cast saturates.
+        self.with_intervals(|patience| (patience as f64 * factor) as Millis)
+    }
+
+    fn with_intervals(&self, of: impl Fn(Millis) -> Millis) -> Self {
+        let mut table = self.clone();
+        for bracket in &mut table.brackets {
+            bracket.lane.patience = of(bracket.lane.patience).max(1);
+        }
+        table
+    }
+
     /// The bracket of an item made at `created_at`, both in ms since the epoch; `None` when its life is
     /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
     /// and counts as age 0).

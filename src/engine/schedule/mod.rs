@@ -2,6 +2,7 @@
 
 pub mod adaptive;
 pub mod age;
+pub mod checked;
 pub mod history;
 pub mod visits;
 
@@ -24,6 +25,8 @@ pub struct Known<'a> {
     pub id: &'a str,
     /// When it was made; and its answers, if the schedule [needs](Schedule::needs_history) them.
     pub history: History,
+    /// When it was last known to be there, ms since the epoch, where that is later than its last answer.
+    pub checked_at: Option<Millis>,
     /// Its signs of life.
     pub activity: Activity,
     /// The rhythm of its events, where it is one that is visited.

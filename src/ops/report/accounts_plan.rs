@@ -16,7 +16,8 @@ use serde::Serialize;
 use crate::base::clock::Millis;
 use crate::base::humanize::{figure, span};
 use crate::ops::report::plan::{
-    CallLimits, CredentialCounts, Fill, Flow, MONTH_DAYS, REDIS_BYTES_PER_ID, ReadTerms, WINDOW_S, money, needed,
+    CallLimits, ChecksPlan, Costs, CredentialCounts, Fill, Flow, MONTH_DAYS, REDIS_BYTES_PER_ID, ReadTerms, WINDOW_S,
+    money, needed,
 };
 
 /// Reads of the budget that an account costs.
@@ -84,6 +85,9 @@ pub struct NetworkPlan {
     /// The cost of reads, where the network charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<AccountReads>,
+    /// The cost of the bound on the time without a check, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checks: Option<ChecksPlan>,
 }
 
 /// The time of one round.
@@ -175,6 +179,15 @@ impl AccountsPlan {
         let networks = networks.iter().map(one).collect();
         Self { redis_bytes: population.accounts * f64::from(REDIS_BYTES_PER_ID), networks, population }
     }
+
+    /// Says also what a bound of so many ms on the time without a check costs, against the plan `without` it.
+    #[must_use]
+    pub fn with_checks(mut self, longest: Millis, without: &Self) -> Self {
+        for (network, without) in self.networks.iter_mut().zip(&without.networks) {
+            network.checks = Some(ChecksPlan::new(longest, network.costs(), without.costs()));
+        }
+        self
+    }
 }
 
 impl NetworkPlan {
@@ -212,7 +225,13 @@ impl NetworkPlan {
             calls_per_round,
             rounds: calls.map(rounds).unwrap_or_default(),
             reads: reads.as_ref().map(|terms| AccountReads::new(population, terms)),
+            checks: None,
         }
+    }
+
+    fn costs(&self) -> Costs {
+        let reads = self.reads.as_ref().map(|reads| (reads.reads_per_month, reads.dollars_per_month));
+        Costs { calls_per_15_min: self.calls_per_15_min, reads }
     }
 }
 
@@ -253,6 +272,9 @@ impl fmt::Display for AccountsPlan {
 impl fmt::Display for NetworkPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, {} ids per call", self.network, self.ids_per_call)?;
+        if let Some(checks) = &self.checks {
+            writeln!(f, "{checks}")?;
+        }
         let mut line = |name: &str, value: String, note: String| {
             writeln!(f, "{}", format!("{name:<24}{value:>14}  {note}").trim_end())
         };

@@ -20,6 +20,7 @@
 //! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
 //! returned; in fact it is looked up every `updater.unavailable_every` until it ends early.
 
+mod checks;
 mod fill;
 mod reads;
 
@@ -31,6 +32,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::figure;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 
+pub use self::checks::{ChecksPlan, Costs};
 pub use self::fill::{Fill, Flow, WINDOW_S};
 pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
 
@@ -171,6 +173,9 @@ pub struct Plan {
     /// The cost of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsPlan>,
+    /// The cost of the bound on the time without a check, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checks: Option<ChecksPlan>,
     /// Calls of one credential of each kind.
     #[serde(skip)]
     pub calls: CallLimits,
@@ -308,6 +313,7 @@ impl Plan {
             history_rows_per_day_at_most: updates_per_day,
             given: None,
             reads: None,
+            checks: None,
             calls: TWITTER_CALLS,
             fill,
         })
@@ -329,6 +335,13 @@ impl Plan {
     pub fn with_reads(mut self, ages: &AgeTable, terms: &ReadTerms) -> Result<Self, BadLifetime> {
         self.reads = Some(ReadsPlan::new(ages, self.tweets_per_day, terms)?);
         Ok(self)
+    }
+
+    /// The part of it that the bound on the time without a check changes.
+    #[must_use]
+    pub fn costs(&self) -> Costs {
+        let reads = self.reads.as_ref().map(|reads| (reads.reads_per_month, reads.dollars_per_month));
+        Costs { calls_per_15_min: self.lookups_per_15_min, reads }
     }
 
     /// Says also what these credentials carry; `ages` as for [`Plan::new`].
@@ -386,6 +399,9 @@ impl fmt::Display for Plan {
         )?;
         if let Some(reads) = &self.reads {
             write!(f, "\n{reads}")?;
+        }
+        if let Some(checks) = &self.checks {
+            writeln!(f, "{checks}")?;
         }
         if let Some(given) = self.given {
             let CredentialCounts { user, app } = given.credentials;

@@ -114,6 +114,11 @@ impl PipelineKind for Communities {
         Arc::new(ByEvidence { again: community.judge_again })
     }
 
+    /// An account that is gone leaves by its profile.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
         (registry::accounts(&of.provider).date_of)(id).map(|_| None)
     }

@@ -83,6 +83,11 @@ impl PipelineKind for Media {
         Arc::new(FreshFirst { first_delay: settings.media.retry })
     }
 
+    /// A file follows the posts that show it.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
     fn date_of(&self, _: &PipelineId, _: &str) -> Result<Option<Millis>, String> {
         Ok(None)
     }

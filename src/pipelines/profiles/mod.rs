@@ -145,7 +145,8 @@ pub fn holds_accounts(namespace: &str) -> bool {
 }
 
 fn by_silence(settings: &Settings) -> BySilence {
-    let AccountSettings { active, idle, frozen, idle_after, freeze_after, .. } = settings.accounts;
+    let AccountSettings { idle_after, freeze_after, .. } = settings.accounts;
+    let [active, idle, frozen] = settings.account_intervals();
     BySilence::new(Intervals { active, idle, frozen, idle_after, freeze_after }, confirm(settings))
 }
 

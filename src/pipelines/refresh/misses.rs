@@ -72,6 +72,12 @@ impl UnavailableSettings {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
+    /// The wait before a second lookup may confirm a miss, ms.
+    #[must_use]
+    pub fn confirms_after(&self) -> Millis {
+        self.span(false).max(SOONEST)
+    }
+
     /// Whether an item that is believed to be gone is forgotten, for that reason or for none, after misses of that span, ms. One
     /// that is only not shown to this credential never is.
     #[must_use]
@@ -91,7 +97,7 @@ impl UnavailableSettings {
     /// wave every hour at least: an answer that finds an item is what ends the wave.
     #[must_use]
     pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
-        let soonest = self.span(false).max(SOONEST);
+        let soonest = self.confirms_after();
         let span = at.saturating_sub(since);
         let is_new = span < self.lane.patience;
         self.lane.patience.min(match (wave, is_new) {

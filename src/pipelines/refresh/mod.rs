@@ -444,7 +444,10 @@ impl<J: Judge> Refresher<J> {
                         (lane, confirm.patience)
                     }
                     _ => {
-                        let delay = lane.patience;
+                        // What is to be forgotten does not wait for its whole interval. A wave confirms nothing sooner.
+                        let is_forgotten = self.unavailable.forget && !terms.wave;
+                        let soonest = if is_forgotten { self.unavailable.confirms_after() } else { lane.patience };
+                        let delay = lane.patience.min(soonest);
                         (lane, delay)
                     }
                 };

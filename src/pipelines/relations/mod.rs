@@ -92,6 +92,11 @@ impl PipelineKind for Lists {
         kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
     }
 
+    /// An account that is gone leaves all lists by its profile.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
         (registry::accounts(&of.provider).date_of)(id)
     }

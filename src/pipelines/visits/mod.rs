@@ -111,6 +111,11 @@ impl PipelineKind for Timelines {
         }
     }
 
+    /// A timeline shows what is new.
+    fn notices_deletions(&self) -> bool {
+        false
+    }
+
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<Millis>, String> {
         (registry::accounts(&of.provider).date_of)(id).map(|_| None)
     }

@@ -21,7 +21,7 @@ use twitter_updater::model::post::Ingested;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::profiles::schedule::{BySilence, Intervals};
-use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles};
+use twitter_updater::pipelines::profiles::{ProfileJudge, Profiles, profiles_of};
 use twitter_updater::pipelines::refresh::{Receiver, Refresher, Suspicions};
 use twitter_updater::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers};
 use twitter_updater::quota::{Credential, CredentialKind, Credentials, Pacing, Window};
@@ -206,7 +206,7 @@ impl World {
     }
 
     fn schedule(&self) -> Arc<dyn Schedule> {
-        Profiles.schedule(&self.id(), &self.settings)
+        profiles_of(&Provider::Twitter).schedule(&self.settings)
     }
 
     pub fn schedules(&self) -> Arc<dyn Schedules> {

@@ -1,0 +1,61 @@
+//! The cost of `store.longest_unchecked`, as `plan` states it: the difference between two plans.
+
+use serde_json::Value;
+
+use super::accounts::{close, plan};
+use crate::support::process::{run, text, variables};
+
+const DAY: i64 = 86_400_000;
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn accounts_cost_what_the_shorter_intervals_add() {
+    let arguments = ["--accounts", "100000"];
+    let providers = [("providers", "x"), ("x.price_per_read", "0.01")];
+    let free = plan(&arguments, &providers);
+    assert!(free["networks"][0]["checks"].is_null(), "nothing is bounded while deletions change nothing");
+    for (bound, ms) in [("1d", DAY), ("2d", 2 * DAY)] {
+        let settings = [&providers[..], &[("store.on_deleted", "blank"), ("store.longest_unchecked", bound)]].concat();
+        let bounded = plan(&arguments, &settings);
+        for lane in bounded["lanes"].as_array().unwrap() {
+            assert!(lane["interval_ms"].as_i64().unwrap() <= ms, "{lane}");
+        }
+        let (with, without) = (&bounded["networks"][0], &free["networks"][0]);
+        let checks = &with["checks"];
+        assert_eq!(checks["longest_unchecked_ms"], ms);
+        close(&checks["calls_per_15_min"], number(&with["calls_per_15_min"]) - number(&without["calls_per_15_min"]));
+        let dollars = |network: &Value| number(&network["reads"]["dollars_per_month"]);
+        close(&checks["dollars_per_month"], dollars(with) - dollars(without));
+        assert!(
+            number(&checks["calls_per_15_min"]) > 1.0 && number(&checks["dollars_per_month"]) > 1_000.0,
+            "{checks}"
+        );
+        let said = text(&run(&["plan", "--accounts", "100000"], &variables(&settings)).stdout);
+        assert!(said.contains("longest unchecked") && said.contains("store.longest_unchecked adds"), "{said}");
+    }
+}
+
+#[test]
+fn tweets_cost_what_the_shorter_intervals_add() {
+    let arguments = ["--tweets-per-day", "100000"];
+    let of = |settings: &[(&str, &str)]| plan(&arguments, &[&[("providers", "x")], settings].concat());
+    let weekly = ("tweet_age", "1d: 1h, 90d: 7d");
+    let free = of(&[weekly]);
+    assert!(free["checks"].is_null());
+    let bounded = of(&[weekly, ("store.on_deleted", "remove")]);
+    let checks = &bounded["checks"];
+    close(&checks["calls_per_15_min"], number(&bounded["lookups_per_15_min"]) - number(&free["lookups_per_15_min"]));
+    let dollars = |plan: &Value| number(&plan["reads"]["dollars_per_month"]);
+    close(&checks["dollars_per_month"], dollars(&bounded) - dollars(&free));
+    assert!(number(&checks["calls_per_15_min"]) > 100.0, "{checks}");
+    // The default table is short enough; the adaptive schedule would let quiet tweets wait for longer.
+    let blank = ("store.on_deleted", "blank");
+    close(&of(&[blank])["checks"]["calls_per_15_min"], 0.0);
+    let adaptive = of(&[blank, ("schedule", "adaptive")]);
+    assert!(number(&adaptive["checks"]["calls_per_15_min"]) > 100.0, "{}", adaptive["checks"]);
+    let said = run(&["plan", "--tweets-per-day", "1000"], &variables(&[blank, ("schedule", "adaptive")]));
+    assert!(text(&said.stdout).contains("It takes these calls from busy tweets"), "{}", text(&said.stdout));
+}
