@@ -364,7 +364,7 @@ mod tests {
                     ];
                     longest_wait(provider.clone(), &variables)
                 };
-                assert!(of("keep", "1d") > 6 * day, "{provider} {schedule}: without the bound it waits for a week");
+                assert!(of("keep", "1d") > 5 * day, "{provider} {schedule}: without the bound it waits for days");
                 assert!(of("blank", "1d") <= day, "{provider} {schedule}");
                 assert!(of("remove", "12h") <= day / 2, "{provider} {schedule}");
             }

@@ -118,7 +118,7 @@ mod tests {
 
     fn adaptive(table: &str) -> Arc<dyn Schedule> {
         let (table, model) = (table.parse().unwrap(), Arc::new(Model::embedded().unwrap()));
-        Arc::new(Adaptive::new(table, model, Options::default(), Normaliser::default()))
+        Arc::new(Adaptive::new(table, model, Options::default(), Normaliser { price: 4.0, level: 1.0 }))
     }
 
     fn checked(schedule: Arc<dyn Schedule>) -> Checked {

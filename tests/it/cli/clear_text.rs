@@ -104,12 +104,15 @@ fn server_config() -> Arc<ServerConfig> {
     Arc::new(ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
 }
 
-/// An address of this machine that is not the loopback's: that of its network, or else the one that stands for all of them.
+/// An address of this machine that is not the loopback's: that of its network, or else its name.
 fn own_address() -> String {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // Nothing is sent: the system only chooses the address.
     let chosen = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
-    chosen.map_or_else(|_| "0.0.0.0".to_owned(), |chosen: SocketAddr| chosen.ip().to_string())
+    chosen.map_or_else(
+        |_| std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned(),
+        |chosen: SocketAddr| chosen.ip().to_string(),
+    )
 }
 
 fn postgres(home: &Home, url: &str, environment: &[(&str, &str)]) -> Variables {

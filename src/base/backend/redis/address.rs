@@ -221,7 +221,6 @@ mod tests {
         for url in [
             "redis://:p@redis:6379",
             "redis://u:p@10.0.0.7/2",
-            "redis://:p@0.0.0.0",
             "redis://:p@[2001:db8::1]:6379",
             "redis+sentinel://:p@one,two/items",
             "redis+sentinel://one/items?sentinel_password=p",
