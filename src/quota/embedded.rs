@@ -317,4 +317,8 @@ impl Ledger for EmbeddedLedger {
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError> {
         self.counted_at(clock::wall_ms(), per).await
     }
+
+    async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError> {
+        self.forget_reads(ids).await
+    }
 }

@@ -151,4 +151,7 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 
     /// The reads of the current day and of periods of that kind.
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
+
+    /// Removes these ids from those that were counted; the counts stay. Returns the number of removed entries.
+    async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError>;
 }

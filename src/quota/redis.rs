@@ -29,6 +29,7 @@ static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!(
 static STATUSES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/statuses.lua")));
 static RESERVE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/reserve.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/charge_reads.lua")));
+static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/forget_reads.lua")));
 static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/counted.lua")));
 
 /// A script about reads, with what these share.
@@ -147,5 +148,11 @@ impl Ledger for RedisLedger {
         call.arg(per.arguments().0);
         let (now, by_day, number, reads): CountedRow = self.pool.invoke(&call).await?;
         Ok(Counted { now, by_day, part: number.parse().ok().map(|number| (number, reads)) })
+    }
+
+    async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError> {
+        let mut call = Call::new(&FORGET, &self.prefix);
+        call.arg(ids);
+        self.pool.invoke(&call).await
     }
 }

@@ -100,6 +100,7 @@ contract!(
     accounts_tell_what_is_known,
     reads_are_granted_up_to_the_budget,
     what_was_read_today_is_free,
+    forgotten_ids_are_removed_and_still_count,
     a_reservation_that_is_repeated_counts_once,
     what_was_not_read_goes_back_once,
     what_two_calls_asked_for_stays_counted,
@@ -574,6 +575,18 @@ async fn what_was_read_today_is_free(world: World) {
     // An id that comes twice is one read.
     assert_eq!(reserve(ledger, "3", &["d", "d"], &budget(3)).await, [true, true]);
     assert_eq!(reads(ledger, &two).await.reads, 3);
+}
+
+async fn forgotten_ids_are_removed_and_still_count(world: World) {
+    far_from_midnight().await;
+    let (ledger, four) = (&*world.one, budget(4));
+    assert_eq!(reserve(ledger, "1", &["user:7", "user:7:2", "a"], &four).await, [true, true, true]);
+    let ids = ["user:7", "user:7:2", "b"].map(str::to_owned);
+    assert_eq!(world.two.forget(&ids).await.unwrap(), 2);
+    assert_eq!(world.two.forget(&ids).await.unwrap(), 0);
+    assert_eq!(reads(ledger, &four).await.reads, 3);
+    // The budget has room for one more: `a` is known still, the forgotten ids are new.
+    assert_eq!(reserve(ledger, "2", &["a", "user:7", "user:7:2"], &four).await, [true, true, false]);
 }
 
 async fn a_reservation_that_is_repeated_counts_once(world: World) {

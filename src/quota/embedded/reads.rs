@@ -14,6 +14,10 @@ use crate::quota::ledger::LedgerError;
 const TAKE_BACK: &str = "DELETE FROM quota_charged WHERE api = ? AND id = ? AND call = ? AND day IN (?, ?, ?)
      RETURNING day, length, number";
 
+/// By the days that there are, or SQLite would walk over all that was charged.
+const FORGET: &str = "DELETE FROM quota_charged WHERE api = ?1 AND day IN (SELECT day FROM quota_reads WHERE api = ?1)
+     AND id IN (SELECT value FROM json_each(?2))";
+
 impl EmbeddedLedger {
     /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
     ///
@@ -108,6 +112,18 @@ impl EmbeddedLedger {
     pub async fn counted_at(&self, now: Millis, per: Period) -> Result<Counted, LedgerError> {
         let mut tx = self.file.readers().begin().await?;
         self.counted_in(&mut tx, now, per).await
+    }
+
+    /// [`Ledger::forget`](crate::quota::Ledger::forget).
+    ///
+    /// # Errors
+    /// The file is out.
+    pub(super) async fn forget_reads(&self, ids: &[String]) -> Result<u64, LedgerError> {
+        let mut tx = self.begin().await?;
+        let gone = sqlx::query(FORGET).bind(&self.api).bind(serde_json::Value::from(ids).to_string());
+        let gone = gone.execute(&mut *tx).await?.rows_affected();
+        tx.commit().await?;
+        Ok(gone)
     }
 
     async fn counted_in(&self, file: &mut SqliteConnection, now: Millis, per: Period) -> Result<Counted, LedgerError> {

@@ -411,6 +411,11 @@ impl Ledger for LinkedLedger {
         let ledger = self.ledger.clone();
         self.call(async move { ledger.counted(per).await }).await
     }
+
+    async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError> {
+        let ids = ids.to_vec();
+        pass_on!(self.ledger.forget(ids))
+    }
 }
 
 #[derive(Debug)]
