@@ -1,5 +1,6 @@
 //! One durable SQLite file, shared by the processes of a machine.
 
+mod rewrite;
 mod shared;
 
 use std::fs::File;

@@ -45,7 +45,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Between processes there is only the file's lock, which has neither a queue nor an event. Whoever waits for it asks this
 // often, and who has held it for that long without a pause leaves a gap in which one that waits must have asked.
-const ASK: Duration = Duration::from_millis(2);
+pub(super) const ASK: Duration = Duration::from_millis(2);
 const HELD: Duration = Duration::from_millis(100);
 const GAP: Duration = Duration::from_millis(4);
 
@@ -249,6 +249,11 @@ impl SharedFile {
         let mut tx = Tx { group: group.map_err(|_| sqlx::Error::PoolTimedOut)?, ended: ended.clone() };
         tx.group.join(*patience).await?;
         Ok(tx)
+    }
+
+    /// The time that a call waits for other processes' writes.
+    pub(super) fn patience(&self) -> Duration {
+        self.connections.patience
     }
 
     /// Connections that only read.

@@ -1,0 +1,55 @@
+//! Rewriting a whole file, so that nothing of removed rows is left in it.
+//!
+//! `secure_delete` overwrites removed rows, but not the copies that stay in gaps of a page when SQLite moves rows between
+//! pages. `VACUUM` writes all pages from the rows that there are, and a checkpoint that truncates the WAL removes the old ones.
+
+use std::time::Duration;
+
+use sqlx::SqliteConnection;
+
+use super::shared::{ASK, SharedFile};
+use super::{BUSY, code, connect};
+use crate::base::clock::Stopwatch;
+
+/// Others write in portions, and an export may read for a while: it waits this many times as long as a write.
+const TIMES_PATIENCE: u32 = 6;
+
+impl SharedFile {
+    /// Rewrites the file from its rows, and empties the WAL. Others cannot write meanwhile. Needs free room for two copies of the
+    /// rows.
+    ///
+    /// # Errors
+    /// Others used the file all the time, or the disk is full: the same call may be made again.
+    pub async fn rewrite(&self) -> Result<(), sqlx::Error> {
+        let patience = self.patience() * TIMES_PATIENCE;
+        // Without a waiting time of its own: SQLite would ask every 100 ms, and others leave gaps of a few.
+        let options = (*self.readers().connect_options()).clone().busy_timeout(Duration::ZERO);
+        let mut file = connect(&options, patience).await?;
+        let since = Stopwatch::start();
+        loop {
+            match sqlx::raw_sql("VACUUM").execute(&mut file).await {
+                Err(error) if code(&error) == BUSY && since.elapsed() < patience => tokio::time::sleep(ASK).await,
+                done => break done.map(drop)?,
+            };
+        }
+        let since = Stopwatch::start();
+        while !truncate(&mut file).await? {
+            if since.elapsed() >= patience {
+                return Err(sqlx::Error::PoolTimedOut);
+            }
+            tokio::time::sleep(ASK).await;
+        }
+        Ok(())
+    }
+}
+
+/// Copies the WAL into the file and empties it. Returns false if another connection still reads from it.
+async fn truncate(file: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    let checkpoint = sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(file);
+    let done: Result<(i64, i64, i64), sqlx::Error> = checkpoint.await;
+    match done {
+        Ok((busy, ..)) => Ok(busy == 0),
+        Err(error) if code(&error) == BUSY => Ok(false),
+        Err(error) => Err(error),
+    }
+}
