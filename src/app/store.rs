@@ -33,7 +33,8 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
             store.migrate().await?;
             fill_details(&**store).await?;
         }
-        store.check().await
+        store.check().await?;
+        database.forgetting.check_key().await
     };
     ready.await.with_context(|| unusable_store(settings))?;
     Ok(database)
@@ -92,16 +93,21 @@ async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
 
 /// A statement of PostgreSQL may take so long; zero: as long as it takes.
 async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc<dyn Whole>> {
+    let key_file = settings.forget.key_file.as_os_str();
     let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
             let postgres = &settings.store.postgres;
             let store = PostgresStore::connect(&postgres.url, postgres.connections, statement_timeout).await;
-            store.map(|store| Arc::new(store) as _)
+            store.map(|store| {
+                Arc::new(if key_file.is_empty() { store } else { store.with_key_file(&settings.forget.key_file) }) as _
+            })
         }
         StoreBackend::Sqlite => {
             let file = &settings.store.sqlite;
             let store = SqliteStore::open(&file.path, file.busy_timeout).await;
-            store.map(|store| Arc::new(store) as _)
+            store.map(|store| {
+                Arc::new(if key_file.is_empty() { store } else { store.with_key_file(&settings.forget.key_file) }) as _
+            })
         }
     };
     connected.with_context(|| unusable_store(settings))

@@ -86,6 +86,7 @@ pub struct Settings {
     pub log: LogSettings,
     pub queue: QueueSettings,
     pub store: StoreSettings,
+    pub forget: ForgetSettings,
     pub lookup: LookupSettings,
     pub twitter: TwitterSettings,
     pub x: XSettings,
@@ -206,6 +207,14 @@ impl StoreSettings {
     pub fn longest_unchecked(&self) -> Option<Millis> {
         (self.on_deleted != OnDeleted::Keep).then(|| clock::millis(self.longest_unchecked))
     }
+}
+
+/// `[forget]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct ForgetSettings {
+    pub key_file: PathBuf,
 }
 
 /// `store.backend`

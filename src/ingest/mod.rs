@@ -369,6 +369,11 @@ impl Starter {
         &self.queue
     }
 
+    /// Returns true for an id of this pipeline that is not too old.
+    pub(crate) fn admits(&self, id: &str) -> bool {
+        self.admit(Ingested::bare(id), clock::wall_ms(), &mut Admitted::default()).is_ok()
+    }
+
     /// Records ids; answers those that [`Starter::hand_over`] has to schedule. Left out are the dead, those that are too
     /// old, and what is no id of this pipeline.
     pub(crate) async fn record_ids(&self, ids: BTreeSet<&str>) -> Result<Admitted, StoreError> {

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 
 use crate::base::clock::Millis;
 use crate::engine::queue::{Queue, QueueError};
-use crate::model::pipeline_id::PipelineId;
+use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 use crate::pipelines::profiles::PROFILES;
+use crate::providers::x_v2;
+use crate::quota::Ledger;
 use crate::store::{Bearer, Database, ItemsOf, RemovedRows, StoreError, network, providers};
 
 /// Items that one transaction removes.
@@ -34,6 +36,12 @@ pub trait QueuesOf: Send + Sync {
     /// # Errors
     /// It cannot be opened.
     async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError>;
+
+    /// The ledger of a provider.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError>;
 }
 
 /// What a removal did, or would do.
@@ -45,6 +53,8 @@ pub struct Forgotten {
     pub removed: RemovedRows,
     /// By pipeline, rows of others whose raw object names the person. They stay.
     pub stays: RemovedRows,
+    /// Why bytes of removed rows may still be in the SQLite file or its WAL.
+    pub bytes_left: Option<String>,
 }
 
 /// A person that is forgotten.
@@ -84,12 +94,19 @@ impl Forget {
             let gone = edges.forget_edges(&provider.to_string(), &self.account).await?;
             done.removed.add("list_edge", gone);
         }
+        let mut ledgers = Vec::new();
+        for provider in providers(&self.provider) {
+            ledgers.push(queues.ledger_of(&provider).await?);
+        }
+        self.forget_reads(&ledgers, &x_v2::account::reads(&self.account), &mut done).await?;
         let mut known = self.known().await?;
         // Last: whoever names it by its handle finds it by its profile, also after a removal that was killed.
         known.sort_by_key(|items| self.is_profile(&items.namespace));
         for items in known {
             for ids in items.ids.chunks(PORTION) {
                 let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
+                // Before the rows, which have the ids.
+                self.forget_reads(&ledgers, &self.versions(&portion).await?, &mut done).await?;
                 let media = forgetting.media_of_posts(&portion).await?;
                 for portion in [media, portion].into_iter().filter(|portion| !portion.ids.is_empty()) {
                     // Before the rows: by them a removal that was killed finds what is left to do. A job that a worker has ends
@@ -99,9 +116,42 @@ impl Forget {
                 }
             }
         }
-        forgetting.wipe().await?;
+        // Last, when the media of its posts have gone.
+        for media in forgetting.media_without_post(&network).await? {
+            for ids in media.ids.chunks(PORTION) {
+                let portion = ItemsOf { namespace: media.namespace.clone(), ids: ids.to_vec() };
+                queues.queue_of(&portion.namespace).await?.forget(&portion.ids).await?;
+                done.removed.extend(forgetting.remove_items(&portion).await?);
+            }
+        }
         done.stays = forgetting.mentions_of(&network, &self.account).await?;
+        done.bytes_left = forgetting.wipe().await.err().map(|error| error.to_string());
         Ok(done)
+    }
+
+    /// The ids of posts, and those under which their last versions are read (edits). None of other items.
+    async fn versions(&self, items: &ItemsOf) -> Result<Vec<String>, StoreError> {
+        if PipelineId::read(&items.namespace).is_none_or(|id| id.kind != Kind::Posts) {
+            return Ok(Vec::new());
+        }
+        let standings = self.database.store.standing(&items.namespace, &items.ids).await?;
+        let edited = standings.into_iter().flatten().filter_map(|standing| standing.current_id);
+        Ok(items.ids.iter().cloned().chain(edited).collect())
+    }
+
+    /// Removes ids from the ledger of charged reads.
+    async fn forget_reads(
+        &self,
+        ledgers: &[Arc<dyn Ledger>],
+        ids: &[String],
+        done: &mut Forgotten,
+    ) -> Result<(), QueueError> {
+        if !ids.is_empty() {
+            for ledger in ledgers {
+                done.removed.add("charged_read", ledger.forget(ids).await?);
+            }
+        }
+        Ok(())
     }
 
     fn is_profile(&self, namespace: &str) -> bool {

@@ -190,7 +190,8 @@ impl Shown {
         for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
             // Texts alone: it cannot fail.
             let object = serde_json::to_string(&medium).ok();
-            named.mention(Mention { kind: MEDIA, id: medium.id, is_first, object, ..Mention::default() });
+            let author = tweet.author_id.clone();
+            named.mention(Mention { kind: MEDIA, id: medium.id, is_first, object, author, ..Mention::default() });
         }
     }
 }

@@ -137,6 +137,7 @@ fn postgres(code: &str) -> Decision {
         // read_only_sql_transaction: a standby, until it is promoted. invalid_catalog_name,
         // insufficient_privilege, lock_not_available: an operator mends them, and no tweet is to blame.
         "25006" | "3D000" | "42501" | "55P03" => Decision::Again,
+        KEY_WANTED => Decision::Again,
         _ => match code.get(..2) {
             // Connection, authorization (a password being changed), rollback (serialization,
             // deadlock), resources (disk full, too many connections), operator (shutdown, statement
@@ -170,6 +171,14 @@ pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))
+}
+
+/// Raised by `forgotten_among`.
+const KEY_WANTED: &str = "TU001";
+
+/// Returns true if a person is forgotten, and the statement came without pseudonyms: with the key it may run again.
+pub(super) fn wants_key(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::code).as_deref() == Some(KEY_WANTED)
 }
 
 impl From<Missing> for StoreError {

@@ -1,6 +1,7 @@
 //! People who asked to be forgotten: their rows are removed, and nothing of them is written again.
 //!
-//! **Kept away.** A person is an account of a network. The table `forgotten_person` has a salted hash of each, no id. Every statement
+//! **Kept away.** A person is an account of a network. The table `forgotten_person` has a pseudonym of each, no id
+//! (`store/pseudonyms.rs`). Every statement
 //! that makes a row of a post, of an account, of a member of a list, or of a visit asks that table itself, so an answer that
 //! was asked for before and is saved after writes nothing, whichever process saves it and however long it was frozen. Nothing
 //! is cached. While nobody is forgotten that is one look at an empty table a call.
@@ -105,6 +106,11 @@ pub fn providers(provider: &Provider) -> Vec<Provider> {
     }
 }
 
+/// Returns true for a pipeline of media.
+pub(super) fn is_media(namespace: &str) -> bool {
+    namespace.strip_prefix(MEDIA).is_some_and(|rest| rest.starts_with(':'))
+}
+
 /// Rows that went, or would go, by table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct RemovedRows(pub BTreeMap<String, u64>);
@@ -148,6 +154,12 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// `at`: ms since the epoch.
     async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool>;
 
+    /// Checks that the key is at hand where a person is kept away: without it a write cannot recognize that person.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`](super::StoreError::Schema): the file with the key is missing, or holds another key.
+    async fn check_key(&self) -> Result<()>;
+
     /// Lets a person be stored again; false: nothing kept it away. What was removed stays removed.
     async fn let_back(&self, network: &str, account: &str) -> Result<bool>;
 
@@ -157,6 +169,10 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// All items of a person: its accounts, its posts, and the media whose ids name it. Reads each pipeline of posts and of media
     /// of the network to its end.
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>>;
+
+    /// The media of the network that no post shows. They are of no use, and may be what an earlier version stored of a forgotten
+    /// person. Reads each pipeline of media of the network to its end.
+    async fn media_without_post(&self, network: &str) -> Result<Vec<ItemsOf>>;
 
     /// The media that none but these posts show.
     async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf>;
@@ -175,8 +191,8 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     /// What stays: by table, rows of others whose object names that id. Reads each pipeline of posts of the network to its end.
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows>;
 
-    /// Does away with what removed rows left behind, where that can be done at once: SQLite's log of writes goes into the file,
-    /// which overwrites what is removed. PostgreSQL leaves it to its vacuum.
+    /// Removes the bytes that removed rows left behind: a SQLite file is rewritten, and its WAL emptied. Others cannot write
+    /// meanwhile. PostgreSQL leaves it to its vacuum.
     async fn wipe(&self) -> Result<()>;
 }
 

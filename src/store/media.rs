@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Result;
 use crate::base::clock::Millis;
 use crate::model::media::{MediaState, Medium};
+use crate::store::forget::author_in;
 use crate::store::rows::clean;
 
 /// A medium that a found post shows.
@@ -15,6 +16,8 @@ use crate::store::rows::clean;
 pub struct MediumSeen {
     /// The medium.
     pub medium: Medium,
+    /// The account that made the post, where the answer says it.
+    pub author: Option<String>,
     /// The id of the post.
     pub post: String,
     /// When the post was answered, ms since the epoch.
@@ -133,7 +136,8 @@ pub(super) const REMOVAL_MS: Millis = 600_000;
 /// The records of media. Errors are those of [`Lifecycle`](super::Lifecycle).
 #[async_trait]
 pub trait MediaStore: Send + Sync + std::fmt::Debug {
-    /// Records which posts show which media; of media that are recorded as items only. One that is known keeps its state;
+    /// Records which posts show which media, and the media that are new, which are due at once. Of a post whose author is
+    /// [kept away](super::Forgetting) nothing is recorded. A medium that is known keeps its state;
     /// one that waits has the newer address from then on, and one whose file was removed waits again, as does one that was given
     /// up a day earlier or more, if the address is another one.
     async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()>;
@@ -238,6 +242,11 @@ macro_rules! given_up_for {
 }
 
 impl MediumSeen {
+    /// The account that made the post, as the answer or the post's id says.
+    pub(super) fn author(&self) -> Option<&str> {
+        self.author.as_deref().or_else(|| author_in(&self.post))
+    }
+
     /// Returns true if it is to be fetched, or fetched once more: `seen_again!` is the same in SQL. One that waits is in the queue,
     /// unless the queue did not take it.
     #[must_use]
@@ -319,6 +328,7 @@ mod tests {
     fn of_a_medium_given_twice_the_newest_address_and_each_use_is_taken() {
         let seen = |id: &str, url: &str, post: &str, at| MediumSeen {
             medium: Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo },
+            author: None,
             post: post.to_owned(),
             at,
         };

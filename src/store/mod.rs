@@ -29,6 +29,7 @@ mod media;
 mod packed;
 mod positions;
 mod postgres;
+mod pseudonyms;
 mod rows;
 mod sqlite;
 

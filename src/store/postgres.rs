@@ -14,19 +14,22 @@ mod media;
 mod pooler;
 mod positions;
 
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
 
-use super::error::{compare, is_conflict, is_read_only};
+use super::error::{compare, is_conflict, is_read_only, wants_key};
 use super::export::{self, Rows, Table, Tables, Wanted};
+use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
@@ -35,6 +38,9 @@ use super::{
 use crate::base::backend::postgres;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
+
+/// The file with the key of forgotten people, unless another is set.
+pub const DEFAULT_KEY_FILE: &str = "twitter-updater.forget-key";
 
 /// The time that a call waits for a connection, including a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,20 +79,39 @@ macro_rules! author {
     };
 }
 
-/// The condition that an account of a network is not kept away; that nobody is at all is known without hashing.
+/// The condition that an account is not kept away; `$people` are the pseudonyms of all accounts of the statement
+/// ([`PostgresStore::people`]). An empty table needs none. The statement names the table itself, so that it waits
+/// for `forget` before it sees the rows.
 macro_rules! stays {
-    ($account:expr, $network:literal) => {
-        concat!("(NOT EXISTS (SELECT FROM forgotten_person) OR NOT is_forgotten(", $network, ", ", $account, "))")
+    ($account:expr, $people:literal) => {
+        concat!(
+            "(NOT EXISTS (SELECT FROM forgotten_person) OR ",
+            $account,
+            " IS NULL OR ",
+            $account,
+            " <> ALL((SELECT forgotten_among(",
+            $people,
+            "))::text[]))"
+        )
     };
 }
 
-/// Given rows that are not of people who are kept away. $34 and $35: [`PersonOf`].
+/// Given rows that are not of people who are kept away. $34: their people; $35: [`PersonOf::by_id`].
 macro_rules! kept {
     () => {
         $crate::store::postgres::stays!(
             concat!("CASE WHEN $35 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
             "$34"
         )
+    };
+}
+
+/// A medium does not say whose it is. One that is gone may have been a forgotten person's, so where a person is kept away
+/// `record_media` alone makes rows. A removal waits for the lock.
+macro_rules! is_there {
+    () => {
+        "(NOT starts_with($1, 'media:') OR NOT EXISTS (SELECT FROM forgotten_person) OR id = ANY(ARRAY(SELECT there.id \
+         FROM tweet AS there WHERE there.namespace = $1 AND there.id = ANY($2) ORDER BY there.id FOR KEY SHARE)))"
     };
 }
 
@@ -105,6 +130,8 @@ macro_rules! insert_rows {
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
              $32::text[], $33::double precision[]) AS fresh (id, state, created_at, current_id, text, author) \
              WHERE ",
+            $crate::store::postgres::is_there!(),
+            " AND ",
             $crate::store::postgres::kept!(),
             "\n"
         )
@@ -129,6 +156,8 @@ const RECORD: &str = concat!(
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
      SELECT $1::text, id, $36, $37, $38, $39 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
      WHERE ",
+    is_there!(),
+    " AND ",
     kept!(),
     " AND ",
     comes!(),
@@ -166,7 +195,7 @@ macro_rules! save_statement {
     };
 }
 
-use {author, author_in, insert_rows, kept, save_statement, stays};
+use {author, author_in, insert_rows, is_there, kept, save_statement, stays};
 
 const SAVE: &str = save_statement!();
 
@@ -193,6 +222,7 @@ type Statement = Query<'static, Postgres, PgArguments>;
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
+    keys: KeyFile,
     /// The time limit for a call.
     patience: Duration,
 }
@@ -245,7 +275,53 @@ impl PostgresStore {
             .connect_lazy_with(options);
         // A server that vanished without a word keeps no timeout of its own: so do we, later than it would.
         let patience = if statement_timeout.is_zero() { Duration::MAX } else { statement_timeout + ACQUIRE_TIMEOUT };
-        Ok(Self { pool, patience })
+        Ok(Self { pool, keys: KeyFile::new(DEFAULT_KEY_FILE.into()), patience })
+    }
+
+    /// Keeps the key of forgotten people in that file, instead of `twitter-updater.forget-key` in the working folder.
+    #[must_use]
+    pub fn with_key_file(self, path: &Path) -> Self {
+        Self { keys: KeyFile::new(path.to_owned()), ..self }
+    }
+
+    /// The pseudonyms of the accounts that a statement is about, as JSON. `None`: the key was not read yet, since no person was forgotten;
+    /// the statement fails if one is by now, and runs again with the key.
+    fn people<'a>(&self, network: Option<&str>, accounts: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        let Some(network) = network else { return Some("{}".to_owned()) };
+        let key = self.keys.loaded()?;
+        let pseudonym = |account: &str| (clean(account).into_owned(), key.pseudonym(network, account).into());
+        Some(Value::Object(accounts.into_iter().map(pseudonym).collect()).to_string())
+    }
+
+    /// The same of accounts of the people behind the rows of a pipeline.
+    fn people_of<'a>(&self, namespace: &str, accounts: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        self.people(PersonOf::rows(namespace).map(|person| person.network).as_deref(), accounts)
+    }
+
+    /// The same of given rows.
+    fn people_of_rows(&self, namespace: &str, rows: &[Row<'_>], others: &[&str]) -> Option<String> {
+        let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return self.people(None, []) };
+        let person = |row: &'_ Row<'_>| match by_id {
+            true => Some(row.id.to_string()),
+            false => row.author_id.as_deref().or_else(|| super::forget::author_in(&row.id)).map(str::to_owned),
+        };
+        let people: Vec<String> = rows.iter().filter_map(person).collect();
+        self.people(Some(&network), people.iter().map(String::as_str).chain(others.iter().copied()))
+    }
+
+    /// Binds `$1` to `$35` of [`insert_rows`].
+    fn bind_rows(&self, sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
+        bind_rows(sql, namespace, rows, self.people_of_rows(namespace, rows, &[]))
+    }
+
+    /// Reads the key, if a person is forgotten.
+    async fn load_key(&self) -> Result<()> {
+        const WANTED: &str = "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') \
+             WHERE EXISTS (SELECT FROM forgotten_person)";
+        let wanted = sqlx::query_scalar(WANTED).fetch_optional(&self.pool);
+        let wanted = tokio::time::timeout(self.patience, wanted).await.map_err(|_| silent(self.patience))?;
+        let fingerprint: Option<String> = wanted?;
+        fingerprint.map_or(Ok(()), |fingerprint| self.keys.load(&fingerprint).map(drop))
     }
 
     /// What a statement reads of each of these ids, in the order asked.
@@ -277,6 +353,11 @@ impl PostgresStore {
                 Ok(rows) => return rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(StoreError::from),
                 Err(error) => error,
             };
+            if wants_key(&error) && self.keys.loaded().is_none() {
+                drop(connection);
+                self.load_key().await?;
+                continue;
+            }
             let is_read_only = is_read_only(&error);
             if is_read_only {
                 // A primary that became a standby: the address may lead to another one by now.
@@ -319,7 +400,7 @@ impl PostgresStore {
     /// Inserts rows, and does nothing else.
     async fn put(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<()> {
         if !rows.is_empty() {
-            let _: Vec<()> = self.rows(|| bind_rows(sql, namespace, rows)).await?;
+            let _: Vec<()> = self.rows(|| self.bind_rows(sql, namespace, rows)).await?;
         }
         Ok(())
     }
@@ -337,12 +418,11 @@ fn silent(waited: Duration) -> StoreError {
 }
 
 /// Binds `$1` to `$35` of [`insert_rows`].
-fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
+fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Option<String>) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
     }
-    let person = PersonOf::rows(namespace);
-    let by_id = person.as_ref().is_some_and(|person| person.by_id);
+    let by_id = PersonOf::rows(namespace).is_some_and(|person| person.by_id);
     sqlx::query(sql)
         .bind(namespace)
         .bind(column(rows, |row| row.id.as_ref()))
@@ -377,7 +457,7 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement 
         .bind(column(rows, |row| row.details.truncated))
         .bind(column(rows, |row| row.unreadable.as_deref()))
         .bind(column(rows, |row| row.recent))
-        .bind(person.map(|person| person.network))
+        .bind(people)
         .bind(by_id)
 }
 
@@ -398,9 +478,13 @@ impl Lifecycle for PostgresStore {
                 migrated => break migrated.map_err(StoreError::from),
             }
         };
-        // It is going away in any case.
+        // The connection is going away in any case.
+        let moved = match migrated {
+            Ok(()) => self.move_key(&mut connection).await,
+            Err(error) => Err(error),
+        };
         drop(connection.close().await);
-        migrated
+        moved
     }
 
     async fn check(&self) -> Result<()> {
@@ -423,8 +507,9 @@ impl Lifecycle for PostgresStore {
             return Ok(Recorded::default());
         }
         let rows = rows::recorded(at, tweets);
+        let visited = (way.pipeline == "visit").then_some(&*way.source);
         let written = self.row(|| {
-            bind_rows(RECORD, namespace, &rows)
+            bind_rows(RECORD, namespace, &rows, self.people_of_rows(namespace, &rows, visited.as_slice()))
                 .bind(clean(&way.pipeline).into_owned())
                 .bind(clean(&way.source).into_owned())
                 .bind(way.query.as_deref().map(|query| clean(query).into_owned()))
@@ -509,7 +594,7 @@ impl Posts for PostgresStore {
         // Before, since it is found by who wrote them. What is cut off here is done with the next answer.
         self.forget_said(namespace, &rows).await?;
         failpoint::point("before_commit"); // the statement is its own transaction
-        let (written, repeated, changed): (i64, i64, i64) = self.row(|| bind_rows(SAVE, namespace, &rows)).await?;
+        let (written, repeated, changed): (i64, i64, i64) = self.row(|| self.bind_rows(SAVE, namespace, &rows)).await?;
         let saved = number(written) + number(repeated);
         if saved < observations.len() as u64 {
             self.remove_refused(namespace, &rows).await?;

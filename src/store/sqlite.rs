@@ -26,6 +26,7 @@ use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Sqlite, SqliteConnection, 
 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
+use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
@@ -103,6 +104,7 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
 #[derive(Debug)]
 pub struct SqliteStore {
     file: SharedFile,
+    keys: KeyFile,
 }
 
 impl SqliteStore {
@@ -115,7 +117,15 @@ impl SqliteStore {
     /// [`StoreError::Refused`] when it is not a database.
     pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self> {
         let file = SharedFile::open::<StoreError>(path, busy_timeout).await?;
-        Ok(Self { file })
+        let mut key = path.as_os_str().to_owned();
+        key.push(".forget-key");
+        Ok(Self { file, keys: KeyFile::new(key.into()) })
+    }
+
+    /// Keeps the key of forgotten people in that file, instead of one beside the database with `.forget-key` after its name.
+    #[must_use]
+    pub fn with_key_file(self, path: &Path) -> Self {
+        Self { keys: KeyFile::new(path.to_owned()), ..self }
     }
 
     async fn begin(&self) -> Result<Tx> {
@@ -142,7 +152,7 @@ impl SqliteStore {
             return Ok(());
         }
         let mut transaction = self.begin().await?;
-        let rows = forget::kept(&mut transaction, namespace, rows).await?;
+        let rows = forget::kept(&mut transaction, &self.keys, namespace, rows).await?;
         insert(&mut transaction, namespace, &rows, |_| None, clause).await?;
         Ok(transaction.commit().await?)
     }
@@ -260,16 +270,21 @@ impl<'a> Answers<'a> {
 }
 
 /// Stores answers, in the caller's transaction.
-async fn save(tx: &mut SqliteConnection, namespace: &str, Answers { rows, ids, given }: Answers<'_>) -> Result<Saved> {
+async fn save(
+    tx: &mut SqliteConnection,
+    keys: &KeyFile,
+    namespace: &str,
+    Answers { rows, ids, given }: Answers<'_>,
+) -> Result<Saved> {
     const STORED: &str = concat!(
         "SELECT (",
-        forget::salt!(),
+        forget::fingerprint!(),
         "), (SELECT json_group_array(json_array(id, json_array(state, checked_at, key))) FROM tweet \
          WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state <> 'dead')"
     );
     let asked = sqlx::query_as(STORED).bind(namespace).bind(ids);
-    let (salt, stored): (Option<Vec<u8>>, String) = asked.fetch_one(&mut *tx).await?;
-    let rows = forget::kept_with(&mut *tx, salt.as_deref(), namespace, rows).await?;
+    let (fingerprint, stored): (Option<String>, String) = asked.fetch_one(&mut *tx).await?;
+    let rows = forget::kept_by(&mut *tx, keys, fingerprint.as_deref(), namespace, rows).await?;
     let stored: HashMap<Cow<'_, str>, Before<'_>> = rows_of(&stored)?.into_iter().collect();
     let keys = Value::from_iter(stored.values().map(|(.., key)| *key)).to_string();
     let new = rows.iter().filter(|row| !stored.contains_key(&row.id)).map(|row| row.id.as_ref().into());
@@ -316,13 +331,14 @@ impl Lifecycle for SqliteStore {
     async fn migrate(&self) -> Result<()> {
         // The common case, at every start: nothing to do, found out without the write lock.
         if self.check().await.is_ok() {
-            return Ok(());
+            return self.move_key().await;
         }
         // The migrator takes no lock in SQLite: the transaction around it is one. It is of sqlx's own, which knows of it:
         // the migrator would begin another one in the process's own.
         let mut transaction = self.readers().begin_with("BEGIN IMMEDIATE").await?;
         MIGRATIONS.run_direct(None, &mut *transaction, false).await?;
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        self.move_key().await
     }
 
     async fn check(&self) -> Result<()> {
@@ -347,12 +363,12 @@ impl Lifecycle for SqliteStore {
         let mut transaction = self.begin().await?;
         if way.pipeline == "visit"
             && let Some(PersonOf { network, .. }) = PersonOf::rows(namespace)
-            && !forget::away(&mut transaction, &network, [way.source.as_str()]).await?.is_empty()
+            && !forget::away(&mut transaction, &self.keys, &network, [way.source.as_str()]).await?.is_empty()
         {
             // A visit to somebody who is kept away brings nothing.
             return Ok(Recorded { known: tweets.len() as u64, ..Recorded::default() });
         }
-        let mut rows = forget::kept(&mut transaction, namespace, given).await?;
+        let mut rows = forget::kept(&mut transaction, &self.keys, namespace, given).await?;
         let bare = if rows.len() == n_given { bare_given } else { bare(&rows) };
         // Whoever writes is alone, and a new row has the next key: those behind this one are new.
         let last: i64 =
@@ -462,7 +478,7 @@ impl Posts for SqliteStore {
         }
         let answers = Answers::new(observations);
         let mut transaction = self.begin().await?;
-        let saved = save(&mut transaction, namespace, answers).await?;
+        let saved = save(&mut transaction, &self.keys, namespace, answers).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(saved)

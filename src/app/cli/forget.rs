@@ -13,6 +13,7 @@ use super::{BadUsage, Options, exit, say, write_answer};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::{grouped, when};
+use crate::config::{Settings, StoreBackend};
 use crate::engine::queue::{Queue, QueueError};
 use crate::ingest::FORGOTTEN;
 use crate::model::provider::Provider;
@@ -20,6 +21,7 @@ use crate::ops::forget::{Forget, Forgotten, QueuesOf, bearers};
 use crate::pipelines::handles::Resolved;
 use crate::providers::named::Named;
 use crate::providers::registry::account_of;
+use crate::quota::Ledger;
 use crate::store::{Database, Forgetting, RemovedRows, network};
 
 /// Remove what is stored of a person, and store nothing of it again.
@@ -27,7 +29,7 @@ use crate::store::{Database, Forgetting, RemovedRows, network};
 #[command(after_help = "Example:\n  twitter-updater forget account 2244994945")]
 pub(super) enum Command {
     /// Forget an account: its profile with all former ones, its posts with their objects and histories, who follows it and whom
-    /// it follows, its visits, the media that none but its posts show, and its jobs. A salted hash of its id stays, so that
+    /// it follows, its visits, the media that none but its posts show, and its jobs. A pseudonym of its id stays, so that
     /// nothing of it is stored again. Interrupted, the same command does the rest.
     #[command(
         after_help = "Examples:\n  twitter-updater forget account 2244994945 --yes\n  twitter-updater forget account @TwitterDev\n  twitter-updater forget account 2244994945 --undo\n\nRuns beside all else. Without --yes it says what it would remove. What stays: rows of others whose objects name the account (they are counted), backups, exports, logs, and the settings. See docs/accounts.md."
@@ -43,7 +45,7 @@ pub(super) struct Account {
     /// Remove it.
     #[arg(long)]
     yes: bool,
-    /// Let it be stored again, after a mistake: removes the hash. What was removed stays removed.
+    /// Let it be stored again, after a mistake: removes the pseudonym. What was removed stays removed.
     #[arg(long, conflicts_with = "yes")]
     undo: bool,
     /// Print what was done as one JSON object.
@@ -90,11 +92,18 @@ impl Command {
                 }
             };
             write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &known }, &text)?;
-            say("nothing is removed; add --yes to remove what there is for good, and to keep it away");
+            say(&format!(
+                "nothing is removed; add --yes to remove what there is for good, and to keep it away{}",
+                rewriting(&start.settings)
+            ));
             return Ok(exit::USAGE);
         }
         let collects = start.settings.media.collect;
         let leaves_files = !collects && forget.database.store.media_bytes().await? > 0;
+        let file = rewriting(&start.settings);
+        if !file.is_empty() {
+            say(&format!("removing{file}"));
+        }
         let done = forget.run(&Queues(Service::new(&start.settings)?), clock::wall_ms()).await?;
         let text = format!("{who}\n{}", shown(&done, collects));
         write_answer(json, &Answer { account: &forget.account, handles: &handles, rest: &done }, &text)?;
@@ -104,8 +113,27 @@ impl Command {
                  off: run an updater with media.collect = true, which removes the files that no stored post shows within two hours",
             );
         }
+        if let Some(why) = &done.bytes_left {
+            say(&format!(
+                "the rows are removed, but bytes of them may still be in the SQLite file or its -wal, since the file could not be \
+                 rewritten ({why}): run the same command again when fewer processes use the file and the disk has room for two copies"
+            ));
+            return Ok(exit::UNAVAILABLE);
+        }
         Ok(0)
     }
+}
+
+/// Announces the rewrite of a SQLite file; empty for PostgreSQL.
+fn rewriting(settings: &Settings) -> String {
+    if settings.store.backend != StoreBackend::Sqlite {
+        return String::new();
+    }
+    let bytes = std::fs::metadata(&settings.store.sqlite.path).map_or(0, |file| file.len());
+    format!(
+        "; at the end the SQLite file is rewritten ({} MB): other processes cannot write meanwhile",
+        bytes.div_ceil(1_000_000)
+    )
 }
 
 /// An answer, and whom it is about.
@@ -201,5 +229,9 @@ struct Queues(Service);
 impl QueuesOf for Queues {
     async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError> {
         self.0.unchecked_queue(namespace).await.map_err(|error| QueueError::Unavailable(format!("{error:#}")))
+    }
+
+    async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError> {
+        self.0.ledger(provider).await.map_err(|error| QueueError::Unavailable(format!("{error:#}")))
     }
 }

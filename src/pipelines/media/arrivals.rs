@@ -34,13 +34,18 @@ impl Receiver for Arrivals {
         let is_sought =
             |seen: &&MediumSeen| seen.is_sought(known.get(&seen.medium.id).and_then(|known| known.as_ref()));
         let sought: BTreeSet<&str> = seen.iter().filter(is_sought).map(|seen| seen.medium.id.as_str()).collect();
+        let is_fit = |seen: &&MediumSeen| {
+            known.get(&seen.medium.id).is_some_and(|known| known.is_some()) || starter.admits(&seen.medium.id)
+        };
+        let fit: Vec<MediumSeen> = seen.iter().filter(is_fit).cloned().collect();
+        // It makes the rows: those of a forgotten person's post have none afterwards, and are not scheduled.
+        self.store.record_media(&self.namespace, &fit).await?;
         let schedule = starter.record_ids(sought.into_iter().collect()).await?;
-        self.store.record_media(&self.namespace, &seen).await?;
         Ok(Received { schedule, ..Received::default() })
     }
 }
 
 fn seen(mention: &Mention) -> Option<MediumSeen> {
     let medium: Medium = serde_json::from_str(mention.object.as_deref()?).ok()?;
-    Some(MediumSeen { medium, post: mention.from.clone(), at: mention.answered_at })
+    Some(MediumSeen { medium, post: mention.from.clone(), author: mention.author.clone(), at: mention.answered_at })
 }

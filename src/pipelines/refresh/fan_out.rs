@@ -62,6 +62,8 @@ pub struct Mention {
     pub acted_at: Option<Millis>,
     /// An object of the named one, as it stands in the item: JSON.
     pub object: Option<String>,
+    /// The author of the item, where the named one goes with it if the author is forgotten.
+    pub author: Option<String>,
 }
 
 /// Ids of other kinds that follow from the answers of a batch.

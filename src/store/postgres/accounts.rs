@@ -2,15 +2,16 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, author_in, bind_rows, save_statement, stays};
+use super::{PostgresStore, author_in, save_statement, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::account::Account;
 use crate::store::accounts::{self, account, account_columns, account_states, communities, signs_columns, state_after};
+use crate::store::forget;
 use crate::store::rows::{self, clean, number};
 use crate::store::{
-    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, PersonOf, Result, Saved, Sighting,
-    Signs, StoredAccount,
+    AccountTotal, Accounts, Bearer, Change, CountsAt, KeptHandle, Observation, Result, Saved, Sighting, Signs,
+    StoredAccount,
 };
 
 /// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$36` are their values, and `$37`
@@ -97,7 +98,7 @@ impl Accounts for PostgresStore {
         let (lives, (given, _)) = (rows::observed(&lives), accounts::given(answers));
         let communities = accounts::before_communities(namespace);
         failpoint::point("before_commit"); // the statement is its own transaction
-        let statement = || bind_rows(SAVE, namespace, &lives).bind(given.clone()).bind(communities.clone());
+        let statement = || self.bind_rows(SAVE, namespace, &lives).bind(given.clone()).bind(communities.clone());
         let (written, repeated, changed): (i64, i64, i64) = self.row(statement).await?;
         let saved = number(written) + number(repeated);
         Ok(Saved { saved, older: answers.len() as u64 - saved, changed: number(changed) })
@@ -108,8 +109,8 @@ impl Accounts for PostgresStore {
             return Ok(());
         }
         let given = accounts::given_sightings(sightings);
-        let network = PersonOf::rows(namespace).map(|of| of.network);
-        let see = || sqlx::query(SEE).bind(namespace.to_owned()).bind(given.clone()).bind(network.clone());
+        let people = || self.people_of(namespace, sightings.iter().filter_map(|seen| forget::author_in(&seen.post)));
+        let see = || sqlx::query(SEE).bind(namespace.to_owned()).bind(given.clone()).bind(people());
         let _: Vec<()> = self.rows(see).await?;
         Ok(())
     }

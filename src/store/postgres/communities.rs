@@ -7,10 +7,11 @@ use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::model::community::Belonging;
 use crate::store::communities::{self, statements};
+use crate::store::forget::author_in as author_of_post;
 use crate::store::rows::clean;
 use crate::store::{
     Appearance, BelongingChange, Communities, CommunityAccount, CommunitySize, Decision, Facts, FoundPost, Growth,
-    HandDecision, KnownAccount, Mark, Neighbours, PersonOf, PostLanguage, PostText, Result, StoredAppearance, Unwanted,
+    HandDecision, KnownAccount, Mark, Neighbours, PostLanguage, PostText, Result, StoredAppearance, Unwanted,
     UnwantedPost,
 };
 
@@ -71,24 +72,27 @@ impl Communities for PostgresStore {
         appeared: &[Appearance],
         (posts, searches): (&str, &[String]),
     ) -> Result<Vec<KnownAccount>> {
+        let people: Vec<&str> =
+            appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author)).collect();
+        let authors: Vec<&str> = appeared.iter().filter_map(|of| author_of_post(of.post.as_deref()?)).collect();
+        let people = || self.people_of(namespace, people.iter().chain(&authors).copied());
         let (has_found, has_appeared) = (!found.is_empty(), !appeared.is_empty());
         let (found, appeared) = (communities::given_posts(found), communities::given_appearances(appeared));
         let with = |statement: &'static str, given: &str| {
             sqlx::query(statement).bind(namespace.to_owned()).bind(given.to_owned()).bind(at)
         };
-        let network = PersonOf::rows(namespace).map(|of| of.network);
         if has_appeared {
-            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared).bind(network.clone())).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &appeared).bind(network.clone())).await?;
+            let _: Vec<()> = self.rows(|| with(APPEAR, &appeared).bind(people())).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &appeared).bind(people())).await?;
         }
         if has_found && !searches.is_empty() {
             let searches = communities::given_ids(searches);
             let find = || {
                 let statement = with(FIND, &found).bind(posts.to_owned());
-                statement.bind(searches.clone()).bind(network.clone())
+                statement.bind(searches.clone()).bind(people())
             };
             let _: Vec<()> = self.rows(find).await?;
-            let _: Vec<()> = self.rows(|| with(SEE, &found).bind(network.clone())).await?;
+            let _: Vec<()> = self.rows(|| with(SEE, &found).bind(people())).await?;
         }
         failpoint::point("before_commit");
         self.rows(|| sqlx::query(COUNT_POSTS).bind(namespace.to_owned()).bind(found.clone())).await
@@ -151,10 +155,11 @@ impl Communities for PostgresStore {
         decisions: &[HandDecision],
     ) -> Result<()> {
         let given = communities::given_by_hand(decisions);
+        let people = || self.people_of(namespace, decisions.iter().map(|of| &*of.account));
         let decide = || {
             let statement = sqlx::query(BY_HAND).bind(namespace.to_owned()).bind(given.clone()).bind(at);
             let statement = statement.bind(clean(who).into_owned()).bind(clean(why).into_owned());
-            statement.bind(PersonOf::rows(namespace).map(|of| of.network))
+            statement.bind(people())
         };
         let _: Vec<()> = self.rows(decide).await?;
         Ok(())

@@ -163,6 +163,7 @@ struct OnServer<'c> {
     patience: Duration,
     /// In a transaction: the crawl's row is locked.
     locks: bool,
+    store: &'c PostgresStore,
 }
 
 impl OnServer<'_> {
@@ -216,7 +217,8 @@ impl Tables for OnServer<'_> {
              WHERE NOT EXISTS (SELECT 1 FROM list_network WHERE name = $1) ON CONFLICT DO NOTHING";
         self.done(sqlx::query(ADD_NETWORK).bind(network.to_owned())).await?;
         let add = sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids));
-        let added = self.rows(add.bind(edges::people(network))).await?;
+        let people = self.store.people(edges::people(network).as_deref(), ids.iter().copied());
+        let added = self.rows(add.bind(people)).await?;
         // The rest was added by another page meanwhile, or is kept away.
         if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
@@ -291,7 +293,7 @@ macro_rules! in_transaction {
         let limited = |_| silent(patience);
         let taken = async {
             let mut transaction = tokio::time::timeout(patience, connection.begin()).await.map_err(limited)??;
-            let $tables = &mut OnServer { connection: &mut transaction, patience, locks: true };
+            let $tables = &mut OnServer { connection: &mut transaction, patience, locks: true, store: $store };
             let taken = $step.await?;
             failpoint::point("before_commit");
             tokio::time::timeout(patience, transaction.commit()).await.map_err(limited)??;
@@ -316,7 +318,7 @@ impl PostgresStore {
     ) -> Result<Option<Closings>> {
         let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut connection = self.pool.acquire().await?;
-        let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false };
+        let tables = &mut OnServer { connection: &mut connection, patience: self.patience, locks: false, store: self };
         let closings = crawling::closings(tables, list, waits_for, members, guard).await;
         if closings.is_err() {
             drop(connection.detach());
@@ -377,6 +379,9 @@ impl Edges for PostgresStore {
         let waits_for = (page.crawl, page.cursor.as_deref());
         let closings = self.closings(at, waits_for, &page.members, page.next.guard()).await?;
         let Some(closings) = closings else { return Ok(None) };
+        if self.keys.loaded().is_none() {
+            self.load_key().await?; // a transaction that misses it has to be made again
+        }
         in_transaction!(self, |tables| crawling::save(tables, at, page, &closings))
     }
 

@@ -6,7 +6,7 @@ use super::{PostgresStore, stays};
 use crate::base::clock::Millis;
 use crate::store::followed::{self, FollowedAccount, Part, in_order};
 use crate::store::rows::clean;
-use crate::store::{FollowList, PersonOf, Result};
+use crate::store::{FollowList, Result};
 
 /// In the order of the ids: two calls wait for each other and cannot deadlock.
 const FOLLOW: &str = concat!(
@@ -85,7 +85,10 @@ impl FollowList for PostgresStore {
         let parts: Vec<Part> = accounts.iter().map(|(_, part)| *part).collect();
         let statement = || {
             let statement = sqlx::query(FOLLOW).bind(namespace.to_owned()).bind(at);
-            statement.bind(cleaned(ids.iter())).bind(parts.clone()).bind(PersonOf::rows(namespace).map(|of| of.network))
+            statement
+                .bind(cleaned(ids.iter()))
+                .bind(parts.clone())
+                .bind(self.people_of(namespace, ids.iter().map(String::as_str)))
         };
         let rows: Vec<(String, Part)> = self.rows(statement).await?;
         in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::kept_away)).collect()
@@ -109,7 +112,7 @@ impl FollowList for PostgresStore {
         let statement = || {
             let statement = sqlx::query(FOLLOW_FOR).bind(namespace.to_owned()).bind(at).bind(ids.clone());
             let statement = statement.bind(community.to_owned()).bind(all.to_vec()).bind(parts.clone());
-            statement.bind(PersonOf::rows(namespace).map(|of| of.network))
+            statement.bind(self.people_of(namespace, ids.iter().map(String::as_str)))
         };
         let rows: Vec<(String,)> = self.rows(statement).await?;
         Ok(rows.into_iter().map(|(account,)| account).collect())

@@ -1,17 +1,19 @@
 //! Forgotten people in PostgreSQL.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, Connection, Row as _};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row as _};
 
 use super::{PostgresStore, Statement, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
     Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_namespaces, communities_prefix,
-    dropped, media_namespace, of_network,
+    dropped, is_media, media_namespace, of_network,
 };
+use crate::store::pseudonyms::Key;
 use crate::store::rows::{self, Row, clean, expired, number};
 use crate::store::{Expired, PersonOf, Result, StoreError, UnwantedPost};
 
@@ -21,14 +23,14 @@ const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE"
 /// A dump holds the table to its end, and all who read it would wait behind one that waits for the dump.
 const NOT_FOR_LONG: &str = "SET LOCAL lock_timeout = '5s'";
 
-const KEEP_AWAY: &str =
-    "INSERT INTO forgotten_person (hash, at) VALUES (person_hash($1, $2), $3) ON CONFLICT DO NOTHING";
+const KEEP_AWAY: &str = "INSERT INTO forgotten_person (hash, at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
-const LET_BACK: &str = "WITH gone AS (DELETE FROM forgotten_person WHERE hash = person_hash($1, $2) RETURNING 1) \
-     SELECT count(*) FROM gone";
+const LET_BACK: &str =
+    "WITH gone AS (DELETE FROM forgotten_person WHERE hash = $1 RETURNING 1) SELECT count(*) FROM gone";
 
-const ARE_KEPT_AWAY: &str = "SELECT is_forgotten($1, account) FROM UNNEST($2::text[]) WITH ORDINALITY AS given (account, nth) \
-     ORDER BY nth";
+const KEPT_AWAY: &str = "SELECT hash FROM forgotten_person WHERE hash = ANY($1)";
+
+const FINGERPRINT: &str = "SELECT fingerprint FROM forgotten_key";
 
 const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.namespace = $1 AND used.post = ANY($2) \
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
@@ -82,9 +84,9 @@ fn remove(expired: Option<&str>) -> String {
 /// Of posts, those whose authors are kept away.
 const REFUSED: &str = concat!(
     "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
-     WHERE EXISTS (SELECT FROM forgotten_person) AND is_forgotten($1, ",
+     WHERE EXISTS (SELECT FROM forgotten_person) AND ",
     super::author!(),
-    ")"
+    " = ANY((SELECT forgotten_among($1))::text[])"
 );
 
 /// Whoever follows or unfollows one of these accounts, or an author of these posts, waits; so does a page of a visit to them.
@@ -116,10 +118,11 @@ fn removed(counts: &str) -> Result<RemovedRows> {
 impl PostgresStore {
     /// Removes what stands of posts whose authors are kept away: rows that had their ids alone, until an answer told the author.
     pub(super) async fn remove_refused(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
-        let Some(PersonOf { network, by_id: false }) = PersonOf::rows(namespace) else { return Ok(()) };
+        let Some(PersonOf { by_id: false, .. }) = PersonOf::rows(namespace) else { return Ok(()) };
         let ids: Vec<String> = rows.iter().map(|row| row.id.to_string()).collect();
         let authors: Vec<Option<String>> = rows.iter().map(|row| row.author_id.as_deref().map(str::to_owned)).collect();
-        let refused = || sqlx::query(REFUSED).bind(network.clone()).bind(ids.clone()).bind(authors.clone());
+        let people = || self.people_of_rows(namespace, rows, &[]);
+        let refused = || sqlx::query(REFUSED).bind(people()).bind(ids.clone()).bind(authors.clone());
         let refused: Vec<(String,)> = self.rows(refused).await?;
         if !refused.is_empty() {
             let ids = refused.into_iter().map(|(id,)| id).collect();
@@ -168,6 +171,47 @@ impl PostgresStore {
         removed(&counts)
     }
 
+    /// The key; made for the first person that is kept away.
+    async fn key(&self) -> Result<&Key> {
+        let known: Vec<(String,)> = self.rows(|| sqlx::query(FINGERPRINT)).await?;
+        if let Some((known,)) = known.first() {
+            return self.keys.load(known);
+        }
+        let fingerprint = self.keys.fingerprint()?;
+        let note = || {
+            sqlx::query("INSERT INTO forgotten_key (fingerprint) VALUES ($1) ON CONFLICT DO NOTHING")
+                .bind(fingerprint.clone())
+        };
+        let _: Vec<()> = self.rows(note).await?;
+        let (known,): (String,) = self.row(|| sqlx::query(FINGERPRINT)).await?;
+        self.keys.load(&known)
+    }
+
+    /// Moves a key that an earlier version kept in the database into its file.
+    pub(super) async fn move_key(&self, connection: &mut PgConnection) -> Result<()> {
+        const IS_THERE: &str = "SELECT to_regclass('forgotten_salt') IS NOT NULL";
+        if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *connection).await? {
+            return Ok(());
+        }
+        let mut transaction = connection.begin().await?;
+        // Another one may move it: it is done then, and has dropped the table.
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtext('forgotten_salt'))").execute(&mut *transaction).await?;
+        if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *transaction).await? {
+            return Ok(());
+        }
+        let pad = "SELECT inner_pad FROM forgotten_salt WHERE EXISTS (SELECT FROM forgotten_person)";
+        let pad: Option<Vec<u8>> = sqlx::query_scalar(pad).fetch_optional(&mut *transaction).await?;
+        if let Some(pad) = pad {
+            // HMAC's inner pad is the key, filled up with zeros, exclusive or 0x36. The file comes first: a key in neither place is lost.
+            let key: Vec<u8> = pad.iter().take(32).map(|byte| byte ^ 0x36).collect();
+            let note = sqlx::query("INSERT INTO forgotten_key (fingerprint) VALUES ($1) ON CONFLICT DO NOTHING");
+            note.bind(self.keys.keep(&key)?).execute(&mut *transaction).await?;
+        }
+        // Its file goes with it, and nothing of the key stays in dead rows.
+        sqlx::query("DROP TABLE forgotten_salt").execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
     async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
         let known: Vec<(String,)> = self.rows(|| sqlx::query(NAMESPACES)).await?;
         Ok(of_network(known.into_iter().map(|(namespace,)| namespace), network))
@@ -192,14 +236,18 @@ impl PostgresStore {
 
 #[async_trait]
 impl Forgetting for PostgresStore {
+    async fn check_key(&self) -> Result<()> {
+        self.load_key().await
+    }
+
     async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool> {
+        let hash = self.key().await?.pseudonym(network, account);
         let (patience, mut connection) = (self.patience, self.pool.acquire().await?);
         let done = async {
             let mut transaction = connection.begin().await?;
             sqlx::query(NOT_FOR_LONG).execute(&mut *transaction).await?;
             sqlx::query(HOLD_WRITES).execute(&mut *transaction).await?;
-            let keep = sqlx::query(KEEP_AWAY).bind(network).bind(clean(account)).bind(at);
-            let added = keep.execute(&mut *transaction).await?.rows_affected();
+            let added = sqlx::query(KEEP_AWAY).bind(hash).bind(at).execute(&mut *transaction).await?.rows_affected();
             transaction.commit().await?;
             Ok::<_, StoreError>(added > 0)
         };
@@ -212,17 +260,20 @@ impl Forgetting for PostgresStore {
     }
 
     async fn let_back(&self, network: &str, account: &str) -> Result<bool> {
-        let account = clean(account).into_owned();
-        let gone = || sqlx::query(LET_BACK).bind(network.to_owned()).bind(account.clone());
-        let (gone,): (i64,) = self.row(gone).await?;
+        self.load_key().await?;
+        let Some(key) = self.keys.loaded() else { return Ok(false) };
+        let hash = key.pseudonym(network, account);
+        let (gone,): (i64,) = self.row(|| sqlx::query(LET_BACK).bind(hash.clone())).await?;
         Ok(gone > 0)
     }
 
     async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
-        let given: Vec<String> = accounts.iter().map(|account| clean(account).into_owned()).collect();
-        let asked = || sqlx::query(ARE_KEPT_AWAY).bind(network.to_owned()).bind(given.clone());
-        let rows: Vec<(bool,)> = self.rows(asked).await?;
-        Ok(rows.into_iter().map(|(away,)| away).collect())
+        self.load_key().await?;
+        let Some(key) = self.keys.loaded() else { return Ok(vec![false; accounts.len()]) };
+        let hashes: Vec<String> = accounts.iter().map(|account| key.pseudonym(network, account)).collect();
+        let away: Vec<(String,)> = self.rows(|| sqlx::query(KEPT_AWAY).bind(hashes.clone())).await?;
+        let away: HashSet<String> = away.into_iter().map(|(hash,)| hash).collect();
+        Ok(hashes.iter().map(|hash| away.contains(hash)).collect())
     }
 
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
@@ -242,6 +293,17 @@ impl Forgetting for PostgresStore {
             }
         }
         Ok(items)
+    }
+
+    async fn media_without_post(&self, network: &str) -> Result<Vec<ItemsOf>> {
+        const WITHOUT_POST: &str = "SELECT id FROM tweet WHERE namespace = $1 AND NOT EXISTS (SELECT FROM media_use AS used \
+             WHERE used.namespace = tweet.namespace AND used.id = tweet.id)";
+        let mut media = Vec::new();
+        for (namespace, _) in self.namespaces_of(network).await?.into_iter().filter(|(of, _)| is_media(of)) {
+            let ids: Vec<(String,)> = self.rows(|| sqlx::query(WITHOUT_POST).bind(namespace.clone())).await?;
+            media.push(ItemsOf { ids: ids.into_iter().map(|(id,)| id).collect(), namespace });
+        }
+        Ok(media)
     }
 
     async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf> {

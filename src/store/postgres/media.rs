@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::PostgresStore;
+use sqlx::Connection;
+
+use super::{PostgresStore, silent};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::media::{self, medium_columns, outlived_uses, removable, seen_again, takes_result};
@@ -22,6 +24,13 @@ const RECORD: &str = concat!(
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = value ->> 0 ORDER BY tweet.id COLLATE \"C\", value ->> 1 \
      ON CONFLICT DO NOTHING"
 );
+
+/// Holds up `forget` until the end of the transaction.
+const AWAY: &str = "SELECT CASE WHEN EXISTS (SELECT FROM forgotten_person) THEN forgotten_among($1) ELSE '{}' END";
+
+const ADD: &str = "INSERT INTO tweet (namespace, id, state, first_seen, next_due, lookups, misses) \
+     SELECT $1, value ->> 0, 'live', (value ->> 3)::bigint, (value ->> 3)::bigint, 0, 0 \
+     FROM json_array_elements($2::json) AS given (value) ORDER BY (value ->> 0) COLLATE \"C\" ON CONFLICT DO NOTHING";
 
 const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE namespace = $1 AND id = ANY($2)");
 
@@ -87,10 +96,25 @@ impl MediaStore for PostgresStore {
         if seen.is_empty() {
             return Ok(());
         }
-        let (media, uses) = media::given(seen);
-        let statement = || sqlx::query(RECORD).bind(namespace.to_owned()).bind(media.clone()).bind(uses.clone());
-        let _: Vec<()> = self.rows(statement).await?;
-        Ok(())
+        if self.keys.loaded().is_none() {
+            self.load_key().await?; // a transaction that misses it has to be made again
+        }
+        let people = self.people_of(namespace, seen.iter().filter_map(MediumSeen::author));
+        let (patience, mut connection) = (self.patience, self.pool.acquire().await?);
+        let done = async {
+            let mut transaction = connection.begin().await?;
+            let away: Vec<String> = sqlx::query_scalar(AWAY).bind(people).fetch_one(&mut *transaction).await?;
+            let is_kept = |seen: &&MediumSeen| !seen.author().is_some_and(|author| away.iter().any(|of| of == author));
+            let (media, uses) = media::given(&seen.iter().filter(is_kept).cloned().collect::<Vec<_>>());
+            sqlx::query(ADD).bind(namespace).bind(&media).execute(&mut *transaction).await?;
+            sqlx::query(RECORD).bind(namespace).bind(media).bind(uses).execute(&mut *transaction).await?;
+            Ok(transaction.commit().await?)
+        };
+        let done = tokio::time::timeout(patience, done).await.unwrap_or_else(|_| Err(silent(patience)));
+        if done.is_err() {
+            drop(connection.detach()); // it may hold locks
+        }
+        done
     }
 
     async fn media(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<StoredMedium>>> {

@@ -6,7 +6,7 @@ use super::{PostgresStore, stays};
 use crate::base::clock::Millis;
 use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_trouble, saved};
 use crate::store::rows::clean;
-use crate::store::{PersonOf, Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
+use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
 /// Whoever unfollows waits for the lock: a page is saved before, or not at all.
 const SAVE: &str = concat!(
@@ -49,7 +49,7 @@ impl Positions for PostgresStore {
         let noted_at: Vec<Millis> = gaps.iter().map(|gap| gap.noted_at).collect();
         let (namespace, source, position) = (namespace.to_owned(), source.to_owned(), page.position.to_owned());
         let notes = page.notes.map(|notes| clean(notes).into_owned());
-        let person = PersonOf::rows(&namespace).map(|person| person.network);
+        let people = || self.people_of(&namespace, [&*source]);
         let saved: Vec<(i64,)> = self
             .rows(|| {
                 sqlx::query(SAVE)
@@ -63,7 +63,7 @@ impl Positions for PostgresStore {
                     .bind(noted_at.clone())
                     .bind(brought)
                     .bind(notes.clone())
-                    .bind(person.clone())
+                    .bind(people())
                     .bind(followed_at)
             })
             .await?;
@@ -73,7 +73,7 @@ impl Positions for PostgresStore {
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let (namespace, source, error) = (namespace.to_owned(), source.to_owned(), clean(&trouble.error));
-        let person = PersonOf::rows(&namespace).map(|person| person.network);
+        let people = || self.people_of(&namespace, [&*source]);
         self.rows::<(i64,)>(|| {
             sqlx::query(SAVE_TROUBLE)
                 .bind(namespace.clone())
@@ -82,7 +82,7 @@ impl Positions for PostgresStore {
                 .bind(i64::from(trouble.failures))
                 .bind(error.clone().into_owned())
                 .bind(trouble.at)
-                .bind(person.clone())
+                .bind(people())
         })
         .await
         .map(drop)

@@ -108,7 +108,7 @@ impl Accounts for SqliteStore {
         let lives: Vec<Observation> = answers.iter().map(|answer| answer.of_object(accounts::object)).collect();
         let of_lives = super::Answers::new(&lives);
         let mut transaction = self.begin().await?;
-        let saved = super::save(&mut transaction, namespace, of_lives).await?;
+        let saved = super::save(&mut transaction, &self.keys, namespace, of_lives).await?;
         save(&mut transaction, namespace, answers).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
@@ -122,7 +122,7 @@ impl Accounts for SqliteStore {
         let given = accounts::given_sightings(sightings);
         let mut transaction = self.begin().await?;
         let authors: Vec<&str> = sightings.iter().filter_map(|seen| author_in(&seen.post)).collect();
-        let away = away_from(&mut transaction, namespace, authors).await?;
+        let away = away_from(&mut transaction, &self.keys, namespace, authors).await?;
         let is_kept = |seen: &&Sighting| author_in(&seen.post).is_none_or(|author| !away.contains(author));
         // Whoever shows a post of somebody who is kept away is active all the same.
         let kept = (!away.is_empty()).then(|| sightings.iter().filter(is_kept).cloned().collect::<Vec<_>>());

@@ -64,7 +64,7 @@ impl Communities for SqliteStore {
         let mut transaction = self.begin().await?;
         let people = appeared.iter().map(|of| &*of.account).chain(found.iter().map(|of| &*of.author));
         let people = people.chain(appeared.iter().filter_map(|of| author_in(of.post.as_deref()?)));
-        let away = away_from(&mut transaction, namespace, people.collect::<Vec<_>>()).await?;
+        let away = away_from(&mut transaction, &self.keys, namespace, people.collect::<Vec<_>>()).await?;
         let is_away = |of: &Appearance| {
             let author = of.post.as_deref().and_then(author_in);
             away.contains(&of.account) || author.is_some_and(|author| away.contains(author))
@@ -141,7 +141,7 @@ impl Communities for SqliteStore {
     ) -> Result<()> {
         let mut transaction = self.begin().await?;
         let people: Vec<&str> = decisions.iter().map(|of| &*of.account).collect();
-        let away = away_from(&mut transaction, namespace, people).await?;
+        let away = away_from(&mut transaction, &self.keys, namespace, people).await?;
         let decisions: Vec<HandDecision> = decisions.iter().filter(|of| !away.contains(&of.account)).cloned().collect();
         let given = communities::given_by_hand(&decisions);
         let decide = sqlx::query(BY_HAND).bind(namespace).bind(given).bind(at).bind(clean(who)).bind(clean(why));

@@ -12,6 +12,7 @@ use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Ta
 use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
 use crate::store::graph::{self, GraphWanted, Graphs, Visit};
 use crate::store::packed::Key;
+use crate::store::pseudonyms::KeyFile;
 use crate::store::rows::clean;
 use crate::store::{
     CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
@@ -119,7 +120,7 @@ const FOLLOWS: &str = concat!(
 );
 
 /// The statements on a connection: the process's writer, or a reader.
-struct OnFile<'c>(&'c mut SqliteConnection);
+struct OnFile<'c>(&'c mut SqliteConnection, &'c KeyFile);
 
 impl OnFile<'_> {
     async fn pages(&mut self, sql: &'static str, of: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>> {
@@ -146,7 +147,7 @@ impl Tables for OnFile<'_> {
     async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         const ADD_NETWORK: &str = "INSERT INTO list_network (name) VALUES (?1) ON CONFLICT DO NOTHING";
         sqlx::query(ADD_NETWORK).bind(network).execute(&mut *self.0).await?;
-        let away = away_from(self.0, &edges::namespace(edges::KINDS[0], network), ids.iter().copied()).await?;
+        let away = away_from(self.0, self.1, &edges::namespace(edges::KINDS[0], network), ids.iter().copied()).await?;
         let kept = json(ids.iter().copied().filter(|id| !away.contains(*id)));
         sqlx::query(ADD_ACCOUNTS).bind(network).bind(kept).execute(&mut *self.0).await?;
         self.known_accounts(network, ids).await
@@ -251,7 +252,7 @@ impl SqliteStore {
     ) -> Result<Option<Closings>> {
         let Some(guard) = guard else { return Ok(Some(Closings::default())) };
         let mut reader = self.readers().acquire().await?;
-        crawling::closings(&mut OnFile(&mut reader), list, waits_for, members, guard).await
+        crawling::closings(&mut OnFile(&mut reader, &self.keys), list, waits_for, members, guard).await
     }
 }
 
@@ -271,7 +272,7 @@ impl Edges for SqliteStore {
         let mut transaction = self.begin().await?;
         let begin = sqlx::query(BEGIN).bind(namespace).bind(clean(owner)).bind(kind).bind(stops_after);
         begin.bind(new.at).bind(new.told).execute(&mut *transaction).await?;
-        let crawl = OnFile(&mut transaction).under_way(namespace, owner).await?;
+        let crawl = OnFile(&mut transaction, &self.keys).under_way(namespace, owner).await?;
         transaction.commit().await?;
         Ok(crawl.map(CrawlUnderWay::from))
     }
@@ -288,7 +289,7 @@ impl Edges for SqliteStore {
         let closings = self.closings(list, waits_for, &page.members, page.next.guard()).await?;
         let Some(closings) = closings else { return Ok(None) };
         let mut transaction = self.begin().await?;
-        let saved = crawling::save(&mut OnFile(&mut transaction), list, page, &closings).await?;
+        let saved = crawling::save(&mut OnFile(&mut transaction, &self.keys), list, page, &closings).await?;
         failpoint::point("before_commit");
         transaction.commit().await?;
         Ok(saved)
@@ -305,7 +306,7 @@ impl Edges for SqliteStore {
         let list = (namespace, owner);
         let Some(closings) = self.closings(list, waits_for, &[], end.guard()).await? else { return Ok(None) };
         let mut transaction = self.begin().await?;
-        let tables = &mut OnFile(&mut transaction);
+        let tables = &mut OnFile(&mut transaction, &self.keys);
         let ended = crawling::end_crawl(tables, list, waits_for, at, end, &closings).await?;
         transaction.commit().await?;
         Ok(ended)
@@ -373,7 +374,7 @@ impl Edges for SqliteStore {
         let account = clean(account);
         let mut forgotten = self.forget_most(network, &account).await?;
         let mut transaction = self.begin().await?;
-        let known = OnFile(&mut transaction).known_accounts(network, &[&account]).await?;
+        let known = OnFile(&mut transaction, &self.keys).known_accounts(network, &[&account]).await?;
         for (_, key) in known {
             let edges = "DELETE FROM list_edge WHERE member = ?1";
             forgotten += sqlx::query(edges).bind(key).execute(&mut *transaction).await?.rows_affected();

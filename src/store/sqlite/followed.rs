@@ -62,7 +62,7 @@ impl FollowList for SqliteStore {
     async fn follow(&self, namespace: &str, at: Millis, accounts: &[(String, Part)]) -> Result<Vec<Part>> {
         let ids: Vec<String> = accounts.iter().map(|(account, _)| account.clone()).collect();
         let mut transaction = self.begin().await?;
-        let away = away_from(&mut transaction, namespace, ids.iter().map(String::as_str)).await?;
+        let away = away_from(&mut transaction, &self.keys, namespace, ids.iter().map(String::as_str)).await?;
         let kept = accounts.iter().filter(|(account, _)| !away.contains(account.as_str()));
         let given: Vec<_> = kept.map(|(account, part)| (clean(account), *part)).collect();
         let statement = sqlx::query(FOLLOW).bind(namespace).bind(at).bind(serde_json::json!(given).to_string());
@@ -89,7 +89,7 @@ impl FollowList for SqliteStore {
     ) -> Result<Vec<String>> {
         let mut transaction = self.begin().await?;
         let ids = accounts.iter().map(|(account, _)| account.as_str());
-        let away = away_from(&mut transaction, namespace, ids).await?;
+        let away = away_from(&mut transaction, &self.keys, namespace, ids).await?;
         let kept = accounts.iter().filter(|(account, _)| !away.contains(account.as_str()));
         let mut given: Vec<_> = kept.map(|(account, part)| (clean(account), *part)).collect();
         let ids: Vec<_> = given.iter().map(|(account, _)| account).collect();

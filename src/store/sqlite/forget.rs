@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashSet};
 
 use async_trait::async_trait;
-use ring::hmac;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::{SqliteStore, json};
@@ -11,20 +10,21 @@ use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::forget::{
     Forgetting, ItemsOf, NAMESPACES, OF_ACCOUNT, OF_ITEM, OF_LIST, RemovedRows, author_in, author_namespaces,
-    communities_prefix, dropped, media_namespace, of_network,
+    communities_prefix, dropped, is_media, media_namespace, of_network,
 };
+use crate::store::pseudonyms::{Key, KeyFile};
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, UnwantedPost};
 
-/// The salt, if anybody is kept away.
-macro_rules! salt {
+/// The fingerprint of the key, if a person is kept away.
+macro_rules! fingerprint {
     () => {
-        "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)"
+        "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') WHERE EXISTS (SELECT 1 FROM forgotten_person)"
     };
 }
-pub(super) use salt;
+pub(super) use fingerprint;
 
-const SALT: &str = salt!();
+const WANTED: &str = fingerprint!();
 
 const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN tweet AS medium ON medium.key = used.tweet \
      WHERE medium.namespace = ?1 AND used.post IN (SELECT value FROM json_each(?2)) \
@@ -69,32 +69,28 @@ const TOLD: [(&str, &str, &str); 3] = [
 /// Rows that one transaction removes.
 const PORTION: usize = 500;
 
-fn hash(salt: &[u8], network: &str, account: &str) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
-    let hash = hmac::sign(&key, format!("{network} {}", clean(account)).as_bytes());
-    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Those of these accounts that are kept away. In a transaction that writes, it stays so until its end.
 pub(super) async fn away<'a>(
     connection: &mut SqliteConnection,
+    keys: &KeyFile,
     network: &str,
     accounts: impl IntoIterator<Item = &'a str> + Send,
 ) -> Result<HashSet<String>> {
-    let salt: Option<Vec<u8>> = sqlx::query_scalar(SALT).fetch_optional(&mut *connection).await?;
-    salted(connection, salt.as_deref(), network, accounts).await
+    let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(&mut *connection).await?;
+    let key = fingerprint.map(|fingerprint| keys.load(&fingerprint)).transpose()?;
+    away_by(connection, key, network, accounts).await
 }
 
-/// The same, when the salt was read.
-async fn salted<'a>(
+/// The same with the key; `None`: no person is kept away.
+async fn away_by<'a>(
     connection: &mut SqliteConnection,
-    salt: Option<&[u8]>,
+    key: Option<&Key>,
     network: &str,
     accounts: impl IntoIterator<Item = &'a str> + Send,
 ) -> Result<HashSet<String>> {
-    let Some(salt) = salt else { return Ok(HashSet::new()) };
+    let Some(key) = key else { return Ok(HashSet::new()) };
     let hashes: Vec<(String, &str)> =
-        accounts.into_iter().map(|account| (hash(salt, network, account), account)).collect();
+        accounts.into_iter().map(|account| (key.pseudonym(network, account), account)).collect();
     let asked = json(hashes.iter().map(|(hash, _)| hash.as_str().into()));
     let known = "SELECT hash FROM forgotten_person WHERE hash IN (SELECT value FROM json_each(?1))";
     let known: Vec<String> = sqlx::query_scalar(known).bind(asked).fetch_all(connection).await?;
@@ -105,11 +101,12 @@ async fn salted<'a>(
 /// The same of rows whose ids are accounts; nobody where they are not.
 pub(super) async fn away_from<'a>(
     connection: &mut SqliteConnection,
+    keys: &KeyFile,
     namespace: &str,
     accounts: impl IntoIterator<Item = &'a str> + Send,
 ) -> Result<HashSet<String>> {
     match PersonOf::rows(namespace) {
-        Some(PersonOf { network, by_id: true }) => away(connection, &network, accounts).await,
+        Some(PersonOf { network, by_id: true }) => away(connection, keys, &network, accounts).await,
         _ => Ok(HashSet::new()),
     }
 }
@@ -118,28 +115,38 @@ pub(super) async fn away_from<'a>(
 /// the author.
 pub(super) async fn kept<'a>(
     connection: &mut SqliteConnection,
+    keys: &KeyFile,
     namespace: &str,
     rows: Vec<Row<'a>>,
 ) -> Result<Vec<Row<'a>>> {
-    let salt: Option<Vec<u8>> = sqlx::query_scalar(SALT).fetch_optional(&mut *connection).await?;
-    kept_with(connection, salt.as_deref(), namespace, rows).await
+    let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(&mut *connection).await?;
+    kept_by(connection, keys, fingerprint.as_deref(), namespace, rows).await
 }
 
-/// The same, when the salt was read.
-pub(super) async fn kept_with<'a>(
+/// The same, when the fingerprint was read.
+pub(super) async fn kept_by<'a>(
     connection: &mut SqliteConnection,
-    salt: Option<&[u8]>,
+    keys: &KeyFile,
+    fingerprint: Option<&str>,
     namespace: &str,
     mut rows: Vec<Row<'a>>,
 ) -> Result<Vec<Row<'a>>> {
-    if salt.is_none() {
-        return Ok(rows);
-    }
+    let Some(fingerprint) = fingerprint else { return Ok(rows) };
+    let key = keys.load(fingerprint)?;
     let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return Ok(rows) };
+    if is_media(namespace) {
+        // A medium does not say whose it is. One that is gone may have been a forgotten person's: `record_media` alone makes rows.
+        let ids = json(rows.iter().map(|row| row.id.as_ref().into()));
+        let known = "SELECT id FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
+        let known: Vec<String> =
+            sqlx::query_scalar(known).bind(namespace).bind(ids).fetch_all(&mut *connection).await?;
+        let known: HashSet<String> = known.into_iter().collect();
+        rows.retain(|row| known.contains(&*row.id));
+    }
     let author = |row: &Row<'_>| row.author_id.as_deref().or_else(|| author_in(&row.id)).map(str::to_owned);
     let of = |row: &Row<'_>| if by_id { Some(row.id.to_string()) } else { author(row) };
     let people: Vec<String> = rows.iter().filter_map(of).collect();
-    let away = salted(connection, salt, &network, people.iter().map(String::as_str)).await?;
+    let away = away_by(connection, Some(key), &network, people.iter().map(String::as_str)).await?;
     if away.is_empty() {
         return Ok(rows);
     }
@@ -234,6 +241,50 @@ pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -
 }
 
 impl SqliteStore {
+    /// The key; made for the first person that is kept away.
+    async fn key(&self) -> Result<&Key> {
+        const KNOWN: &str = "SELECT fingerprint FROM forgotten_key";
+        let known: Option<String> = sqlx::query_scalar(KNOWN).fetch_optional(self.readers()).await?;
+        if let Some(known) = known {
+            return self.keys.load(&known);
+        }
+        let fingerprint = self.keys.fingerprint()?;
+        let mut transaction = self.begin().await?;
+        let note = sqlx::query("INSERT INTO forgotten_key VALUES (1, ?1) ON CONFLICT DO NOTHING").bind(fingerprint);
+        note.execute(&mut *transaction).await?;
+        let known: String = sqlx::query_scalar(KNOWN).fetch_one(&mut *transaction).await?;
+        transaction.commit().await?;
+        self.keys.load(&known)
+    }
+
+    /// Moves a key that an earlier version kept in the database into its file.
+    pub(super) async fn move_key(&self) -> Result<()> {
+        const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'forgotten_salt')";
+        if !sqlx::query_scalar(IS_THERE).fetch_one(self.readers()).await? {
+            return Ok(());
+        }
+        let mut transaction = self.begin().await?;
+        let is_there: bool = sqlx::query_scalar(IS_THERE).fetch_one(&mut *transaction).await?;
+        if !is_there {
+            return Ok(());
+        }
+        let salt = "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)";
+        let salt: Option<Vec<u8>> = sqlx::query_scalar(salt).fetch_optional(&mut *transaction).await?;
+        if let Some(salt) = &salt {
+            // The file first: a key that is in neither place is lost.
+            let note = sqlx::query("INSERT INTO forgotten_key VALUES (1, ?1) ON CONFLICT DO NOTHING");
+            note.bind(self.keys.keep(salt)?).execute(&mut *transaction).await?;
+        }
+        sqlx::query("DROP TABLE forgotten_salt").execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        if salt.is_some()
+            && let Err(error) = self.file.rewrite().await
+        {
+            tracing::warn!(%error, "bytes of the moved key may still be in the SQLite file: the next `forget account` removes them");
+        }
+        Ok(())
+    }
+
     async fn namespaces_of(&self, network: &str) -> Result<Vec<(String, bool)>> {
         let known: Vec<String> = sqlx::query_scalar(NAMESPACES).fetch_all(self.readers()).await?;
         Ok(of_network(known, network))
@@ -279,27 +330,35 @@ async fn namespaces_in(connection: &mut SqliteConnection, table: &str, network: 
 
 #[async_trait]
 impl Forgetting for SqliteStore {
+    async fn check_key(&self) -> Result<()> {
+        let fingerprint: Option<String> = sqlx::query_scalar(WANTED).fetch_optional(self.readers()).await?;
+        fingerprint.map_or(Ok(()), |fingerprint| self.keys.load(&fingerprint).map(drop))
+    }
+
     async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool> {
+        let key = self.key().await?;
         let mut transaction = self.begin().await?;
-        let salt: Vec<u8> = sqlx::query_scalar("SELECT salt FROM forgotten_salt").fetch_one(&mut *transaction).await?;
         let add = sqlx::query("INSERT INTO forgotten_person VALUES (?1, ?2) ON CONFLICT DO NOTHING");
-        let added = add.bind(hash(&salt, network, account)).bind(at).execute(&mut *transaction).await?;
+        let added = add.bind(key.pseudonym(network, account)).bind(at).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(added.rows_affected() > 0)
     }
 
     async fn let_back(&self, network: &str, account: &str) -> Result<bool> {
         let mut transaction = self.begin().await?;
-        let salt: Vec<u8> = sqlx::query_scalar("SELECT salt FROM forgotten_salt").fetch_one(&mut *transaction).await?;
-        let gone = sqlx::query("DELETE FROM forgotten_person WHERE hash = ?1").bind(hash(&salt, network, account));
-        let gone = gone.execute(&mut *transaction).await?;
+        if away(&mut transaction, &self.keys, network, [account]).await?.is_empty() {
+            return Ok(false);
+        }
+        let gone = sqlx::query("DELETE FROM forgotten_person WHERE hash = ?1");
+        let hash = self.keys.loaded().map(|key| key.pseudonym(network, account));
+        let gone = gone.bind(hash).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(gone.rows_affected() > 0)
     }
 
     async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
         let mut reader = self.readers().acquire().await?;
-        let away = away(&mut reader, network, accounts.iter().map(String::as_str)).await?;
+        let away = away(&mut reader, &self.keys, network, accounts.iter().map(String::as_str)).await?;
         Ok(accounts.iter().map(|account| away.contains(account)).collect())
     }
 
@@ -320,6 +379,17 @@ impl Forgetting for SqliteStore {
             }
         }
         Ok(items)
+    }
+
+    async fn media_without_post(&self, network: &str) -> Result<Vec<ItemsOf>> {
+        const WITHOUT_POST: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
+             AND NOT EXISTS (SELECT 1 FROM media_use_row WHERE media_use_row.tweet = tweet.key)";
+        let mut media = Vec::new();
+        for (namespace, _) in self.namespaces_of(network).await?.into_iter().filter(|(of, _)| is_media(of)) {
+            let ids: Vec<String> = sqlx::query_scalar(WITHOUT_POST).bind(&namespace).fetch_all(self.readers()).await?;
+            media.push(ItemsOf { namespace, ids });
+        }
+        Ok(media)
     }
 
     async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf> {
@@ -392,9 +462,7 @@ impl Forgetting for SqliteStore {
     }
 
     async fn wipe(&self) -> Result<()> {
-        // Where others read or write, it is cut off by them later.
-        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(self.readers()).await?;
-        Ok(())
+        Ok(self.file.rewrite().await?)
     }
 
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows> {

@@ -2,12 +2,14 @@
 
 use async_trait::async_trait;
 
-use super::SqliteStore;
+use super::{SqliteStore, forget};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 use crate::store::media::{self, medium_columns, outlived_uses, removable, seen_again, takes_result};
 use crate::store::rows::clean;
-use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
+use crate::store::{
+    Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, PersonOf, Result, Room, StoredMedium, Taken,
+};
 
 // `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
 // for each of them.
@@ -17,6 +19,9 @@ const RECORD: &str = concat!(
      CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT (tweet) DO ",
     seen_again!()
 );
+
+const ADD: &str = "INSERT INTO tweet (namespace, id, state, first_seen, next_due, lookups, misses) \
+     SELECT ?1, value ->> 0, 'live', value ->> 3, value ->> 3, 0, 0 FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING";
 
 const USE: &str = "INSERT INTO media_use_row SELECT tweet.key, value ->> 1, value ->> 2 FROM json_each(?2) \
      CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 0 WHERE TRUE ON CONFLICT DO NOTHING";
@@ -82,8 +87,17 @@ impl MediaStore for SqliteStore {
         if seen.is_empty() {
             return Ok(());
         }
-        let (media, uses) = media::given(seen);
         let mut transaction = self.begin().await?;
+        let kept = match PersonOf::rows(namespace) {
+            Some(of) => {
+                let authors: Vec<&str> = seen.iter().filter_map(MediumSeen::author).collect();
+                let away = forget::away(&mut transaction, &self.keys, &of.network, authors).await?;
+                seen.iter().filter(|seen| seen.author().is_none_or(|author| !away.contains(author))).cloned().collect()
+            }
+            None => seen.to_vec(),
+        };
+        let (media, uses) = media::given(&kept);
+        sqlx::query(ADD).bind(namespace).bind(&media).execute(&mut *transaction).await?;
         for (statement, given) in [(RECORD, media), (USE, uses)] {
             sqlx::query(statement).bind(namespace).bind(given).execute(&mut *transaction).await?;
         }

@@ -25,7 +25,7 @@ impl Positions for SqliteStore {
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let as_before = sqlx::query_scalar(IS_FOLLOWED_AS_BEFORE).bind(namespace).bind(source).bind(page.followed_at);
-        let is_away = !away_from(&mut transaction, namespace, [source]).await?.is_empty();
+        let is_away = !away_from(&mut transaction, &self.keys, namespace, [source]).await?.is_empty();
         if is_away || !as_before.fetch_one(&mut *transaction).await? {
             return Ok(false);
         }
@@ -64,7 +64,7 @@ impl Positions for SqliteStore {
 
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()> {
         let mut transaction = self.begin().await?;
-        if !away_from(&mut transaction, namespace, [source]).await?.is_empty() {
+        if !away_from(&mut transaction, &self.keys, namespace, [source]).await?.is_empty() {
             return Ok(());
         }
         sqlx::query(SAVE_TROUBLE)

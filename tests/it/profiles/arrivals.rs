@@ -29,6 +29,7 @@ fn mention(id: &str, post: &str, at: Millis, object: Option<String>) -> Mention 
         answered_at: at,
         acted_at: Some(at),
         object,
+        author: None,
     }
 }
 
