@@ -8,6 +8,7 @@ pub mod fetch;
 mod fetch_bounds;
 mod forgotten;
 pub mod process;
+mod race;
 mod read;
 mod removal;
 pub mod server;

@@ -1,19 +1,26 @@
 //! `forget account`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, QueueError};
 use twitter_updater::model::account::Account;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::{Tweet, TweetState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::ops::forget::{Forget, ForgetError, QueuesOf};
 use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::quota::{Budget, EmbeddedLedger, Ledger, Period, RedisLedger};
 use twitter_updater::simulator::id_of;
-use twitter_updater::store::{Accounts, Database, Forgetting, Lifecycle, MediaStore, Observation, Seen, SqliteStore};
+use twitter_updater::store::{
+    Accounts, Database, Forgetting, Lifecycle, MediaStore, Observation, Posts, Seen, SqliteStore,
+};
 
 use super::*;
+use crate::support::{postgres, redis::TestRedis};
 
 const SIGABRT: i32 = 6;
 const PROFILES: &str = "profiles:twitter";
@@ -142,6 +149,10 @@ impl QueuesOf for WithoutPosts {
             other => Ok(Arc::new(EmbeddedQueue::open(&self.0, other, Duration::from_secs(20)).await?)),
         }
     }
+
+    async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError> {
+        Ok(Arc::new(EmbeddedLedger::open(&self.0, &provider.to_string(), Duration::from_secs(20)).await?))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,7 +213,7 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     assert!(text(&output.stdout).starts_with("items of 1111 (@Anna_new) that would be removed"), "{output:?}");
     store.save_accounts(PROFILES, &[profile("2222", "alice", at + 2)]).await.unwrap();
     let output = home.run(&["forget", "account", "1111", "--yes", "--json"]);
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    assert!(output.status.success() && !text(&output.stderr).contains("media"), "{}", text(&output.stderr));
     let done: Value = serde_json::from_slice(&output.stdout).unwrap();
     let about = (&done["account"], &done["handles"], &done["removed"]["account_handle"]);
     assert_eq!(about, (&"1111".into(), &serde_json::json!(["Anna_new"]), &1.into()), "{done}");
@@ -214,4 +225,282 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     assert!(text(&output.stdout).starts_with("2222 (@alice)\nkept away from now on\n"), "{output:?}");
     assert!(text(&output.stderr).contains("run an updater with media.collect = true"), "{output:?}");
     assert_eq!(store.are_kept_away("twitter", &ids).await.unwrap(), [true, true]);
+}
+
+/// A budget without a bound.
+fn unbounded() -> Budget {
+    Budget { reads: 0, per: Period::Every(DAY), margin: 0, price_per_read: 0.0 }
+}
+
+/// Charges reads of the account 12, of its post and of the post's last version, and reads of others; forgets it by the command.
+/// Returns the ids that are still free, and so still counted.
+async fn forget_charged(home: &Home, settings: &Variables, ledger: &dyn Ledger) -> Vec<String> {
+    let posts = young(3);
+    let post = |id: &str, author: &str| format!(r#"{{"id_str":"{id}","text":"t","user":{{"id_str":"{author}"}}}}"#);
+    let file = home.file("posts.jsonl", [post(&posts[0], "12"), post(&posts[1], "13")].join("\n"));
+    let output = run(&["enqueue", &file], settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let store = SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap();
+    let edited = Tweet { id: posts[2].clone(), author_id: Some("12".into()), raw: "{}".into(), ..Tweet::default() };
+    let edited = Observation::new(&posts[0], wall_ms(), Seen::Found(edited), TweetState::Live, None);
+    store.save(NAMESPACE, &[edited]).await.unwrap();
+
+    let mut ids = ["user:12", "user:12:2", "user:13"].map(str::to_owned).to_vec();
+    ids.extend(posts);
+    assert_eq!(ledger.reserve("a call", &ids, &unbounded()).await.unwrap(), [true; 6]);
+    let output = run(&["forget", "account", "12", "--yes", "--json"], settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(done["removed"]["charged_read"], 4, "{done}");
+    let counted = ledger.counted(Period::Every(DAY)).await.unwrap().by_day.values().sum::<u64>();
+    assert_eq!(counted, 6, "the reads were charged");
+    // With no room left, only those that are still counted may be read.
+    let full = Budget { reads: counted, ..unbounded() };
+    let free = ledger.reserve("another", &ids, &full).await.unwrap();
+    ids.into_iter().zip(free).filter(|(_, is_free)| *is_free).map(|(id, _)| id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn charged_reads_of_a_forgotten_person_leave_the_ledger() {
+    let home = Home::new();
+    let ledger = EmbeddedLedger::open(&home.path("home.db"), "x", Duration::from_secs(20)).await.unwrap();
+    let free = forget_charged(&home, &home.settings(&[]), &ledger).await;
+    assert_eq!(free.len(), 2, "user:13 and its post: {free:?}");
+
+    let (home, redis) = (Home::new(), TestRedis::start(&[]));
+    let settings = home.settings(&[("queue.backend", "redis"), ("queue.redis.url", &redis.url)]);
+    let free = forget_charged(&home, &settings, &RedisLedger::new(redis.pool(), "x")).await;
+    assert_eq!(free.len(), 2, "user:13 and its post: {free:?}");
+}
+
+/// Handle and text of a person; each word is nowhere else.
+fn words_of(person: usize) -> [String; 2] {
+    [format!("handle{person:03}x"), format!("secretwords{person:03}x")]
+}
+
+/// Writes profiles and posts of these people, and of as many others between them, some of them several times and of other lengths:
+/// pages split, and rows move.
+async fn write_people(store: &SqliteStore, people: std::ops::Range<usize>) {
+    for round in 0..4_usize {
+        for person in people.clone() {
+            let [handle, words] = words_of(person);
+            let at = wall_ms();
+            let grown = |word: &str| word.repeat(1 + (person * 7 + round * 13) % 40);
+            let mut profiles = vec![profile(&format!("{}", 10_000 + person), &grown(&handle), at)];
+            profiles.push(profile(&format!("{}", 90_000 + person), &format!("other{person}"), at));
+            store.save_accounts(PROFILES, &profiles).await.unwrap();
+            let found = |id: String, author: usize, words: String| {
+                let tweet = Tweet {
+                    id: id.clone(),
+                    text: Some(words.clone()),
+                    author_id: Some(author.to_string()),
+                    raw: format!(r#"{{"text":"{words}"}}"#),
+                    ..Tweet::default()
+                };
+                Observation::new(&id, at, Seen::Found(tweet), TweetState::Live, Some(at + DAY))
+            };
+            let own = found(format!("{}", 1_000_000 + person * 7_919 % 1_000), 10_000 + person, grown(&words));
+            let other =
+                found(format!("{}", 1_000_000 + person * 104_729 % 1_000 + 5_000), 90_000, "else".repeat(50 * round));
+            store.save(NAMESPACE, &[own, other]).await.unwrap();
+        }
+    }
+}
+
+/// The words of these people that a search through the file and its WAL finds.
+fn found_in(folder: &Path, people: std::ops::Range<usize>) -> Vec<String> {
+    let files = ["home.db", "home.db-wal"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
+    let is_there = |word: &String| files.iter().any(|bytes| memmem(bytes, word.as_bytes()));
+    people.flat_map(words_of).filter(is_there).collect()
+}
+
+fn memmem(bytes: &[u8], word: &[u8]) -> bool {
+    let (first, rest) = word.split_first().unwrap();
+    let mut from = bytes;
+    while let Some(at) = from.iter().position(|byte| byte == first) {
+        from = &from[at + 1..];
+        if from.starts_with(rest) {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_byte_of_forgotten_people_stays_in_the_file() {
+    let home = Home::new();
+    let path = home.path("home.db");
+    let store = Arc::new(SqliteStore::open(&path, Duration::from_secs(20)).await.unwrap());
+    store.migrate().await.unwrap();
+    write_people(&store, 0..151).await;
+    assert_eq!(found_in(home.folder.path(), 0..151).len(), 302);
+    // All rows but those of one, as the command removes them; without the rewrite, some words stay.
+    for person in 0..150 {
+        let (id, handle) = ((10_000 + person).to_string(), words_of(person)[0].clone());
+        store.keep_away("twitter", &id, wall_ms()).await.unwrap();
+        store.remove_account("twitter", &id, &[handle]).await.unwrap();
+        for items in store.items_of("twitter", &id).await.unwrap() {
+            store.remove_items(&items).await.unwrap();
+        }
+    }
+    let mut file = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut file).await.unwrap();
+    assert!(!found_in(home.folder.path(), 0..150).is_empty(), "the test plants too little");
+    let before = std::fs::metadata(&path).unwrap().len();
+    let output = home.run(&["forget", "account", "10149", "--yes"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("SQLite file is rewritten ({} MB)", before.div_ceil(1_000_000))), "{said}");
+    assert_eq!(found_in(home.folder.path(), 0..150), [""; 0]);
+    assert_eq!(found_in(home.folder.path(), 150..151), words_of(150));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_rewritten_is_reported_and_rewritten_by_the_next_call() {
+    let home = Home::new();
+    let path = home.path("home.db");
+    let store = SqliteStore::open(&path, Duration::from_secs(20)).await.unwrap();
+    store.migrate().await.unwrap();
+    write_people(&store, 0..2).await;
+    // An export that reads all the time.
+    let mut reader = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT count(*) FROM tweet").execute(&mut reader).await.unwrap();
+    let settings = home.settings(&[("store.sqlite.busy_timeout", "100ms")]);
+    let output = run(&["forget", "account", "10000", "--yes"], &settings);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(
+        said.contains("may still be in the SQLite file or its -wal") && said.contains("run the same command again"),
+        "{said}"
+    );
+    assert!(!found_in(home.folder.path(), 0..1).is_empty());
+    sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
+    let output = run(&["forget", "account", "10000", "--yes"], &settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((found_in(home.folder.path(), 0..1), found_in(home.folder.path(), 1..2).len()), (Vec::new(), 2));
+}
+
+/// Every process that writes needs the key, and says what is wrong with it.
+async fn a_wrong_key_stops_every_process(home: &Home, settings: &Variables) {
+    let post = |author: &str| format!(r#"{{"id_str":"{}","text":"t","user":{{"id_str":"{author}"}}}}"#, young(1)[0]);
+    let file = home.file("post.jsonl", post("12"));
+    let key = home.path("secret-key");
+    let run = |arguments: &[&str]| run(arguments, settings);
+    assert!(run(&["enqueue", &file]).status.success());
+    assert!(!key.exists(), "nobody is forgotten");
+    let output = run(&["forget", "account", "12", "--yes"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mode = std::fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let right = std::fs::read_to_string(&key).unwrap();
+    assert!(right.trim().len() == 64 && right.trim().bytes().all(|digit| digit.is_ascii_hexdigit()), "{right}");
+    let stays_away = || assert_eq!(run(&["enqueue", &file]).status.code(), Some(65));
+    stays_away();
+
+    let (bits, other) = (std::fs::Permissions::from_mode, "0f".repeat(32));
+    for (content, mode, why) in [
+        (None, 0o600, "is missing, and the database has pseudonyms made with it"),
+        (Some(&*other), 0o600, "holds another key than the database's pseudonyms were made with"),
+        (Some("no key"), 0o600, "is not a key of 64 hexadecimal digits"),
+        (Some(&*right), 0o604, "run `chmod 600"),
+    ] {
+        std::fs::remove_file(&key).unwrap_or_default();
+        if let Some(content) = content {
+            std::fs::write(&key, content).unwrap();
+            std::fs::set_permissions(&key, bits(mode)).unwrap();
+        }
+        let forget: &[&str] = &["forget", "account", "13", "--yes"];
+        for command in [forget, &["enqueue", &file], &["updater"], &["starter"], &["rebuild"]] {
+            let output = run(command);
+            let said = text(&output.stderr);
+            assert!(
+                !output.status.success() && said.contains(why) && said.contains("forget.key_file"),
+                "{command:?}: {said}"
+            );
+        }
+        assert_eq!(key.exists(), content.is_some(), "no second key is made");
+    }
+    std::fs::write(&key, &right).unwrap();
+    std::fs::set_permissions(&key, bits(0o600)).unwrap();
+    stays_away();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_or_changed_key_stops_every_process() {
+    let home = Home::new();
+    let key = home.path("secret-key").to_str().unwrap().to_owned();
+    a_wrong_key_stops_every_process(&home, &home.settings(&[("forget.key_file", &key)])).await;
+
+    let (home, url) = (Home::new(), postgres::database().await);
+    let key = home.path("secret-key").to_str().unwrap().to_owned();
+    let on_postgres = [("forget.key_file", &*key), ("store.backend", "postgres"), ("store.postgres.url", &url)];
+    let settings = home.settings(&on_postgres);
+    assert!(run(&["migrate"], &settings).status.success());
+    a_wrong_key_stops_every_process(&home, &settings).await;
+}
+
+/// The bytes of a key.
+fn bytes_of(key: &str) -> Vec<u8> {
+    (0..32).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrate_moves_an_older_key_out_of_the_database() {
+    let post = format!(r#"{{"id_str":"{}","text":"t","user":{{"id_str":"12"}}}}"#, young(1)[0]);
+    for on_postgres in [false, true] {
+        let (home, url) = (Home::new(), postgres::database().await);
+        let key = home.path("secret-key");
+        let (key_file, file) = (key.to_str().unwrap().to_owned(), home.file("post.jsonl", &post));
+        let mut settings = vec![("forget.key_file", &*key_file)];
+        if on_postgres {
+            settings.extend([("store.backend", "postgres"), ("store.postgres.url", &*url)]);
+        }
+        let settings = home.settings(&settings);
+        assert!(run(&["migrate"], &settings).status.success());
+        assert!(run(&["forget", "account", "12", "--yes"], &settings).status.success());
+        // As the version before had it.
+        let text_of_key = std::fs::read_to_string(&key).unwrap();
+        let bytes = bytes_of(&text_of_key);
+        std::fs::remove_file(&key).unwrap();
+        let padded = |with: u8| -> Vec<u8> {
+            bytes.iter().copied().chain(std::iter::repeat_n(0, 32)).map(|byte| byte ^ with).collect()
+        };
+        if on_postgres {
+            let mut server = PgConnection::connect(&url).await.unwrap();
+            let back = "CREATE TABLE forgotten_salt (inner_pad BYTEA NOT NULL, outer_pad BYTEA NOT NULL); DELETE FROM forgotten_key";
+            sqlx::raw_sql(back).execute(&mut server).await.unwrap();
+            let salt = sqlx::query("INSERT INTO forgotten_salt VALUES ($1, $2)").bind(padded(0x36)).bind(padded(0x5c));
+            salt.execute(&mut server).await.unwrap();
+        } else {
+            let mut server = SqliteConnectOptions::new().filename(home.path("home.db")).connect().await.unwrap();
+            let back = "CREATE TABLE forgotten_salt (one INTEGER, salt BLOB); DELETE FROM forgotten_key";
+            sqlx::raw_sql(back).execute(&mut server).await.unwrap();
+            sqlx::query("INSERT INTO forgotten_salt VALUES (1, ?1)").bind(&bytes).execute(&mut server).await.unwrap();
+        }
+        // Where the file has another key, nothing is moved.
+        home.file("secret-key", "0f".repeat(32));
+        let output = run(&["migrate"], &settings);
+        assert!(!output.status.success(), "{output:?}");
+        assert!(
+            text(&output.stderr).contains("holds another key than the database, in which"),
+            "{}",
+            text(&output.stderr)
+        );
+        std::fs::remove_file(&key).unwrap();
+        for _ in 0..2 {
+            let output = run(&["migrate"], &settings);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            assert_eq!(std::fs::read_to_string(&key).unwrap(), text_of_key);
+        }
+        let left: i64 = if on_postgres {
+            let mut server = PgConnection::connect(&url).await.unwrap();
+            let left = "SELECT count(*) FROM pg_class WHERE relname = 'forgotten_salt'";
+            sqlx::query_scalar(left).fetch_one(&mut server).await.unwrap()
+        } else {
+            let files = ["home.db", "home.db-wal"].map(|name| std::fs::read(home.path(name)).unwrap_or_default());
+            files.iter().filter(|found| memmem(found, &bytes)).count() as i64
+        };
+        assert_eq!(left, 0, "the key is still in the database");
+        assert_eq!(run(&["enqueue", &file], &settings).status.code(), Some(65), "the person is still recognized");
+    }
 }

@@ -45,7 +45,7 @@ impl World {
         let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None };
         store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
         let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
-        store.record_media(NS, &[MediumSeen { medium, post: "2".to_owned(), at: NOW }]).await.unwrap();
+        store.record_media(NS, &[MediumSeen { medium, author: None, post: "2".to_owned(), at: NOW }]).await.unwrap();
         let handler = MediaHandler {
             namespace: NS.to_owned(),
             fetcher: host.clone(),

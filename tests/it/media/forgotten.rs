@@ -65,7 +65,7 @@ async fn record(store: &SqliteStore) {
 async fn show(store: &SqliteStore) {
     record(store).await;
     let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
-    store.record_media(NS, &[MediumSeen { medium, post: POST.to_owned(), at: NOW }]).await.unwrap();
+    store.record_media(NS, &[MediumSeen { medium, author: None, post: POST.to_owned(), at: NOW }]).await.unwrap();
 }
 
 /// Has the handler do it; says what the queue is told, and the state of its life.

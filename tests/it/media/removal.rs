@@ -28,7 +28,10 @@ async fn put(world: &World, store: &dyn Store, id: &str) -> String {
     let new = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(now), content: None };
     store.record(NS, now, &Way::of("fan_out"), &[new]).await.unwrap();
     let medium = Medium { id: id.to_owned(), url: world.server.url("/ok/1"), kind: MediaKind::Photo };
-    store.record_media(NS, &[MediumSeen { medium, post: format!("of {id}"), at: now - 10 }]).await.unwrap();
+    store
+        .record_media(NS, &[MediumSeen { medium, author: None, post: format!("of {id}"), at: now - 10 }])
+        .await
+        .unwrap();
     let bytes = stored.file.bytes as i64;
     store.take_file(&stored.file.sha256, bytes, now, 0).await.unwrap();
     let tried = MediumTried {

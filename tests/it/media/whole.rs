@@ -47,7 +47,7 @@ pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbe
         let seen = |number: &u32| {
             let url = server.url(&format!("/{}/{number}", fault(*number).0));
             let medium = Medium { id: number.to_string(), url, kind: MediaKind::Photo };
-            MediumSeen { medium, post: "1".to_owned(), at: now }
+            MediumSeen { medium, author: None, post: "1".to_owned(), at: now }
         };
         store.record_media(NS, &chunk.iter().map(seen).collect::<Vec<_>>()).await.unwrap();
         let jobs: Vec<NewJob> = ids.into_iter().map(|id| NewJob { id, lane: fresh(), due: 0.into() }).collect();

@@ -30,7 +30,7 @@ const LISTS: [&str; 2] = ["followers:twitter", "friends:x"];
 const OF_NOBODY: &[&str] = &[
     "community_growth",
     "forgotten_person",
-    "forgotten_salt",
+    "forgotten_key",
     "list_network",
     "media_file",
     "media_room",
@@ -107,7 +107,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.record(MEDIA, T, &way(), &of_media).await.unwrap();
     let shown = |id: &String| {
         let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
-        MediumSeen { medium, post: who.posts[0].into(), at: T }
+        MediumSeen { medium, author: Some(who.id.into()), post: who.posts[0].into(), at: T }
     };
     store.record_media(MEDIA, &media.iter().map(shown).collect::<Vec<_>>()).await.unwrap();
 
@@ -175,10 +175,13 @@ async fn write_again(store: &dyn Whole) {
     // Its media are recorded before it is saved.
     store.record(MEDIA, T, &way(), &[new_tweet("m7001late", T, Some(T))]).await.unwrap();
     let medium = Medium { id: "m7001late".into(), url: "https://a/m7001late".into(), kind: MediaKind::Photo };
-    store.record_media(MEDIA, &[MediumSeen { medium, post: "7001003".into(), at: T }]).await.unwrap();
+    store.record_media(MEDIA, &[MediumSeen { medium, author: None, post: "7001003".into(), at: T }]).await.unwrap();
     // And one that has no row any more, with a medium that others show, too.
     let shared = Medium { id: "mshared".into(), url: "https://a/mshared".into(), kind: MediaKind::Photo };
-    store.record_media(MEDIA, &[MediumSeen { medium: shared, post: "7001004".into(), at: T }]).await.unwrap();
+    store
+        .record_media(MEDIA, &[MediumSeen { medium: shared, author: None, post: "7001004".into(), at: T }])
+        .await
+        .unwrap();
     let late = [
         observation("7001004", T + 9, Seen::Found(post_of(&ANN, "7001004", "late"))),
         observation("7001003", T + 9, Seen::Found(post_of(&ANN, "7001003", "late"))),
@@ -186,6 +189,7 @@ async fn write_again(store: &dyn Whole) {
     ];
     let saved = store.save(NS, &late).await.unwrap();
     assert_eq!((saved.saved, saved.older), (1, 2));
+    no_medium_returns(store).await;
     belong(store, &ANN, &BOB).await;
     belong(store, &BOB, &ANN).await;
     let language = PostLanguage { id: ANN.posts[0].into(), language: "pt", confidence: 0.5 };
@@ -206,6 +210,59 @@ async fn write_again(store: &dyn Whole) {
     let page = EdgePage { crawl: crawl.number, cursor: None, members, unreadable: 0, next, asked_at, answered_at };
     let saved = store.save_edges(LISTS[0], "900100", &page).await.unwrap().unwrap();
     assert_eq!(saved.new, 1, "the other one alone");
+}
+
+/// Her medium was under way when she was forgotten: another post had named it while a worker had it, so that its id was put into
+/// `incoming`, its file came, and an answer with its post, too.
+async fn no_medium_returns(store: &dyn Whole) {
+    let id = format!("m{}", ANN.id);
+    let ids = [id.clone()];
+    let recorded = store.record(MEDIA, T, &Way::of("incoming"), &[new_tweet(&id, T, Some(T))]).await.unwrap();
+    assert_eq!((recorded.new, recorded.revived, recorded.known), (0, 0, 1));
+    let medium = Medium { id: id.clone(), url: format!("https://a/{id}"), kind: MediaKind::Photo };
+    let seen = |who: &Who| MediumSeen {
+        medium: medium.clone(),
+        author: Some(who.id.into()),
+        post: who.posts[0].into(),
+        at: T,
+    };
+    store.record_media(MEDIA, &[seen(&ANN)]).await.unwrap();
+    store.save(MEDIA, &[observation(&id, T + 9, Seen::Found(Tweet::without_object(&id)))]).await.unwrap();
+    store.bury(MEDIA, T, &[(id.clone(), "ended its process".into())]).await.unwrap();
+    assert_eq!(store.standing(MEDIA, &ids).await.unwrap(), [None]);
+    assert_eq!(
+        (store.media(MEDIA, &ids).await.unwrap(), store.media_uses(MEDIA, &id, 9).await.unwrap()),
+        (vec![None], vec![])
+    );
+    // Another one's post that shows it, beside hers in the same answer.
+    store.record_media(MEDIA, &[seen(&ANN), seen(&BOB)]).await.unwrap();
+    let uses = store.media_uses(MEDIA, &id, 9).await.unwrap();
+    assert_eq!(uses, [(BOB.posts[0].to_owned(), T)]);
+    assert!(store.standing(MEDIA, &ids).await.unwrap()[0].is_some());
+    let items = ItemsOf { namespace: MEDIA.into(), ids: ids.to_vec() };
+    store.remove_items(&items).await.unwrap();
+}
+
+/// Media that an earlier version let return: no post shows them.
+async fn media_without_a_post_are_found(store: &dyn Whole) {
+    store.record(MEDIA, T, &way(), &[new_tweet("m1", T, Some(T)), new_tweet("m2", T, Some(T))]).await.unwrap();
+    let medium = Medium { id: "m2".into(), url: "https://a/m2".into(), kind: MediaKind::Photo };
+    let seen = MediumSeen { medium, author: Some(BOB.id.into()), post: BOB.posts[0].into(), at: T };
+    store.record_media(MEDIA, &[seen]).await.unwrap();
+    let found = store.media_without_post("twitter").await.unwrap();
+    assert_eq!(found, [ItemsOf { namespace: MEDIA.into(), ids: vec!["m1".into()] }]);
+    assert_eq!(store.media_without_post("bluesky").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn media_without_a_post_are_found_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    media_without_a_post_are_found(&in_sqlite(&folder).await.0).await;
+}
+
+#[tokio::test]
+async fn media_without_a_post_are_found_in_postgres() {
+    media_without_a_post_are_found(&in_postgres().await.0).await;
 }
 
 fn found_post(who: &Who, id: &str) -> Observation {
@@ -497,7 +554,8 @@ async fn in_sqlite(folder: &TempDir) -> (SqliteStore, PathBuf) {
 
 async fn in_postgres() -> (PostgresStore, String) {
     let url = postgres::database().await;
-    let store = open_postgres(&url).await;
+    let key = tempfile::tempdir().unwrap().keep().join("forget-key");
+    let store = open_postgres(&url).await.with_key_file(&key);
     store.migrate().await.unwrap();
     (store, url)
 }

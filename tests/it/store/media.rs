@@ -51,7 +51,7 @@ async fn memory_world() -> super::World {
 
 fn seen(id: &str, url: &str, post: &str, at: Millis) -> MediumSeen {
     let medium = Medium { id: id.to_owned(), url: url.to_owned(), kind: MediaKind::Photo };
-    MediumSeen { medium, post: post.to_owned(), at }
+    MediumSeen { medium, author: None, post: post.to_owned(), at }
 }
 
 async fn record(store: &dyn Store, seen: &[MediumSeen]) {
@@ -89,13 +89,15 @@ async fn a_medium_is_recorded_once_with_each_of_its_posts(store: &dyn Store) {
     for _ in 0..2 {
         store.record_media(NS, &batch).await.unwrap();
     }
-    store.record_media(NS, &[seen("stranger", "http://h/s", "2", T)]).await.unwrap();
+    // One that has no row yet gets one.
+    store.record_media(NS, &[seen("new", "http://h/s", "9", T)]).await.unwrap();
     store.record_media(NS, &[]).await.unwrap();
-    let asked = ["b", "none", "a", "stranger"].map(str::to_owned);
+    let asked = ["b", "none", "a", "new"].map(str::to_owned);
     let media = store.media(NS, &asked).await.unwrap();
     let told: Vec<_> = media.iter().map(|of| of.as_ref().map(|of| (&*of.id, &*of.url, of.state))).collect();
     let waits = |id, url| Some((id, url, MediaState::Waiting));
-    assert_eq!(told, [waits("b", "http://h/b"), None, waits("a", "http://h/new"), None]);
+    assert_eq!(told, [waits("b", "http://h/b"), None, waits("a", "http://h/new"), waits("new", "http://h/s")]);
+    assert_eq!(store.standing(NS, &asked[3..]).await.unwrap()[0].as_ref().unwrap().state, TweetState::Live);
     assert_eq!(store.media_uses(NS, "a", 10).await.unwrap(), [("2".to_owned(), T), ("3".to_owned(), T + 1)]);
     assert_eq!(store.media_uses(NS, "a", 1).await.unwrap().len(), 1);
     let of_post: Vec<String> = store.media_of(NS, "2").await.unwrap().into_iter().map(|of| of.id).collect();
