@@ -1,13 +1,11 @@
 //! The unchecked body of a request: a JSON array, or the content of a file.
 
-use std::cell::Cell;
-use std::fmt;
-
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
+use super::cut::TOO_LONG;
+pub(super) use super::elements::Unreadable;
+use super::elements::elements;
 use super::named::NamedLines;
 use super::tweets::{Read, Tweets, read};
+use crate::model::bound::LONGEST_OBJECT;
 use crate::model::post::Ingested;
 use crate::providers::named::{AccountOf, Named};
 use crate::providers::registry::Parse;
@@ -56,15 +54,6 @@ impl From<Named> for Brings {
             Named::Handle(handle) => Self::Handle(handle),
         }
     }
-}
-
-/// A body of which nothing can be read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable {
-    /// The place where it breaks off.
-    pub index: u64,
-    /// One clause.
-    pub reason: String,
 }
 
 impl<'a> Body<'a> {
@@ -136,6 +125,7 @@ impl<'a> Body<'a> {
 fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
     let item = |tweet: Result<Ingested, String>| Item { index, bytes: text.len(), brings: tweet.map(Brings::from) };
     let tweet = match text.as_bytes().first() {
+        _ if text.len() > LONGEST_OBJECT => Err(TOO_LONG.to_owned()),
         Some(b'{') => match read(text, parse) {
             Read::One(tweet) => tweet,
             Read::Page(tweets) => return tweets.into_iter().map(item).collect(),
@@ -164,39 +154,6 @@ fn account_in(text: &str, read: AccountOf) -> Result<Named, String> {
 
 fn not_a_tweet() -> String {
     "neither a tweet object nor an id".to_owned()
-}
-
-/// The elements of an array, not looked into.
-fn elements(text: &str) -> Result<Vec<&RawValue>, Unreadable> {
-    let read = Cell::new(0);
-    let unreadable = |reason: String| Unreadable { index: read.get(), reason };
-    let mut json = serde_json::Deserializer::from_str(text);
-    // serde_json's text may quote the body.
-    let not_json =
-        |error: serde_json::Error| unreadable(format!("not JSON, at line {}, column {}", error.line(), error.column()));
-    let elements = json.deserialize_seq(Elements(&read)).map_err(not_json)?;
-    json.end().map_err(|_| unreadable("there is data after the array".to_owned()))?;
-    Ok(elements)
-}
-
-/// Counts while it reads, so that an error has a place.
-struct Elements<'c>(&'c Cell<u64>);
-
-impl<'de> Visitor<'de> for Elements<'_> {
-    type Value = Vec<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = array.next_element()? {
-            elements.push(element);
-            self.0.set(self.0.get() + 1);
-        }
-        Ok(elements)
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! A post is not checked here, only found: what is inside it is for the reader of posts. Where JSON breaks off, the next
 //! line that starts at its first column with what cannot go on there is read afresh, so a cut-off object costs itself alone.
 
-/// The longest line or object, in bytes: far more than any tweet, so what is longer is something else.
-pub const LONGEST_LINE: usize = 1 << 20;
+use crate::model::bound::LONGEST_OBJECT;
+
+/// The longest line or object, in bytes.
+pub const LONGEST_LINE: usize = LONGEST_OBJECT;
 
 /// Bytes kept of an object that is too long: `"data"`, a colon and white space must be found at their end.
 const TAIL: usize = 64;
@@ -13,7 +15,7 @@ const TAIL: usize = 64;
 const DEPTH: u32 = u128::BITS;
 
 const NOT_CLOSED: &str = "not JSON: the object or list that begins here is cut off; export it again";
-const TOO_LONG: &str = "the object is longer than 1 MiB, and no post is; write one object per post";
+pub(super) const TOO_LONG: &str = "the object is longer than 1 MiB, and no post is; write one object per post";
 
 /// The result of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 
 mod body;
 mod cut;
+mod elements;
 mod file;
 mod first;
 mod http;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::AsyncBufRead;
 
+use super::elements::elements;
 use super::lines::{CR_ALONE, Lines};
 use super::named::{SEPARATORS, unquoted};
 use crate::model::post::Ingested;
@@ -14,6 +15,9 @@ use crate::providers::registry::Parse;
 
 /// Why a line is no tweet that names the columns of the others.
 pub(super) const NAMES_COLUMNS: &str = "the line names the columns";
+
+/// The maximum number of posts in an object's `data`. X's answers have up to 500; their results are held at once.
+const MOST_POSTS: usize = 5_000;
 
 /// One tweet, or why it is none.
 #[derive(Debug, PartialEq)]
@@ -147,8 +151,11 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
     if data.starts_with('{') {
         return Some(vec![post(data).map_err(|why| format!("its data: {why}"))]);
     }
-    let posts: Vec<&RawValue> = serde_json::from_str(data).ok()?;
-    let numbered = (1..).zip(posts);
+    let posts = || elements(data).ok();
+    if posts()?.nth(MOST_POSTS).is_some() {
+        return Some(vec![Err(format!("its data has more than {MOST_POSTS} posts; write one object per post"))]);
+    }
+    let numbered = (1..).zip(posts()?);
     Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
 }
 

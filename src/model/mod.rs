@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod activity;
+pub mod bound;
 pub mod community;
 pub mod media;
 pub mod pipeline_id;

@@ -189,7 +189,7 @@ pub struct Details {
     pub conversation_id: Option<String>,
     /// Who may reply (X).
     pub reply_settings: Option<String>,
-    /// True if its text is cut short and the rest is not in the object.
+    /// True if its text is cut short: by the network, or here for its length ([`bounded`](super::bound::bounded)).
     pub truncated: Option<bool>,
 }
 

@@ -1,0 +1,71 @@
+//! The size limits of stored texts and objects: the same for all ways in, all networks and all fields. Pure.
+
+use std::borrow::Cow;
+
+/// The longest raw object, in bytes. Those of the networks have 2 to 10 KB; what is longer is something else.
+pub const LONGEST_OBJECT: usize = 1 << 20;
+
+/// The longest stored text, in bytes. The longest posts of X have 25,000 characters: 100 KB at most.
+pub const LONGEST_TEXT: usize = 128 << 10;
+
+/// The ends of the mark of a text that was cut, around its former length.
+const MARK: [&str; 2] = ["… [cut: ", " bytes]"];
+/// The longest mark, in bytes.
+const LONGEST_MARK: usize = 40;
+
+/// The text, or its beginning with a mark that says its former length: `… [cut: 1048576 bytes]`. A text that was cut is not
+/// cut again.
+#[must_use]
+pub fn bounded(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_TEXT {
+        return Cow::Borrowed(text);
+    }
+    let mut end = LONGEST_TEXT - LONGEST_MARK;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Cow::Owned(format!("{}{}{}{}", &text[..end], MARK[0], text.len(), MARK[1]))
+}
+
+/// Returns true if [`bounded`] has cut the text. A short text that ends with the mark was written so.
+#[must_use]
+pub fn is_cut(text: &str) -> bool {
+    let is_long = text.len() + LONGEST_MARK + 4 > LONGEST_TEXT;
+    let length = || text.strip_suffix(MARK[1])?.rsplit_once(MARK[0])?.1.parse::<u64>().ok();
+    is_long && length().is_some()
+}
+
+/// The object, or in place of one that is too long its length in bytes: `{"cut":2000000}`.
+#[must_use]
+pub fn bounded_object(raw: &str) -> Cow<'_, str> {
+    match raw.len() {
+        ..=LONGEST_OBJECT => Cow::Borrowed(raw),
+        length => Cow::Owned(format!("{{\"cut\":{length}}}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_once_and_says_so() {
+        for character in ["<", "é", "\u{1f600}"] {
+            let longest = character.repeat(LONGEST_TEXT / character.len());
+            assert!(bounded(&longest) == longest && !is_cut(&longest));
+            let long = format!("{longest}{character}");
+            let cut = bounded(&long);
+            assert!(cut.len() <= LONGEST_TEXT && is_cut(&cut), "{}", cut.len());
+            assert!(cut.ends_with(&format!("… [cut: {} bytes]", long.len())));
+            assert_eq!(bounded(&cut), cut);
+        }
+        assert!(!is_cut("a post… [cut: 1048576 bytes]"));
+    }
+
+    #[test]
+    fn of_a_long_object_its_length_is_left() {
+        let longest = "x".repeat(LONGEST_OBJECT);
+        assert_eq!(bounded_object(&longest), longest);
+        assert_eq!(bounded_object(&(longest + "x")), "{\"cut\":1048577}");
+    }
+}
