@@ -161,7 +161,7 @@ pub trait Accounts: Send + Sync + std::fmt::Debug {
     /// The accounts that have that handle, in any case, or had it; those that have it first.
     async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>>;
 
-    /// An account's changes, oldest first.
+    /// An account's changes, oldest first: the newest 1,000, and the first 1,000 characters of each value.
     async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>>;
 
     /// An account's counts over time, oldest first.
@@ -418,8 +418,9 @@ pub(super) fn before_communities(profiles: &str) -> String {
 }
 
 /// The statement of [`Accounts::account_changes`].
-pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM account_change \
-     WHERE namespace = $1 AND id = $2 ORDER BY at, field";
+pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
+     SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM account_change \
+     WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field DESC LIMIT 1000) AS newest ORDER BY at, field";
 
 /// The statement of [`Accounts::account_counts`].
 pub(super) const COUNTS: &str = "SELECT checked_at, followers, following, posts, listed, likes FROM account_count \

@@ -525,7 +525,7 @@ pub trait Posts: Send + Sync + std::fmt::Debug {
     /// A tweet's history, oldest first.
     async fn history(&self, namespace: &str, id: &str) -> Result<Vec<MetricsAt>>;
 
-    /// A tweet's own changes, oldest first.
+    /// A tweet's own changes, oldest first: the newest 1,000, and the first 1,000 characters of each value.
     async fn changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>>;
 
     /// Reads the details of tweets that an earlier version stored out of their raw objects, a page at a time; says how many

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
 use crate::base::clock::Millis;
+use crate::model::bound::{LONGEST_TEXT, bounded, bounded_object};
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
 /// Columns of `tweet`, in the order in which both backends bind a [`Row`].
@@ -190,7 +191,10 @@ impl<'a> Row<'a> {
         self.metrics = tweet.metrics;
         self.details = clean_details(&tweet.details);
         self.withheld_in = tweet.withheld_in.as_deref().map(clean);
-        self.raw = Some(clean(&tweet.raw));
+        self.raw = Some(clean_object(&tweet.raw));
+        if tweet.text.as_deref().is_some_and(|text| text.len() > LONGEST_TEXT) {
+            self.details.to_mut().truncated = Some(true);
+        }
     }
 }
 
@@ -237,9 +241,25 @@ pub(super) fn exhumed(at: Millis, tweets: &[Exhumed]) -> Vec<Row<'_>> {
 }
 
 /// Text a database can hold. PostgreSQL refuses a whole statement for one NUL character, and SQLite's
-/// own functions stop at it: it becomes U+FFFD, in both, so that one broken value costs no batch.
+/// own functions stop at it: it becomes U+FFFD, in both, so that one broken value costs no batch. A text that is too long is
+/// cut, and marked ([`bounded`]).
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    match bounded(text) {
+        Cow::Borrowed(text) => without_nul(text),
+        Cow::Owned(text) => Cow::Owned(without_nul(&text).into_owned()),
+    }
+}
+
+fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
+}
+
+/// The same for the raw object of an item.
+fn clean_object(raw: &str) -> Cow<'_, str> {
+    match bounded_object(raw) {
+        Cow::Borrowed(raw) => without_nul(raw),
+        cut => cut,
+    }
 }
 
 /// The same for all that a tweet says beside its text.
@@ -252,7 +272,7 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
         &details.conversation_id,
         &details.reply_settings,
     ];
-    if !texts.into_iter().flatten().any(|text| text.contains('\0')) {
+    if !texts.into_iter().flatten().any(|text| text.contains('\0') || text.len() > LONGEST_TEXT) {
         return Cow::Borrowed(details);
     }
     let clean = |text: &Option<String>| text.as_deref().map(|text| clean(text).into_owned());
@@ -340,9 +360,12 @@ pub(super) const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE
 pub(super) const HISTORY: &str =
     concat!("SELECT ", history_columns!(), " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at");
 
-/// The statement of [`super::Posts::changes`]. Of what changed at the same time the state stands last.
-pub(super) const CHANGES: &str = "SELECT at, field, old_value, new_value FROM tweet_change \
-     WHERE namespace = $1 AND id = $2 ORDER BY at, field = 'state', field";
+/// The statement of [`super::Posts::changes`]. Of what changed at the same time the state stands last. The newest, and of each
+/// value the beginning: an item may have changed any number of times. The export has all of it.
+pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
+     SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM tweet_change \
+     WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field = 'state' DESC, field DESC LIMIT 1000) AS newest \
+     ORDER BY at, field = 'state', field";
 
 /// The statement of [`super::Lifecycle::ways`].
 pub(super) const WAYS: &str = "SELECT pipeline, source, query, first_at FROM tweet_way \

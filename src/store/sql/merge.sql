@@ -10,14 +10,17 @@
                             ELSE COALESCE(tweet.created_at, excluded.created_at) END,
     -- A version that is missing is not asked for again: the first one names those that there are.
     current_id       = CASE WHEN excluded.unreadable IS NULL THEN excluded.current_id ELSE tweet.current_id END,
-    -- A text that is cut short does not replace a longer one of the same version.
+    -- A text that the network cut short does not replace a longer one of the same version. One that was cut here for its
+    -- length does: it is the beginning of the newest.
     text             = CASE WHEN excluded.raw = '' THEN NULL
                             WHEN excluded.text IS NULL THEN tweet.text
                             WHEN excluded.truncated IS TRUE AND LENGTH(tweet.text) >= LENGTH(excluded.text)
+                                 AND excluded.text NOT LIKE '%… [cut: % bytes]'
                                  AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id THEN tweet.text
                             ELSE excluded.text END,
     truncated        = CASE WHEN excluded.truncated IS NULL THEN tweet.truncated
                             WHEN excluded.truncated IS TRUE AND LENGTH(tweet.text) >= LENGTH(excluded.text)
+                                 AND excluded.text NOT LIKE '%… [cut: % bytes]'
                                  AND tweet.current_id IS NOT DISTINCT FROM excluded.current_id
                             THEN COALESCE(tweet.truncated, FALSE)
                             ELSE excluded.truncated END,

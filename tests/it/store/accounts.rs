@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
+use twitter_updater::model::bound::is_cut;
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::export::{ACCOUNTS, Cell, Tables, Wanted};
 use twitter_updater::store::{
@@ -39,6 +40,7 @@ macro_rules! on_both {
 
 on_both! {
     a_found_account_is_stored_whole
+    a_text_of_an_account_that_is_too_long_is_cut_and_marked
     a_handle_waits_until_it_is_settled
     handles_that_wait_take_no_more_room
     each_change_is_history_and_what_is_not_stated_is_none
@@ -442,6 +444,27 @@ async fn any_answers_do_to_it_what_they_do_to_the_model(store: &dyn Store) {
             assert_eq!(store.posts_of(NS, id, 99).await.unwrap(), model.posts_of(NS, id, 99).await.unwrap(), "{told}");
         }
     }
+}
+
+async fn a_text_of_an_account_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
+    let long = text(&"<".repeat(1_000_000));
+    let ann = Account {
+        display_name: long.clone(),
+        description: long.clone(),
+        location: long.clone(),
+        raw: format!("{{\"description\":\"{}\"}}", "<".repeat(2_000_000)),
+        ..account("12", "ann")
+    };
+    for at in [T, T + 10] {
+        let seen = Seen::Found(ann.clone());
+        store.save_accounts(NS, &[Observation::new("12", at, seen, TweetState::Live, Some(at + DAY))]).await.unwrap();
+    }
+    let stored = store.account(NS, "12").await.unwrap().unwrap();
+    for field in [stored.display_name, stored.description, stored.location] {
+        assert!(is_cut(&field.unwrap()));
+    }
+    assert_eq!(stored.raw.as_deref(), Some("{\"cut\":2000018}"));
+    assert!(store.account_changes(NS, "12").await.unwrap().iter().all(|change| change.field == "state"));
 }
 
 async fn a_handle_waits_until_it_is_settled(store: &dyn Store) {

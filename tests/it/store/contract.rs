@@ -4,13 +4,14 @@ use futures::future::join_all;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use twitter_updater::model::bound::{LONGEST_TEXT, is_cut};
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
-    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, Observation, Recorded, Saved, Seen,
-    Standing, StateCounts, Store, StoreError, StoredTweet, Way,
+    Change, Exhumed, Expired, LastAnswer, Learnt, Listed, Listing, MetricsAt, NewTweet, Observation, Recorded, Saved,
+    Seen, Standing, StateCounts, Store, StoreError, StoredTweet, Way,
 };
 
-use super::{NS, T, broken, counts, found, missing, new_tweet, tweet, way, withheld};
+use super::{NS, T, broken, counts, found, missing, new_tweet, observation, tweet, way, withheld};
 
 /// Runs each case on each backend, in a world of its own: `bare` ones without tables.
 macro_rules! contract {
@@ -56,6 +57,7 @@ contract! {
     a_withheld_tweet_keeps_its_text
     a_text_that_was_delivered_is_stored_though_withheld
     a_text_that_is_cut_short_does_not_replace_a_longer_one
+    a_text_that_is_too_long_is_cut_and_marked
     every_way_by_which_a_tweet_came_is_kept
     a_missing_tweet_keeps_all_else
     a_broken_answer_only_moves_the_due_time
@@ -441,6 +443,32 @@ async fn every_way_by_which_a_tweet_came_is_kept(store: &dyn Store) {
     assert_eq!(store.ways(NS, "1").await.unwrap(), [(T, polled), (T + 1, way())]);
     assert_eq!(store.ways(NS, "2").await.unwrap(), [(T + 1, way())]);
     assert_eq!(store.ways("other", "1").await.unwrap(), []);
+}
+
+async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
+    // Edited in place, which leaves its length: the newest text is stored all the same.
+    for (at, letter) in [(T, "<"), (T + 10, "é")] {
+        let long = letter.repeat(1_000_000);
+        let mut tweet = tweet("1", counts(1, 1));
+        (tweet.text, tweet.details.truncated) = (Some(long.clone()), Some(false));
+        tweet.raw = format!("{{\"text\":\"{long}\",\"padding\":\"{}\"}}", "x".repeat(100_000));
+        let length = tweet.raw.len();
+        store.save(NS, &[observation("1", at, Seen::Found(tweet))]).await.unwrap();
+        let stored = store.tweet(NS, "1").await.unwrap().unwrap();
+        let text = stored.text.unwrap();
+        assert!(text.len() <= LONGEST_TEXT && text.starts_with(letter), "{} bytes", text.len());
+        assert!(text.ends_with(&format!("… [cut: {} bytes]", long.len())) && is_cut(&text));
+        assert_eq!(stored.details.truncated, Some(true));
+        assert_eq!(stored.raw.unwrap(), format!("{{\"cut\":{length}}}"), "an object over 1 MiB");
+    }
+    let changes = store.changes(NS, "1").await.unwrap();
+    let edit = changes.iter().find(|change| change.field == "text").unwrap();
+    let [old, new] = [&edit.old, &edit.new].map(|value| value.as_deref().unwrap().chars().count());
+    assert_eq!((old, new), (1_000, 1_000), "the beginning of each value");
+    let content = Tweet { text: Some("<".repeat(1_000_000)), ..tweet("2", counts(1, 1)) };
+    let new = NewTweet { content: Some(Box::new(content)), ..new_tweet("2", T, Some(T)) };
+    store.record(NS, T, &way(), &[new]).await.unwrap();
+    assert!(is_cut(&store.tweet(NS, "2").await.unwrap().unwrap().text.unwrap()), "an ingest's text");
 }
 
 async fn a_missing_tweet_keeps_all_else(store: &dyn Store) {
