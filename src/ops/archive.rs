@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reader::StoreAtHand;
@@ -17,11 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The pause before it is tried again, where it could not be opened.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// Questions that are answered at once: what is read for a page may be a megabyte.
+const AT_ONCE: usize = 4;
+
 /// Opened once, and tried again until it could be: the rest of the page does without.
 #[derive(Debug)]
 pub struct Archive {
     dead: Reloadable<Result<Dead, String>>,
     store: StoreAtHand,
+    room: Semaphore,
     /// Ends with the archive.
     _opening: AbortOnDropHandle<()>,
 }
@@ -55,7 +60,7 @@ impl Archive {
         };
         let opening = AbortOnDropHandle::new(tokio::spawn(opening));
         let _ = tokio::time::timeout(FIRST, first).await;
-        Self { dead, store, _opening: opening }
+        Self { dead, store, room: Semaphore::new(AT_ONCE), _opening: opening }
     }
 
     /// The store alone.
@@ -73,7 +78,11 @@ impl Archive {
     ) -> Result<T, String> {
         let dead: Arc<_> = self.dead.load();
         let dead = dead.as_ref().as_ref().map_err(Clone::clone)?;
-        match tokio::time::timeout(PATIENCE, ask(dead)).await {
+        let answer = async {
+            let _room = self.room.acquire().await;
+            ask(dead).await
+        };
+        match tokio::time::timeout(PATIENCE, answer).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
         }

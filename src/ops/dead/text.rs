@@ -4,9 +4,12 @@ use std::fmt;
 
 use super::{Act, Came, DeadList, Tally, Whereabouts};
 use crate::base::clock::Millis;
-use crate::base::humanize::{one_line, when};
+use crate::base::humanize::{cut, one_line, when};
 use crate::engine::queue::Place;
 use crate::store::{Change, Way};
+
+/// Characters of a value that changed.
+const CHANGED: usize = 280;
 
 fn when_known(at: Option<Millis>) -> String {
     at.map_or_else(|| "-".to_owned(), when)
@@ -69,7 +72,7 @@ impl fmt::Display for Whereabouts {
         row("text", &stored.text.as_deref().map_or_else(|| "-".to_owned(), one_line))?;
         let details = &stored.details;
         let known = [
-            ("cut short", details.truncated.filter(|is| *is).map(|_| "the rest of the text is not in the object")),
+            ("cut short", details.truncated.filter(|is| *is).map(|_| "the rest of the text is not stored")),
             ("language", details.lang.as_deref()),
             ("replies to", details.reply_to.as_deref()),
             ("retweet of", details.retweet_of.as_deref()),
@@ -117,7 +120,10 @@ impl Change {
             "reply_settings" => "who may reply",
             other => other,
         };
-        let value = |value: &Option<String>| value.as_deref().map_or_else(|| "none".to_owned(), one_line);
+        let value = |value: &Option<String>| match value.as_deref() {
+            None => "none".to_owned(),
+            Some(value) => cut(&one_line(value), CHANGED),
+        };
         format!("{name}: {} -> {}", value(&self.old), value(&self.new))
     }
 }

@@ -12,9 +12,9 @@ use super::item::{object, place};
 use super::layout::{Document, nothing, problem};
 use super::pages::Page;
 use super::rhythm;
-use super::words::{date, error, relative, stored, time};
+use super::words::{cut, date, error, excerpt, one_line, relative, stored, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::grouped;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::dead::{Dead, Whereabouts};
 use crate::pipelines::visits::holds_visits;
@@ -22,6 +22,8 @@ use crate::store::{Bearer, Change, CountsAt, KeptHandle, StoredAccount, StoredTw
 
 /// Changes that are listed.
 const CHANGES: usize = 200;
+/// Characters of a value that changed.
+const CHANGED: usize = 280;
 /// Collected posts that are listed.
 const POSTS: u32 = 50;
 /// Points of the chart, at the most: more cannot be told apart.
@@ -176,7 +178,7 @@ impl Seen {
                     }
                     p #place { (place(&self.whereabouts, self.now)) }
                     @if let Some(text) = account.description.as_deref().filter(|text| !text.is_empty()) {
-                        blockquote #text dir="auto" { (text) }
+                        (excerpt(text))
                     }
                     @if let Some(at) = account.forgotten_at {
                         p.quiet #forgotten { "Its content was removed " (relative(at, self.now, "ago")) ", since the network no longer has it." }
@@ -251,7 +253,7 @@ impl Seen {
     fn changes(&self) -> Markup {
         let shown = |value: &Option<String>| match value.as_deref() {
             None | Some("") => "(none)".to_owned(),
-            Some(value) => one_line(value),
+            Some(value) => cut(&one_line(value), CHANGED),
         };
         html! {
             @if !self.changes.is_empty() {

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 use tokio::sync::Mutex;
 
 use super::chart::{Axis, Chart, Ink, Series, Shape};
-use super::words::{error, relative};
+use super::words::{error, one_line, relative};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::grouped;
 use crate::model::pipeline_id::PipelineId;
 use crate::ops::counting::Counting;
 use crate::pipelines::community::shown::COMMUNITY;

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::original;
-use super::words::relative;
+use super::words::{one_line, relative};
 use crate::base::clock::Millis;
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::grouped;
 use crate::engine::queue::Place;
 use crate::model::post::TweetState;
 use crate::ops::dead::Whereabouts;

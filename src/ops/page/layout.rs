@@ -10,8 +10,8 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets::VERSION;
 use super::ids::PostId;
+use super::words::one_line;
 use crate::base::clock::Millis;
-use crate::base::humanize::one_line;
 use crate::ops::page::routes::Routes;
 
 /// Where an item is searched for in all namespaces.

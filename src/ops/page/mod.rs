@@ -26,6 +26,7 @@ mod account;
 mod accounts;
 mod assets;
 mod belongs;
+mod broadcast;
 mod chart;
 mod community;
 mod crawls;

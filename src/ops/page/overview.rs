@@ -8,22 +8,22 @@ use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures::future::{join_all, select_all};
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, Stream};
 use maud::{Markup, PreEscaped, html};
 use tokio::time::MissedTickBehavior;
 
 use super::accounts;
-use super::events::{self, Sent, Watcher};
+use super::broadcast::Shot;
+use super::events;
 use super::ids::PostId;
 use super::layout::{Document, nothing, problem};
 use super::pages::{Front, Page, now};
 use super::polled;
 use super::site::Site;
 use super::tweet::{self, no_post};
-use super::watchers::Place;
-use super::words::{error, relative, time};
+use super::words::{error, one_line, relative, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::grouped;
 use crate::ops::server::Client;
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::quota::CredentialStatus;
@@ -55,7 +55,8 @@ pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Ext
         return StatusCode::NOT_FOUND.into_response();
     };
     let watchers = site.watchers.clone();
-    events::answer(&health, &watchers, &client, |place| sent(site, place).boxed())
+    let broadcasts = site.broadcasts.clone();
+    events::answer(&health, &watchers, &client, || broadcasts.watch("overview".to_owned(), || shots(site)))
 }
 
 /// `GET /find?id=`, of several namespaces: the page of that item in the one that knows it, or of the account of that handle.
@@ -108,7 +109,7 @@ pub(super) async fn find(
     }
 }
 
-fn sent(site: Arc<Site>, place: Place) -> impl Stream<Item = Sent> {
+fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
     let watch = |page: &Arc<Page>| {
         let mut seen = page.reader.watch();
         // What was read already is sent at once.
@@ -118,8 +119,7 @@ fn sent(site: Arc<Site>, place: Place) -> impl Stream<Item = Sent> {
     let seen: Vec<_> = site.pages.iter().map(watch).collect();
     let mut pace = tokio::time::interval(EVERY);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    stream::unfold(Watcher::new(site, (seen, pace), place), async |mut watcher| {
-        let (receivers, pace) = &mut watcher.source;
+    stream::unfold((site, seen, pace), async |(site, mut receivers, mut pace)| {
         pace.tick().await;
         let seen: Vec<Seen> = loop {
             let changes = receivers.iter_mut().map(|seen| Box::pin(seen.changed()));
@@ -131,9 +131,8 @@ fn sent(site: Arc<Site>, place: Place) -> impl Stream<Item = Sent> {
                 break seen;
             }
         };
-        let front = watcher.of.overview(&seen).await;
-        let event = watcher.event(front.at, of_now(&seen), &front.parts);
-        Some((event, watcher))
+        let Front { at, parts } = site.overview(&seen).await;
+        Some((Shot { at, now: of_now(&seen), parts }, (site, receivers, pace)))
     })
 }
 

@@ -1,12 +1,13 @@
 //! The pages of one namespace: what they are made from, and what of them is kept for all who watch.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::broadcast::Broadcasts;
+pub(super) use super::broadcast::Part;
 use super::community::CommunityRead;
 use super::errors::Errors;
 use super::media::MediaCounts;
@@ -25,9 +26,6 @@ use crate::engine::queue::Buried;
 use crate::ops::polled::Polled;
 use crate::ops::{Archive, DatabaseAtHand, Reader, Seen, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
-
-/// A part of a page, by its id.
-pub(super) type Part = Cow<'static, str>;
 
 /// The live parts of a front page: each part has an id, by which it is replaced.
 #[derive(Debug, Default)]
@@ -81,6 +79,8 @@ pub(super) struct InCommon {
     pub token: Option<AccessToken>,
     /// The streams of all pages.
     pub watchers: Arc<Watchers>,
+    /// The renderings that are watched.
+    pub broadcasts: Arc<Broadcasts>,
     /// Browsers that sent the token.
     pub sessions: Arc<Sessions>,
     /// The polled sources, where this page shows them.

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, date, error, relative};
+use super::words::{count, date, error, one_line, relative};
 use crate::base::clock::Millis;
-use crate::base::humanize::{grouped, one_line};
+use crate::base::humanize::grouped;
 use crate::ops::report::sources::{Source, Sources, Turn, times};
 use crate::store::{SourceGap, SourceTrouble};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
+use super::broadcast::Broadcasts;
 use super::pages::{InCommon, Page, Shown};
 use super::routes::{OptionalRoutes, Routes};
 use super::sessions::Sessions;
@@ -22,6 +23,8 @@ pub struct Site {
     pub(super) routes: Routes,
     /// The streams of all pages.
     pub(super) watchers: Arc<Watchers>,
+    /// The renderings that are watched.
+    pub(super) broadcasts: Arc<Broadcasts>,
     /// Browsers that sent the token.
     pub(super) sessions: Arc<Sessions>,
     /// The polled sources.
@@ -53,10 +56,17 @@ impl Site {
         let sessions = Arc::new(Sessions::new(behind_tls));
         let in_common = routes.first().map(Routes::in_common).unwrap_or_default();
         let polled = sources.map(|book| Arc::new(Polled::new(book)));
-        let shared = InCommon { token, watchers: watchers.clone(), sessions: sessions.clone(), polled: polled.clone() };
+        let broadcasts = Arc::<Broadcasts>::default();
+        let shared = InCommon {
+            token,
+            watchers: watchers.clone(),
+            broadcasts: broadcasts.clone(),
+            sessions: sessions.clone(),
+            polled: polled.clone(),
+        };
         let page = |(one, routes)| Page::new(one, routes, shared.clone());
         let pages = shown.into_iter().zip(routes).map(page).collect();
-        Arc::new(Self { pages, routes: in_common, watchers, sessions, polled })
+        Arc::new(Self { pages, routes: in_common, watchers, broadcasts, sessions, polled })
     }
 
     /// What is seen of each namespace at this moment.

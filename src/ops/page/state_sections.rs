@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::layout::item_link;
-use super::words::{bar, capital, count, date, percent, relative, time};
-use crate::base::humanize::{figure, grouped, one_line};
+use super::words::{bar, capital, count, date, one_line, percent, relative, time};
+use crate::base::humanize::{figure, grouped};
 use crate::engine::queue::{Buried, WorkerStats};
 use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::money;

@@ -21,9 +21,9 @@ use super::layout::{Document, nothing, problem};
 use super::original;
 use super::pages::Page;
 use super::rhythm;
-use super::words::{self, capital, date, error, plain, time};
+use super::words::{self, capital, date, error, excerpt, one_line, plain, time};
 use crate::base::clock::{self, Millis};
-use crate::base::humanize::{figure, grouped, one_line};
+use crate::base::humanize::{figure, grouped};
 use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::{Bound, Known, Schedule};
 use crate::model::post::Metrics;
@@ -184,7 +184,7 @@ impl Seen {
                     }
                     @if let Some(stored) = stored {
                         @match &stored.text {
-                            Some(text) => blockquote #text dir="auto" { (text) },
+                            Some(text) => (excerpt(text)),
                             None => p.quiet #text { "no text is stored yet" },
                         }
                         (self.facts(stored))

@@ -4,7 +4,31 @@ use maud::{Markup, html};
 
 use crate::base::clock::Millis;
 pub(super) use crate::base::humanize::cut;
-use crate::base::humanize::{grouped, one_line, rfc3339, span};
+use crate::base::humanize::{self, grouped, rfc3339, span};
+use crate::model::bound::is_cut;
+
+/// Characters of a text that a page shows.
+const EXCERPT: usize = 4_000;
+/// Characters of a text that a page shows on one line.
+const LINE: usize = 500;
+
+/// A text on one line, or its beginning: [`humanize::one_line`].
+pub(super) fn one_line(text: &str) -> String {
+    humanize::one_line(&cut(text, LINE))
+}
+
+/// A post's or an account's own text, or its beginning.
+pub(super) fn excerpt(text: &str) -> Markup {
+    let shown = cut(text, EXCERPT);
+    let is_all = shown.len() == text.len();
+    html! {
+        blockquote #text dir="auto" { (shown) }
+        @if !is_all {
+            p.lead { "the beginning of " (grouped(text.len() as u64)) " bytes; " code { "twitter-updater export" } " writes all of it" }
+        }
+        @if is_cut(text) { p.lead { "The text was too long, and the store has its beginning." } }
+    }
+}
 
 /// A whole span: `3m 20s`; below a second in ms.
 pub(super) fn time(ms: Millis) -> String {

@@ -7,9 +7,8 @@ use tokio::sync::Mutex;
 
 use super::layout::item_link;
 use super::routes::Routes;
-use super::words::{cut, error, relative, stored};
+use super::words::{cut, error, one_line, relative, stored};
 use crate::base::clock::{Millis, Stopwatch};
-use crate::base::humanize::one_line;
 use crate::ops::Archive;
 use crate::ops::dead::Dead;
 use crate::store::{Listing, StoreError, StoredTweet};
