@@ -10,10 +10,11 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT_ENCODING, AGE, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue};
 use reqwest::{Client, Request, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::scalar;
 use crate::base::backend::loopback::is_loopback;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::humanize;
 use crate::base::rarely::Rarely;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
@@ -22,6 +23,20 @@ use crate::quota::{Stamp, UserKeys, authorization};
 /// The maximum size read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any
 /// size must not keep a worker.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// The largest answer that needs no permit, in bytes. Most answers are smaller, and what is made of one takes several times its
+/// memory.
+const SMALL_BODY_BYTES: usize = 1 << 20;
+
+/// Larger answers that are read and worked on at once, in the whole process ...
+const LARGE_AT_ONCE: usize = 4;
+static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
+/// ... and of one client: a network whose answers are all large, or slow, cannot take those of others.
+const LARGE_OF_ONE: usize = 1;
+
+/// The maximum number of values in an answer: the parts of 100 tweets are some 40,000. A value of two bytes may take a hundred
+/// in memory.
+const MOST_VALUES: usize = 200_000;
 
 /// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
 const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -48,8 +63,8 @@ impl Default for HttpOptions {
         Self {
             timeout: Duration::from_secs(20),
             connect_timeout: Duration::from_secs(5),
-            // The largest answer there is (100 tweets of v1.1) has about 1 MB.
-            max_body_bytes: 16 * 1024 * 1024,
+            // 100 tweets of v1.1 have about 1 MB, and so has a page of 1,000 followers.
+            max_body_bytes: 8 * 1024 * 1024,
             user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -61,6 +76,8 @@ pub struct HttpClient {
     client: Client,
     timeout: Duration,
     max_body_bytes: usize,
+    /// Large answers of this client.
+    large: Arc<Semaphore>,
     /// Lines about clocks.
     ahead: Arc<Rarely>,
 }
@@ -87,6 +104,15 @@ pub struct Reply {
     pub headers: HeaderMap,
     /// The body, decompressed. Cut to its first 64 KB where the status is not a success.
     pub body: Vec<u8>,
+    /// Held while a large body is worked on.
+    _large: Option<LargeBody>,
+}
+
+/// The permit of a large body.
+#[derive(Debug)]
+pub struct LargeBody {
+    _own: OwnedSemaphorePermit,
+    _shared: SemaphorePermit<'static>,
 }
 
 impl HttpClient {
@@ -111,7 +137,8 @@ impl HttpClient {
             .build()
             .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
         let (timeout, max_body_bytes) = (options.timeout, options.max_body_bytes);
-        Ok(Self { client, timeout, max_body_bytes, ahead: Arc::default() })
+        let large = Arc::new(Semaphore::new(LARGE_OF_ONE));
+        Ok(Self { client, timeout, max_body_bytes, large, ahead: Arc::default() })
     }
 
     /// The underlying client, to build requests with.
@@ -127,6 +154,7 @@ impl HttpClient {
     /// [`LookupError::Outage`] where no whole answer came; [`LookupError::QueueClock`];
     /// [`LookupError::BadAnswer`] where a success is larger than allowed.
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
+        let watch = Stopwatch::start();
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
         let status = response.status();
         if status != StatusCode::TOO_MANY_REQUESTS
@@ -134,9 +162,11 @@ impl HttpClient {
         {
             self.doubt_clock(queue, response.headers())?;
         }
-        let body =
-            if status.is_success() { self.whole_body(&mut response).await? } else { error_body(&mut response).await };
-        Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body })
+        let (body, large) = match status.is_success() {
+            true => self.whole_body(&mut response, &watch).await?,
+            false => (error_body(&mut response).await, None),
+        };
+        Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body, _large: large })
     }
 
     /// Compares the queue's clock, ms since the epoch, with theirs and with this machine's.
@@ -172,7 +202,7 @@ impl HttpClient {
             }
             let body = error_body(&mut response).await;
             let status = response.status().as_u16();
-            Ok(Opened::Refused(Reply { status, headers: std::mem::take(response.headers_mut()), body }))
+            Ok(Opened::Refused(Reply { status, headers: std::mem::take(response.headers_mut()), body, _large: None }))
         };
         Self::within(self.timeout, opening).await
     }
@@ -194,7 +224,12 @@ impl HttpClient {
         tokio::time::timeout(span, exchanges).await.unwrap_or_else(|_| Err(LookupError::Outage(no_answer(span))))
     }
 
-    async fn whole_body(&self, response: &mut Response) -> Result<Vec<u8>, LookupError> {
+    /// The body, and a permit if it is a large one. `watch` started with the exchange.
+    async fn whole_body(
+        &self,
+        response: &mut Response,
+        watch: &Stopwatch,
+    ) -> Result<(Vec<u8>, Option<LargeBody>), LookupError> {
         let declared = response.content_length();
         if let Some(bytes) = declared.filter(|bytes| *bytes > self.max_body_bytes as u64) {
             let limit = self.max_body_bytes;
@@ -202,6 +237,7 @@ impl HttpClient {
         }
         // The declared length is a stranger's word, so it reserves at most 1 MB ahead.
         let mut body = Vec::with_capacity(declared.map_or(0, |bytes| bytes.min(1 << 20) as usize));
+        let mut large = None;
         while let Some(chunk) = response.chunk().await.map_err(|error| self.outage(error))? {
             body.extend_from_slice(&chunk);
             // Chunks come decompressed and small (the decoder's buffer), so a body that unpacks to
@@ -210,8 +246,27 @@ impl HttpClient {
                 let limit = self.max_body_bytes;
                 return Err(LookupError::BadAnswer(format!("it is larger than the limit of {limit} bytes")));
             }
+            if body.len() > SMALL_BODY_BYTES && large.is_none() {
+                large = Some(self.large_body(watch).await?);
+            }
         }
-        Ok(body)
+        if has_more_values(&body, MOST_VALUES) {
+            return Err(LookupError::BadAnswer(format!("it has more than {MOST_VALUES} values")));
+        }
+        Ok((body, large))
+    }
+
+    /// Waits until a large answer may be read, for the rest of the exchange's time.
+    async fn large_body(&self, watch: &Stopwatch) -> Result<LargeBody, LookupError> {
+        let permits = async {
+            let own = self.large.clone().acquire_owned().await;
+            let shared = LARGE.acquire().await;
+            // Neither is ever closed.
+            Some(LargeBody { _own: own.ok()?, _shared: shared.ok()? })
+        };
+        let left = self.timeout.saturating_sub(watch.elapsed());
+        let permits = tokio::time::timeout(left, permits).await.ok().flatten();
+        permits.ok_or_else(|| LookupError::Outage("other large answers took all of its time".to_owned()))
     }
 
     fn outage(&self, error: reqwest::Error) -> LookupError {
@@ -430,6 +485,25 @@ fn form(request: &Request) -> Option<&str> {
     kind.starts_with("application/x-www-form-urlencoded").then_some(body)
 }
 
+/// Returns true if a JSON text has more values than that. Each value but the first of a list or an object follows a comma.
+fn has_more_values(body: &[u8], than: usize) -> bool {
+    // Most texts have fewer commas than that, also inside of strings.
+    if body.iter().filter(|byte| **byte == b',').count() <= than {
+        return false;
+    }
+    let (mut values, mut in_string, mut escaped) = (0, false, false);
+    for byte in body {
+        match byte {
+            _ if std::mem::take(&mut escaped) => {}
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values > than
+}
+
 fn no_answer(span: Duration) -> String {
     format!("no whole answer within {} ms", span.as_millis())
 }
@@ -464,6 +538,21 @@ impl Reply {
     /// A reply as it would come.
     pub(crate) fn of(status: u16, headers: &[(&'static str, &str)], body: &str) -> Self {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Self { status, headers, body: body.as_bytes().to_vec() }
+        Self { status, headers, body: body.as_bytes().to_vec(), _large: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (body, values) in
+            [("[1,2,3]", 2), (r#"{"a":"1,2,3","b":[4,5],"c\",":6}"#, 3), (r#"["\\",1,2]"#, 2), (r#"["\\\",1,2]"#, 0)]
+        {
+            assert!(!has_more_values(body.as_bytes(), values), "{body}");
+            assert!(values == 0 || has_more_values(body.as_bytes(), values - 1), "{body}");
+        }
     }
 }

@@ -24,9 +24,6 @@ pub struct Piece<'a, T> {
     pub value: serde_json::Result<T>,
 }
 
-/// The pieces of an object in their order, repeated names included.
-pub type Named<'a, T> = Vec<(Cow<'a, str>, Piece<'a, T>)>;
-
 /// The body is not JSON from here on.
 #[derive(Debug)]
 pub struct Broken;
@@ -64,24 +61,20 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Reads a list.
-    pub fn list<T: Deserialize<'a>>(&mut self) -> Walked<Vec<Piece<'a, T>>> {
-        let mut pieces = Vec::new();
+    /// Walks over a list, `each` over every element: none is held, since there may be any number of them.
+    pub fn list<T: Deserialize<'a>>(&mut self, mut each: impl FnMut(Piece<'a, T>)) -> Walked {
         self.between(b'[', b']', |walk| {
-            pieces.push(walk.piece()?);
+            each(walk.piece()?);
             Ok(())
-        })?;
-        Ok(pieces)
+        })
     }
 
-    /// Reads an object whose names are data.
-    pub fn map<T: Deserialize<'a>>(&mut self) -> Walked<Named<'a, T>> {
-        let mut pieces = Vec::new();
+    /// Walks over an object whose names are data, repeated names included, in the same way.
+    pub fn map<T: Deserialize<'a>>(&mut self, mut each: impl FnMut(Cow<'a, str>, Piece<'a, T>)) -> Walked {
         self.object(|walk, name| {
-            pieces.push((name, walk.piece()?));
+            each(name, walk.piece()?);
             Ok(())
-        })?;
-        Ok(pieces)
+        })
     }
 
     /// Walks over an object, `field` over the value of each name.
@@ -145,8 +138,10 @@ mod tests {
 
     /// The pieces of a list, or what is wrong with it.
     fn numbers(body: &str) -> Result<Vec<(&str, Option<i64>)>, String> {
-        let pieces = walk(body, Walk::list).map_err(|error| error.to_string())?;
-        Ok(pieces.into_iter().map(|Piece { text, value }| (text, value.ok())).collect())
+        let mut pieces = Vec::new();
+        let each = |Piece { text, value }| pieces.push((text, value.ok()));
+        walk(body, |walk| walk.list(each)).map_err(|error| error.to_string())?;
+        Ok(pieces)
     }
 
     #[test]
@@ -168,10 +163,14 @@ mod tests {
 
     #[test]
     fn a_map_has_its_names_in_their_order() {
-        let read = walk(r#"{"a": 1, "b\u0062": {"a": 2}, "a": [3] }"#, Walk::map::<IgnoredAny>).unwrap();
-        let read: Vec<_> = read.iter().map(|(name, piece)| (&**name, piece.text)).collect();
-        assert_eq!(read, [("a", "1"), ("bb", "{\"a\": 2}"), ("a", "[3]")]);
-        let bad_name = walk(r#"{"\ud800": 1}"#, Walk::map::<IgnoredAny>).unwrap_err();
+        let mut read = Vec::new();
+        let each =
+            |name: Cow<'_, str>, piece: Piece<'_, IgnoredAny>| read.push((name.into_owned(), piece.text.to_owned()));
+        walk(r#"{"a": 1, "b\u0062": {"a": 2}, "a": [3] }"#, |walk| walk.map(each)).unwrap();
+        let known = [("a", "1"), ("bb", "{\"a\": 2}"), ("a", "[3]")];
+        assert_eq!(read, known.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        let ignored = |_: Cow<'_, str>, _: Piece<'_, IgnoredAny>| ();
+        let bad_name = walk(r#"{"\ud800": 1}"#, |walk| walk.map(ignored)).unwrap_err();
         assert!(bad_name.to_string().contains("a name in it is no text"), "{bad_name}");
     }
 

@@ -4,7 +4,7 @@ use super::object::{Object, error_text};
 use crate::model::post::Tweet;
 use crate::providers::asked::Asked;
 use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
-use crate::providers::pieces::{Named, Piece, Walk, walk};
+use crate::providers::pieces::{Piece, walk};
 
 /// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested objects.
 ///
@@ -20,19 +20,17 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     let mut asked = Asked::new(ids);
     let names_the_missing = match body.trim_start().as_bytes().first() {
         Some(b'[') => {
-            for piece in walk(&body, Walk::list)? {
-                returned(&mut asked, None, piece);
-            }
+            walk(&body, |walk| walk.list(|piece| returned(&mut asked, None, piece)))?;
             false
         }
         Some(b'{') => {
-            for (id, piece) in mapped(&body)? {
+            mapped(&body, |id, piece| {
                 if piece.text != "null" {
-                    returned(&mut asked, Some(&id), piece);
-                } else if let Some(place) = asked.place(&id) {
+                    returned(&mut asked, Some(id), piece);
+                } else if let Some(place) = asked.place(id) {
                     asked.put(place, || Outcome::Unavailable);
                 }
-            }
+            })?;
             true
         }
         Some(_) => return Err(LookupError::BadAnswer("it is neither an object nor an array".to_owned())),
@@ -41,23 +39,25 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     asked.outcomes(names_the_missing)
 }
 
-/// The map in a map form's first `id`.
-fn mapped(body: &str) -> Result<Named<'_, Object<'_>>, LookupError> {
-    let (mut map, mut says_error, mut has_id) = (None, false, false);
+/// Walks over the map in a map form's first `id`. An error in the body makes all of it void.
+fn mapped<'a>(body: &'a str, mut each: impl FnMut(&str, Piece<'a, Object<'a>>)) -> Result<(), LookupError> {
+    let (mut has_map, mut says_error, mut has_id) = (false, false, false);
     walk(body, |walk| {
         walk.object(|walk, name| {
             says_error |= name == "errors" || name == "error";
             if name != "id" || std::mem::replace(&mut has_id, true) || walk.peek() != Some(b'{') {
                 return walk.skip();
             }
-            map = Some(walk.map()?);
-            Ok(())
+            has_map = true;
+            walk.map(|id, piece| each(&id, piece))
         })
     })?;
     if says_error {
         return Err(LookupError::BadAnswer("a success that says error".to_owned()));
     }
-    map.ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
+    has_map
+        .then_some(())
+        .ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
 }
 
 /// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
