@@ -1,5 +1,7 @@
 //! What somebody who means no good can take of a server: connections, time, memory.
 
+mod memory;
+
 use std::time::Duration;
 
 use secrecy::SecretString;
