@@ -42,6 +42,8 @@ pub enum Says {
     Stale,
     /// Empty pages without an end.
     Nothing,
+    /// Pages of new members without an end.
+    Endless,
     /// More members than a page has.
     TooMany,
     /// Its first page, without a word of the next one.
@@ -76,6 +78,11 @@ impl Relations for Network {
                 let members = Members { next: Some(format!("n{call}")), ..Members::default() };
                 return Ok(RelationPage::of(members, None));
             }
+            Says::Endless => {
+                let members = (0..3).map(|n| Member::of((100 + 3 * call + n).to_string())).collect();
+                let members = Members { members, next: Some(format!("n{call}")), ..Members::default() };
+                return Ok(RelationPage::of(members, None));
+            }
             Says::TooMany => {
                 let members = ["1", "2", "3", "4"].map(|id| Member::of(id.to_owned())).to_vec();
                 return Ok(RelationPage::of(Members { members, ..Members::default() }, None));
@@ -104,7 +111,7 @@ pub struct World {
     queue: Arc<EmbeddedQueue>,
     pub store: Arc<SqliteStore>,
     credentials: Arc<Credentials>,
-    reader: ListReader,
+    pub reader: ListReader,
     claims: AtomicU32,
     _folder: tempfile::TempDir,
 }

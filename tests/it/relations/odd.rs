@@ -1,6 +1,7 @@
 //! Lists of which the network says odd things: each is left for a while, so that none is read instead of all others.
 
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Due, Verdict};
 use twitter_updater::store::{CrawlRecord, Edges};
 
@@ -30,6 +31,21 @@ async fn a_cursor_that_is_stale_each_time_ends_the_visit() {
 async fn empty_pages_without_an_end_end_the_visit() {
     let (crawls, reads) = read_out(Says::Nothing).await;
     assert_eq!((crawls[0].ended.as_deref(), crawls[0].pages, reads), (Some("looped"), 100, 100));
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_cut_by_default_and_says_so() {
+    const LONGEST: u64 = 30;
+    let by_default = Settings::load_with(&[], None, &[]).unwrap().relations.longest;
+    assert!((1..=1_000_000).contains(&by_default), "{by_default}");
+    let mut world = World::new().await;
+    world.reader.bounds.longest = LONGEST;
+    *world.network.says.lock().unwrap() = Says::Endless;
+    for _ in 0..10 {
+        world.read("9").await;
+    }
+    let crawl = &world.store.crawls(LISTS, "9", 9).await.unwrap()[0];
+    assert_eq!((crawl.ended.as_deref(), crawl.found, crawl.pages), (Some("capped"), 30, 10));
 }
 
 #[tokio::test]
