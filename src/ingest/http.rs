@@ -315,6 +315,8 @@ impl Hook {
         while !is_over {
             let (mut admitted, mut places, mut handles, mut size) = (Admitted::default(), Vec::new(), Vec::new(), 0);
             while places.len() + handles.len() < BATCH && size < BATCH_BYTES {
+                // Nothing else may wait here, and a body may have millions of elements: other tasks have their turn.
+                tokio::task::coop::consume_budget().await;
                 let Some(item) = body.next().await else {
                     is_over = true;
                     break;

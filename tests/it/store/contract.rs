@@ -446,6 +446,9 @@ async fn every_way_by_which_a_tweet_came_is_kept(store: &dyn Store) {
 }
 
 async fn a_text_that_is_too_long_is_cut_and_marked(store: &dyn Store) {
+    let mut short = tweet("1", counts(1, 1));
+    short.text = Some("a".repeat(2_000));
+    store.save(NS, &[observation("1", T - 10, Seen::Found(short))]).await.unwrap();
     // Edited in place, which leaves its length: the newest text is stored all the same.
     for (at, letter) in [(T, "<"), (T + 10, "é")] {
         let long = letter.repeat(1_000_000);
