@@ -217,10 +217,8 @@ async fn eight_bodies_of_tiny_elements_fit_into_the_starter() {
     let folder = tempfile::tempdir().unwrap();
     let settings = one_file(folder.path());
     assert!(run(&["migrate"], &settings).status.success());
-    let starter = Role::start_ready("starter", &settings, &folder.path().join("starter.log")).await;
     drop(client());
     let client = Client::builder().no_proxy().build().unwrap();
-    let url = format!("{}/tweets", starter.url);
     // Zeros, which are no ids: of millions of ids each would ask the store.
     let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 4) / 2));
     let page = |bytes: usize| format!("{{\"data\":{}}}", list(bytes - 9));
@@ -229,7 +227,11 @@ async fn eight_bodies_of_tiny_elements_fit_into_the_starter() {
         ("[{\"data\":[0,0,…]}]", format!("[{}]", page(LARGEST - 2)), "application/json"),
         ("lines of {\"data\":[0,0,…]}", vec![page(1_000_000); 8].join("\n"), "application/x-ndjson"),
     ];
-    for (shape, body, kind) in bodies {
+    for (n, (shape, body, kind)) in bodies.into_iter().enumerate() {
+        // A new one each time: the bodies of the round before may still have their room.
+        let log = folder.path().join(format!("starter-{n}.log"));
+        let starter = Role::start_ready("starter", &settings, &log).await;
+        let url = format!("{}/tweets", starter.url);
         let body = axum::body::Bytes::from(body);
         let sending = (0..8).map(|_| client.post(&url).header("content-type", kind).body(body.clone()).send());
         // Two are worked on at once, and the first answer ends the round: the others would be the same again.
