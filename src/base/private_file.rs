@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// As [`create`].
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => create(path)?.write_all(bytes),
     }
 }

@@ -117,7 +117,7 @@ fn told(asked: &Asked, words: Words) -> Option<Markup> {
 pub(super) fn post(act: Act, whom: Whom) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
-            let (ask, cookie) = match page.form(&headers, from.0, form) {
+            let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
                 Ok(allowed) => allowed,
                 // A guess beyond the limit costs no look at the store.
                 Err(refused) if refused.0 == StatusCode::TOO_MANY_REQUESTS => return page.refused(refused),

@@ -39,7 +39,7 @@ mod tests {
     fn seen(peer: &str, lines: &[&str]) -> String {
         let lines = lines.iter().map(|line| (X_FORWARDED_FOR, HeaderValue::from_str(line).unwrap()));
         let mut headers = HeaderMap::new();
-        lines.for_each(|(name, value)| drop(headers.append(name, value)));
+        lines.for_each(|(name, value)| _ = headers.append(name, value));
         let proxies = Subnets::parse("10.0.0.0/8,::1").unwrap();
         client(&headers, peer.parse().unwrap(), &proxies).to_string()
     }

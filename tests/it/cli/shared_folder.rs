@@ -27,9 +27,12 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0)
 }
 
+/// Plants a file at a path.
+type Plant<'a> = Box<dyn Fn(&Path) + 'a>;
+
 /// Plants what an attacker may, each with a word of the answer.
-fn plants(victim: &Path) -> Vec<(&'static str, Box<dyn Fn(&Path) + '_>)> {
-    let mut all: Vec<(&str, Box<dyn Fn(&Path)>)> = vec![
+fn plants(victim: &Path) -> Vec<(&'static str, Plant<'_>)> {
+    let mut all: Vec<(&str, Plant<'_>)> = vec![
         ("it is a link", Box::new(move |part| symlink(victim, part).unwrap())),
         ("it is a link", Box::new(|part| symlink("/nowhere/at-all", part).unwrap())),
         ("it has a second name", Box::new(move |part| fs::hard_link(victim, part).unwrap())),
