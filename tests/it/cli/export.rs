@@ -10,7 +10,7 @@ use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteS
 
 use super::*;
 use crate::support::postgres;
-use crate::support::process::command;
+use crate::support::process::{command, with_hangups};
 
 const T: i64 = 1_700_000_000_000;
 
@@ -241,7 +241,8 @@ async fn hang_up(settings: &Variables, file: &Path) {
     let part = file.with_extension(format!("{}.part", file.extension().unwrap().to_str().unwrap()));
     for _ in 0..20 {
         let arguments = ["export", "posts", "--to", file.to_str().unwrap()];
-        let mut child = command(&arguments, settings).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut start = with_hangups(&command(&arguments, settings));
+        let mut child = start.stderr(std::process::Stdio::piped()).spawn().unwrap();
         while !part.exists() && child.try_wait().unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

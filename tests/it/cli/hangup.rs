@@ -3,18 +3,23 @@
 use std::process::Command;
 
 use super::*;
-use crate::support::process::{Process, command};
+use crate::support::process::{Process, command, with_hangups};
 use crate::support::wait::until_true;
 
 /// The demo, with its folder in an own temporary one; `wrapped`: started by a shell with these words.
 fn demo(home: &Home, wrapped: Option<&str>) -> Process {
     std::fs::create_dir(home.path("tmp")).unwrap();
     let arguments = ["demo", "--tweets", "20", "--ops", "off"];
-    let mut start = command(&arguments, &vec![]);
-    if let Some(words) = wrapped {
-        let direct = std::mem::replace(&mut start, Command::new("sh"));
-        start.arg("-c").arg(format!("{words}; exec \"$0\" \"$@\"")).arg(direct.get_program()).args(direct.get_args());
-    }
+    let direct = command(&arguments, &vec![]);
+    let mut start = match wrapped {
+        Some(words) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{words}; exec \"$0\" \"$@\"")]).arg(direct.get_program());
+            shell.args(direct.get_args());
+            shell
+        }
+        None => with_hangups(&direct),
+    };
     start.env("TMPDIR", home.path("tmp"));
     Process::start_by(start, &home.path("log"))
 }
@@ -24,10 +29,15 @@ fn temporary(home: &Home) -> usize {
 }
 
 async fn until_it_works(home: &Home, demo: &mut Process) {
-    until_true("the demo's file", Duration::from_secs(20), async || {
+    until_true("all are scheduled", Duration::from_secs(20), async || {
         assert!(demo.runs(), "{}", log_text(&home.path("log")));
-        let folders = std::fs::read_dir(home.path("tmp")).unwrap();
-        folders.into_iter().any(|folder| folder.unwrap().path().join("demo.db-wal").exists())
+        let mut folders = std::fs::read_dir(home.path("tmp")).unwrap();
+        folders.any(|folder| {
+            let file = folder.unwrap().path().join("demo.db");
+            let settings =
+                variables(&[("queue.embedded.path", file.to_str().unwrap()), ("twitter.api", "http://127.0.0.1:9")]);
+            file.exists() && status(&settings)["counters"]["scheduled"] == 20
+        })
     })
     .await;
 }

@@ -29,6 +29,19 @@ pub fn command(arguments: &[&str], variables: &Variables) -> Command {
     command
 }
 
+/// The same command with the default action of SIGHUP, also where `nohup` started the tests.
+pub fn with_hangups(command: &Command) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
 /// Another program with these settings, in the same way.
 pub fn command_of(program: &Path, variables: &Variables) -> Command {
     let mut command = Command::new(program);
