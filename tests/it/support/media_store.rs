@@ -201,8 +201,9 @@ impl MediaInMemory {
 #[async_trait]
 impl MediaStore for MemoryStore {
     async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<(), StoreError> {
-        self.with_media(namespace, |media, is_recorded| {
-            let mut seen: Vec<&MediumSeen> = seen.iter().filter(|seen| is_recorded(&seen.medium.id)).collect();
+        self.add_rows(namespace, seen.iter().map(|seen| (&*seen.medium.id, seen.at)))?;
+        self.with_media(namespace, |media, _| {
+            let mut seen: Vec<&MediumSeen> = seen.iter().collect();
             seen.sort_by_key(|seen| seen.at);
             seen.into_iter().for_each(|seen| media.record(namespace, seen));
         })

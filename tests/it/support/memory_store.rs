@@ -75,6 +75,19 @@ impl MemoryStore {
         Ok(work(media, &|id| tweets.contains_key(&key(namespace, id))))
     }
 
+    /// Adds the rows of items that have none.
+    pub fn add_rows<'a>(
+        &self,
+        namespace: &str,
+        items: impl Iterator<Item = (&'a str, Millis)>,
+    ) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        for (id, at) in items {
+            inner.tweets.entry(key(namespace, id)).or_insert_with(|| blank(id, at));
+        }
+        Ok(())
+    }
+
     /// Works on the lists.
     pub fn with_edges<T>(&self, work: impl FnOnce(&mut EdgesInMemory) -> T) -> Result<T, StoreError> {
         Ok(work(&mut self.lock()?.edges))
