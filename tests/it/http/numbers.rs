@@ -83,7 +83,7 @@ async fn no_query_ends_it(name: &str, settings: &Variables, log: &std::path::Pat
 async fn no_number_in_a_query_is_an_error_of_the_server() {
     for parameter in parameters() {
         let is_asked = |query: &&str| query.ends_with(&format!("{parameter}="));
-        assert!(QUERIES.iter().chain(&IN_COMMON).any(|query| is_asked(query)), "{parameter} is in no query here");
+        assert!(QUERIES.iter().chain(&IN_COMMON).any(is_asked), "{parameter} is in no query here");
     }
     let home = Home::new().await;
     let (redis, database) = (TestRedis::start(&[]), postgres::database().await);
