@@ -268,7 +268,7 @@ mod tests {
         }
         let (old, new) = (of("postgres://me:canary@h/db"), of("postgres://me:canary2@i/db"));
         let line = old.changed(&new).waiting[0].to_string();
-        assert_eq!(line, "store.postgres.url: postgres://me:***@h/db → postgres://me:***@i/db");
+        assert_eq!(line, "store.postgres.url: postgres://***@h/db → postgres://***@i/db");
         let file = "[twitter.credentials.main]\nkind = \"app\"\nbearer_token_file = \"/x\"\n";
         let named = Settings::load_text(std::path::Path::new("a.toml"), file, &[]).unwrap();
         let shown: Vec<String> =
