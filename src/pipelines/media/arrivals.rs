@@ -9,8 +9,9 @@ use async_trait::async_trait;
 
 use crate::ingest::Starter;
 use crate::model::media::Medium;
+use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
-use crate::store::{MediumSeen, Store, StoreError, StoredMedium};
+use crate::store::{MediumSeen, Standing, Store, StoreError, StoredMedium};
 
 /// Receives the media of posts.
 #[derive(Debug)]
@@ -25,24 +26,45 @@ pub struct Arrivals {
 impl Receiver for Arrivals {
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
         let seen: Vec<MediumSeen> = mentions.iter().filter_map(|mention| seen(mention)).collect();
-        let ids: BTreeSet<&String> = seen.iter().map(|seen| &seen.medium.id).collect();
-        let ids: Vec<String> = ids.into_iter().cloned().collect();
-        let known = self.store.media(&self.namespace, &ids).await?;
-        // Also one that waits: a post that was found before is done with, whether the queue took its media or not, and its next
-        // answer makes up for it.
-        let known: HashMap<&String, &Option<StoredMedium>> = ids.iter().zip(&known).collect();
-        let is_sought =
-            |seen: &&MediumSeen| seen.is_sought(known.get(&seen.medium.id).and_then(|known| known.as_ref()));
-        let sought: BTreeSet<&str> = seen.iter().filter(is_sought).map(|seen| seen.medium.id.as_str()).collect();
-        let is_fit = |seen: &&MediumSeen| {
-            known.get(&seen.medium.id).is_some_and(|known| known.is_some()) || starter.admits(&seen.medium.id)
-        };
-        let fit: Vec<MediumSeen> = seen.iter().filter(is_fit).cloned().collect();
-        // It makes the rows: those of a forgotten person's post have none afterwards, and are not scheduled.
-        self.store.record_media(&self.namespace, &fit).await?;
-        let schedule = starter.record_ids(sought.into_iter().collect()).await?;
+        // Makes the rows. A forgotten person's media get none, and are not scheduled.
+        self.store.record_media(&self.namespace, &self.admitted(starter, &seen).await?).await?;
+        let sought = self.sought(&seen).await?;
+        let schedule = starter.record_ids(sought.iter().map(String::as_str).collect()).await?;
         Ok(Received { schedule, ..Received::default() })
     }
+}
+
+impl Arrivals {
+    /// Those whose ids the starter admits, and those that are stored.
+    async fn admitted(&self, starter: &Starter, seen: &[MediumSeen]) -> Result<Vec<MediumSeen>, StoreError> {
+        let refused: Vec<String> =
+            ids_of(seen).into_iter().filter(|id| !starter.admits(id)).map(str::to_owned).collect();
+        let known = self.store.media(&self.namespace, &refused).await?;
+        let unknown: BTreeSet<&String> =
+            refused.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| id).collect();
+        Ok(seen.iter().filter(|seen| !unknown.contains(&seen.medium.id)).cloned().collect())
+    }
+
+    /// Ids that have to be fetched. Asked after the rows were made: another worker may have stored a file meanwhile.
+    async fn sought(&self, seen: &[MediumSeen]) -> Result<BTreeSet<String>, StoreError> {
+        let ids: Vec<String> = ids_of(seen).into_iter().map(str::to_owned).collect();
+        let known = self.store.media(&self.namespace, &ids).await?;
+        let known: HashMap<&String, &Option<StoredMedium>> = ids.iter().zip(&known).collect();
+        let medium = |seen: &MediumSeen| known.get(&seen.medium.id).and_then(|known| known.as_ref());
+        let mut sought: BTreeSet<String> =
+            seen.iter().filter(|seen| seen.is_sought(medium(seen))).map(|seen| seen.medium.id.clone()).collect();
+        // A process that recorded an id again after its file was stored, and died before it scheduled it, left its row live
+        // and in no lane. Scheduled, it is ended by one look at its file.
+        let settled: Vec<String> = ids.iter().filter(|id| !sought.contains(*id)).cloned().collect();
+        let rows = self.store.standing(&self.namespace, &settled).await?;
+        let is_live = |row: &Option<Standing>| row.as_ref().is_some_and(|row| row.state == TweetState::Live);
+        sought.extend(settled.into_iter().zip(&rows).filter(|(_, row)| is_live(row)).map(|(id, _)| id));
+        Ok(sought)
+    }
+}
+
+fn ids_of(seen: &[MediumSeen]) -> BTreeSet<&str> {
+    seen.iter().map(|seen| &*seen.medium.id).collect()
 }
 
 fn seen(mention: &Mention) -> Option<MediumSeen> {

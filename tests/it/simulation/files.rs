@@ -210,11 +210,6 @@ impl World {
                 MediaState::Failed => told.contains(&MediaState::Failed) && failed_for(GIVE_UP_AFTER),
                 state => state.is_final() && told.contains(&state),
             },
-            // A record that was slow revived it after its file was kept, and the process died before it scheduled it. The daily
-            // audit, which this simulation does not run, schedules such a row.
-            (None, Some(TweetState::Live)) => {
-                medium.state == MediaState::Stored && self.files.kept.lock().unwrap().contains(&hash_of(id))
-            }
             _ => false,
         };
         if !well {
