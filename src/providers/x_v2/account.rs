@@ -14,7 +14,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{IDS, Problem, answered};
+use super::answer::{Problem, Subject, answered};
 use super::post::withheld_in;
 use super::{XV2, errors};
 use crate::base::clock::Millis;
@@ -31,8 +31,10 @@ use crate::quota::Credential;
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 100, charge: Charge::PerIdPerUtcDay, endpoint: "users" };
 
-/// The parameter of handles.
-const USERNAMES: &str = "usernames";
+/// Accounts, by their ids.
+const BY_ID: Subject = Subject { parameter: "ids", resource: "user" };
+/// Accounts, by their handles.
+const BY_HANDLE: Subject = Subject { parameter: "usernames", resource: "user" };
 
 /// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
@@ -54,7 +56,7 @@ impl Lookup<Account> for Accounts {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        self.ask(&self.0.accounts, IDS, ids, credential, |body| read(body, ids)).await
+        self.ask(&self.0.accounts, BY_ID, ids, credential, |body| read(body, ids)).await
     }
 }
 
@@ -73,17 +75,17 @@ impl Handles for Accounts {
         let found = |asked: &mut Asked<'_, Account>, data: Vec<&RawValue>| {
             asked.give(data, by_handle(|raw| read_account(raw, true)));
         };
-        let read = |body: &[u8]| answered(body, USERNAMES, &handles, found, |problem| Outcome::Absent(reason(problem)));
-        self.ask(&self.0.handles, USERNAMES, &handles, credential, read).await
+        let read = |body: &[u8]| answered(body, BY_HANDLE, &handles, found, |problem| Outcome::Absent(reason(problem)));
+        self.ask(&self.0.handles, BY_HANDLE, &handles, credential, read).await
     }
 }
 
 impl Accounts {
-    /// One call for accounts by that parameter.
+    /// One call for accounts.
     async fn ask(
         &self,
         endpoint: &Url,
-        by: &str,
+        subject: Subject,
         asked: &[String],
         credential: &Credential,
         read: impl FnOnce(&[u8]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError>,
@@ -91,7 +93,7 @@ impl Accounts {
         let Some(batch) = batch(asked, CAPABILITIES.batch_limit)? else { return Ok(Answer::empty()) };
         let mut address = endpoint.clone();
         let (name, fields) = self.0.fields.of_accounts();
-        address.query_pairs_mut().append_pair(by, &batch.join(",")).append_pair(name, &fields);
+        address.query_pairs_mut().append_pair(subject.parameter, &batch.join(",")).append_pair(name, &fields);
         let reply = self.0.ask(&address, credential).await?;
         reply.answer(errors::quota(&reply), read)
     }
@@ -108,7 +110,7 @@ pub fn reads(id: &str) -> Vec<String> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
-    answered(body, IDS, ids, found, |problem| Outcome::Absent(reason(problem)))
+    answered(body, BY_ID, ids, found, |problem| Outcome::Absent(reason(problem)))
 }
 
 fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {

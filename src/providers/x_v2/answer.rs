@@ -13,8 +13,17 @@ use crate::providers::asked::{Asked, folded};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
-/// The parameter of ids.
-pub const IDS: &str = "ids";
+/// The subject of a call: what was asked for, in X's words.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject {
+    /// The parameter that names it.
+    pub parameter: &'static str,
+    /// The type of resource that it is.
+    pub resource: &'static str,
+}
+
+/// Posts, by their ids.
+const POSTS: Subject = Subject { parameter: "ids", resource: "tweet" };
 
 /// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down.
 /// Everything else is somebody else's trouble, and no reason to end a post's life.
@@ -42,6 +51,8 @@ pub struct Problem<'a> {
     value: Option<&'a RawValue>,
     #[serde(borrow)]
     resource_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_type: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     /// Its name.
@@ -73,18 +84,18 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
-    answered(body, IDS, ids, found, |_| Outcome::Unavailable)
+    answered(body, POSTS, ids, found, |_| Outcome::Unavailable)
 }
 
 /// Reads a body: `found` gives the objects in `data`, which are in any order, to the asked ids; `missing` is the outcome of
-/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to (their `parameter` is
-/// not that by which was asked, `by`), and some of them twice. Handles, too, may be what was asked, in small letters.
+/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to, which are not about
+/// `subject`, and some of them twice. Handles, too, may be what was asked, in small letters.
 ///
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn answered<T: Clone>(
     body: &[u8],
-    by: &str,
+    subject: Subject,
     ids: &[String],
     found: impl FnOnce(&mut Asked<'_, T>, Vec<&RawValue>),
     missing: impl Fn(&Problem<'_>) -> Outcome<T>,
@@ -101,13 +112,13 @@ pub fn answered<T: Clone>(
         .into_iter()
         .map(|problem| serde_json::from_str(problem.get()).unwrap_or_default())
         .collect();
-    if data.is_none() && !problems.iter().any(|problem| problem.is_about(by)) {
+    if data.is_none() && !problems.iter().any(|problem| problem.is_about(subject)) {
         let what = if body.errors.is_some() { "a success that says error" } else { "an object without data" };
         return Err(LookupError::BadAnswer(what.to_owned()));
     }
     let mut asked = Asked::new(ids);
     found(&mut asked, data.unwrap_or_default());
-    for problem in problems.iter().filter(|problem| problem.is_about(by)) {
+    for problem in problems.iter().filter(|problem| problem.is_about(subject)) {
         let texts = [problem.value, problem.resource_id].into_iter().flatten().filter_map(scalar::string);
         for place in texts.filter_map(|id| asked.place(&folded(&id))).collect::<Vec<_>>() {
             asked.put(place, || problem.outcome(&missing));
@@ -154,9 +165,19 @@ fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
 }
 
 impl Problem<'_> {
-    /// Returns true if it is about what was asked for by that parameter.
-    pub fn is_about(&self, by: &str) -> bool {
-        self.parameter.as_deref() == Some(by)
+    /// Returns true if it is about the subject of the call, and not about what a found post or account refers to. X's documents
+    /// have two forms: one names the parameter of the call, the other only the resource.
+    pub fn is_about(&self, subject: Subject) -> bool {
+        let Some(parameter) = self.parameter.as_deref() else {
+            let resource = self.resource_type.as_deref();
+            return self.resource_id.or(self.value).is_some() && resource.is_none_or(|of| of == subject.resource);
+        };
+        parameter == subject.parameter
+    }
+
+    /// Returns true if it says that its resource is not there, or not ours to see.
+    pub fn is_of_the_absent(&self) -> bool {
+        NOT_THERE.contains(&self.kind()) || NOT_THERE_BY_TITLE.contains(&self.title.as_deref().unwrap_or_default())
     }
 
     /// The last part of its type: the host has been api.twitter.com and api.x.com.
@@ -166,11 +187,10 @@ impl Problem<'_> {
 
     /// The outcome of what it is about; `missing` is that of what is not there.
     pub fn outcome<T>(&self, missing: impl Fn(&Self) -> Outcome<T>) -> Outcome<T> {
-        let (kind, title) = (self.kind(), self.title.as_deref().unwrap_or_default());
-        if NOT_THERE.contains(&kind) || NOT_THERE_BY_TITLE.contains(&title) {
+        if self.is_of_the_absent() {
             return missing(self);
         }
-        let kind: String = kind.chars().filter(|c| c.is_ascii_lowercase() || *c == '-').take(40).collect();
+        let kind: String = self.kind().chars().filter(|c| c.is_ascii_lowercase() || *c == '-').take(40).collect();
         Outcome::Broken(format!("in its place came the problem {kind:?}"))
     }
 }

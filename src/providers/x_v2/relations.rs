@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::account::{read_account, reads, reason};
-use super::answer::Problem;
+use super::answer::{Problem, Subject};
 use super::{XV2, errors};
 use crate::model::account::{Absence, Account};
 use crate::model::relation::Side;
@@ -27,8 +27,8 @@ use crate::quota::Credential;
 /// Accounts in a page: X's limit.
 pub const PAGE_LIMIT: u32 = 1_000;
 
-/// The parameter of problems with the owner.
-const OWNER: &str = "id";
+/// The owner of a list.
+const OWNER: Subject = Subject { parameter: "id", resource: "user" };
 
 /// The lists at that API.
 #[derive(Debug, Clone)]

@@ -239,6 +239,23 @@ fn problem(id: &str, kind: &str, title: &str, detail: &str) -> Value {
     })
 }
 
+/// The form of X's own documentation, which names no parameter.
+#[tokio::test]
+async fn x_names_an_account_that_is_away_by_its_resource() {
+    let ids = batch(Provider::XV2, 4);
+    let bare = |id: &str, resource: &str, title: &str, detail: &str| json!({ "resource_id": id, "resource_type": resource, "title": title, "detail": detail });
+    let errors = [
+        bare(&ids[0], "user", "Not Found Error", "Could not find user"),
+        bare(&ids[1], "user", "Not Found Error", "User has been suspended: [1]."),
+        bare(&ids[2], "user", "Authorization Error", "Sorry"),
+        bare(&ids[3], "tweet", "Not Found Error", "Could not find tweet"),
+    ];
+    let some = answer(Provider::XV2, json!({ "errors": errors }).to_string(), &ids).await;
+    let away = [Absence::NotFound, Absence::Suspended, Absence::Protected].map(Outcome::Absent);
+    assert_eq!(some.outcomes[..3], away);
+    assert!(matches!(&some.outcomes[3], Outcome::Broken(_)), "{some:?}");
+}
+
 #[tokio::test]
 async fn x_says_why_an_account_is_away() {
     let ids = batch(Provider::XV2, 7);

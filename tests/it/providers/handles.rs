@@ -153,6 +153,11 @@ async fn x_says_why_a_handle_has_no_account() {
     assert_eq!(some.outcomes[1], Outcome::Absent(Absence::Suspended));
     assert_eq!(found(&some)[2], Some(&*id));
     assert!(matches!(&some.outcomes[3], Outcome::Broken(why) if why.contains("does not mention it")));
+
+    // The form of X's own documentation, which names no parameter.
+    let bare = json!({ "errors": [{ "resource_id": "Ann", "resource_type": "user", "title": "Not Found Error" }] });
+    let none = answer(Provider::XV2, bare.to_string(), &["ann"]).await;
+    assert_eq!(none.outcomes, [Outcome::Absent(Absence::NotFound)]);
 }
 
 #[tokio::test]

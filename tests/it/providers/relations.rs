@@ -333,6 +333,7 @@ async fn x_says_in_a_success_why_there_is_no_list() {
         });
         json!({ "errors": [problem] }).to_string()
     };
+    let bare = |resource: &str| json!({ "errors": [{ "resource_id": "7", "resource_type": resource, "title": "Not Found Error" }] });
     let refused = |kind: &str, title: &str| {
         json!({ "title": title, "detail": "x", "type": format!("https://api.x.com/2/problems/{kind}") }).to_string()
     };
@@ -351,6 +352,8 @@ async fn x_says_in_a_success_why_there_is_no_list() {
         (200, problem("Authorization Error", "not-authorized-for-resource", "Sorry", "id"), "refused", "refused"),
         (200, problem("Odd", "client-forbidden", "x", "id"), "bad answer", "bad answer"),
         (200, problem("Not Found Error", "resource-not-found", "x", "pinned_tweet_id"), "bad answer", "bad answer"),
+        (200, bare("user").to_string(), "not found", "not found"),
+        (200, bare("tweet").to_string(), "bad answer", "bad answer"),
         (404, refused("resource-not-found", "Not Found Error"), "not found", "not found"),
         (404, json!({ "title": "Not Found", "type": "about:blank" }).to_string(), "absent", "stale"),
         (403, refused("not-authorized-for-resource", "Authorization Error"), "refused", "refused"),

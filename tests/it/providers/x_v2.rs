@@ -140,6 +140,34 @@ async fn the_missing_are_those_that_problems_name_by_ids() {
     assert!(matches!(answer(json!({ "data": [] }), &[A]).await.outcomes[..], [Outcome::Broken(_)]));
 }
 
+/// The form of X's own documentation, which names no parameter.
+#[tokio::test]
+async fn the_missing_are_those_that_problems_name_by_their_resource() {
+    let bare =
+        |id: &str, resource: &str, title: &str| json!({ "resource_id": id, "resource_type": resource, "title": title });
+    let body = json!({
+        "data": [{ "id": A, "text": "here" }],
+        "errors": [bare(B, "tweet", "Not Found Error"), bare(C, "tweet", "Authorization Error"), bare(A, "user", "Not Found Error")],
+    });
+    let some = answer(body, &[C, A, B]).await;
+    assert!(matches!(some.outcomes[..], [Outcome::Unavailable, Outcome::Found(_), Outcome::Unavailable]), "{some:?}");
+    let none = answer(json!({ "errors": [bare(A, "tweet", "Not Found Error")] }), &[A]).await;
+    assert_eq!(none.outcomes, [Outcome::Unavailable]);
+    // A user may have the number of a post; an unknown problem is no miss; and another post's is not about these.
+    let other = json!({
+        "data": [{ "id": A, "text": "x" }],
+        "errors": [bare(B, "user", "Not Found Error"), bare(C, "tweet", "Odd Error"), bare("999", "tweet", "Not Found Error")],
+    });
+    let other = answer(other, &[A, B, C]).await;
+    assert!(matches!(other.outcomes[..], [Outcome::Found(_), Outcome::Broken(_), Outcome::Broken(_)]), "{other:?}");
+    let bare_of_another = json!({ "errors": [bare("999", "tweet", "Not Found Error")] });
+    let unnamed = json!({ "errors": [{ "resource_type": "tweet", "title": "Not Found Error" }] });
+    for (body, why) in [(bare_of_another, "mentions none"), (unnamed, "a success that says error")] {
+        let refused = ask(Canned::new(200, body.to_string()), &[A]).await.unwrap_err();
+        assert!(matches!(&refused, LookupError::BadAnswer(said) if said.contains(why)), "{refused:?}");
+    }
+}
+
 #[tokio::test]
 async fn trouble_that_is_not_the_posts_ends_no_life() {
     let strange = answer(json!({ "errors": [problem("ids", A, "operational-disconnect")] }), &[A]).await;

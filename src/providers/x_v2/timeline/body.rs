@@ -1,17 +1,12 @@
 //! The body of a page of X API v2.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::{Post, of_target, read_posts};
+use crate::providers::x_v2::answer::Problem;
 use crate::providers::x_v2::{id_of, parse_post};
-
-/// The problem in an answer without the timeline.
-const NOT_OURS: &[&str] =
-    &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
 
 /// A page.
 #[derive(Debug)]
@@ -39,17 +34,9 @@ struct Meta {
     next_token: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Problem<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-}
-
 /// Returns true if a problem that stands in place of posts is about whose they are.
 fn is_about_the_timeline(raw: &RawValue) -> bool {
-    let problem: Option<Problem<'_>> = serde_json::from_str(raw.get()).ok();
-    // The host has been api.twitter.com and api.x.com.
-    problem.is_some_and(|problem| problem.kind.rsplit('/').next().is_some_and(|kind| NOT_OURS.contains(&kind)))
+    serde_json::from_str::<Problem<'_>>(raw.get()).is_ok_and(|problem| problem.is_of_the_absent())
 }
 
 /// Returns true if a refusal is the API's own, and not of something in front of it.
@@ -91,6 +78,8 @@ mod tests {
         assert_eq!((odd.posts.iter().map(|post| post.id).collect::<Vec<_>>(), odd.broken), (vec![30, 29], 1));
         let gone = r#"{"errors":[{"parameter":"id","type":"https://api.twitter.com/2/problems/resource-not-found"}]}"#;
         assert!(matches!(page(gone), Err(LookupError::BadRequest(_))));
+        let untyped = r#"{"errors":[{"resource_id":"5","resource_type":"user","title":"Not Found Error"}]}"#;
+        assert!(matches!(page(untyped), Err(LookupError::BadRequest(_))));
         for bad in ["", "[]", "{}", r#"{"data":[]}"#, r#"{"data":[{"text":"a"}],"meta":{}}"#, r#"{"errors":[]}"#] {
             assert!(matches!(page(bad), Err(LookupError::BadAnswer(_))), "{bad}");
         }
