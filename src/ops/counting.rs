@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
+use super::pace::Pace;
 use super::snapshot::Outage;
 use crate::base::clock::Stopwatch;
 use crate::base::task;
 
-/// A question is put again after so many times what it took, answered or not,
-const SHARE_OF_THE_TIME: u32 = 10;
-/// and at the latest after so long: an answer is no news any more, and who has not answered by then does not.
+/// A question is put again after this time at the latest: an answer is no news any more, and a store that has not answered by
+/// then does not.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// A question that was put, with the time that its answer took; and when.
@@ -26,11 +26,12 @@ pub(super) struct Counting<R, T> {
     at: Option<(Stopwatch, Duration)>,
     /// A question that was not answered in time. The store goes on working on it, so it is not put again meanwhile.
     asking: Option<Asking<R>>,
+    pace: Pace,
 }
 
 impl<R, T> Default for Counting<R, T> {
     fn default() -> Self {
-        Self { said: None, at: None, asking: None }
+        Self { said: None, at: None, asking: None, pace: Pace::default() }
     }
 }
 
@@ -67,7 +68,7 @@ impl<R: Send + 'static, T> Counting<R, T> {
             Ok(answer) => {
                 let (said, took) = answer.unwrap_or_else(|ended| (Err(ended.to_string()), since.elapsed()));
                 self.said = Some(of(said));
-                self.at = Some((since, took + every.max(took * SHARE_OF_THE_TIME).min(LONGEST)));
+                self.at = Some((since, took + self.pace.rest(took, every).min(LONGEST)));
             }
             Err(_) => {
                 if self.at.as_ref().is_none_or(|(since, _)| since.elapsed() > LONGEST * 2) {

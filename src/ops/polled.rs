@@ -7,13 +7,12 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
 use super::exposition::{Labels, namespace, show};
+use super::pace::Pace;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::ops::report::sources::{Source, SourceBook, Sources};
 
-/// The interval between reads while somebody watches,
+/// The interval between reads while somebody watches, unless they take long: all gaps are counted.
 const EVERY: Duration = Duration::from_secs(2);
-/// unless that takes more than so large a part of the time: all gaps are counted.
-const SHARE_OF_THE_TIME: u32 = 10;
 /// The interval between tries while the store does not answer.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Time limit for the store, and again for the queues: the rest of the page waits for it.
@@ -28,6 +27,7 @@ struct Read {
     sources: Sources,
     /// Since when, and for how long it will do.
     at: Option<(Stopwatch, Duration)>,
+    pace: Pace,
 }
 
 /// The page's reader of sources.
@@ -50,7 +50,7 @@ impl Polled {
             let watch = Stopwatch::start();
             let answer = self.book.read(PATIENCE).await;
             let took = watch.elapsed();
-            let for_so_long = if answer.is_ok() { EVERY.max(took * SHARE_OF_THE_TIME) } else { AGAIN };
+            let for_so_long = if answer.is_ok() { read.pace.rest(took, EVERY) } else { AGAIN };
             read.sources = match answer {
                 Ok(all) => Sources { all, error: None },
                 Err(why) if self.book.names_any() || !read.sources.is_empty() => {
