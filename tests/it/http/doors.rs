@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use twitter_updater::ingest::OPENAPI;
 
 const TOKEN: &str = "a-token-of-the-starter";
 
@@ -151,11 +152,37 @@ async fn every_answer_forbids_copies_guesses_and_frames() {
             let request = role.client.request(method.clone(), format!("{}{path}", role.url)).header(HOST, host);
             let response = request.send().await.unwrap();
             assert_eq!(response.status().as_u16(), code, "{name} {path} {host}");
+            if name == "starter" {
+                assert!(is_described(method, path, code), "{method} {path}: {code}");
+            }
             let of = |header: &str| response.headers().get(header).map(|value| value.to_str().unwrap().to_owned());
             assert_eq!(of("x-content-type-options").as_deref(), Some("nosniff"), "{name} {path} {host}");
             assert_eq!(of("cache-control").as_deref(), Some("no-store"), "{name} {path} {host}");
             assert_eq!(of("x-frame-options").as_deref(), Some("DENY"), "{name} {path} {host}");
             assert!(of("content-security-policy").unwrap().contains("frame-ancestors 'none'"), "{name} {path} {host}");
+        }
+    }
+}
+
+/// Returns true if openapi.json describes this answer, or has no such operation.
+fn is_described(method: &Method, path: &str, code: u16) -> bool {
+    let document: Value = serde_json::from_str(OPENAPI).unwrap();
+    let operation = &document["paths"][path][method.as_str().to_lowercase()];
+    operation.is_null() || operation["responses"][code.to_string()].is_object()
+}
+
+#[test]
+fn every_operation_of_the_starter_describes_the_answers_of_the_door() {
+    let document: Value = serde_json::from_str(OPENAPI).unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for code in ["400", "403", "421", "500"] {
+                let mut answer = &operation["responses"][code];
+                if let Some(name) = answer["$ref"].as_str() {
+                    answer = document.pointer(name.strip_prefix('#').unwrap()).unwrap_or(&Value::Null);
+                }
+                assert!(answer["content"]["text/plain"].is_object(), "{method} {path}: {code}");
+            }
         }
     }
 }
