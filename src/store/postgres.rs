@@ -25,7 +25,7 @@ use serde_json::Value;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgPool, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, PgPool, Postgres};
 
 use super::error::{compare, is_conflict, is_read_only, wants_key};
 use super::export::{self, Rows, Table, Tables, Wanted};
@@ -236,8 +236,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
-    /// [`StoreError::Refused`] when the url cannot be read, asks for [no verification](postgres), or names a pooler that shares connections between
-    /// transactions. Neither repeats the url.
+    /// [`StoreError::Refused`] when the url cannot be read, asks for [no verification](postgres), names a pooler that shares
+    /// connections between transactions, or a database whose encoding is not UTF-8. Neither repeats the url.
     pub async fn connect(url: &SecretString, max_connections: u32, statement_timeout: Duration) -> Result<Self> {
         // sqlx takes any scheme, and so would take `me:password@host/database` for `me://localhost`.
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
@@ -261,6 +261,8 @@ impl PostgresStore {
             // What keeps a second connection out is told where one is needed.
             unknown => tracing::debug!(?unknown, "whether a pooler shares connections cannot be told"),
         }
+        let stores_all_text = tokio::time::timeout(ACQUIRE_TIMEOUT, check_encoding(&mut first)).await;
+        stores_all_text.unwrap_or_else(|_| Err(silent(ACQUIRE_TIMEOUT)))?;
         first.close().await?;
         let timeout_ms = statement_timeout.as_millis().to_string();
         let pool = PgPoolOptions::new()
@@ -404,6 +406,20 @@ impl PostgresStore {
         }
         Ok(())
     }
+}
+
+/// Checks that the database stores the characters of all languages: in another encoding, the first emoji of a batch would stop
+/// all saves.
+async fn check_encoding(connection: &mut PgConnection) -> Result<()> {
+    const ENCODING: &str = "SELECT current_setting('server_encoding'), current_database()::text";
+    let (encoding, database): (String, String) = sqlx::query_as(ENCODING).fetch_one(connection).await?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    Err(StoreError::Refused(format!(
+        "the database \"{database}\" has the encoding {encoding}, which cannot store the characters of all posts: create another with \
+         CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0, and name it in store.postgres.url"
+    )))
 }
 
 fn unverified(error: &sqlx::Error) -> StoreError {

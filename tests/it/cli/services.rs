@@ -1,5 +1,6 @@
 //! A service that is asked for and not there, or not fit: one clear line, 69, and no other in its place.
 
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use twitter_updater::simulator::{self, Fault, SimulatorOptions};
 
 use super::*;
@@ -110,6 +111,28 @@ async fn an_api_that_can_never_serve_ends_the_updater() {
     says_one_line(&run(&["updater"], &settings), 69, "does not include statuses/lookup");
     let stats = status(&settings);
     assert_eq!((&stats["delayed"], &stats["leased"]), (&10.into(), &0.into()));
+}
+
+/// Windows and old clusters make such databases.
+#[tokio::test]
+async fn a_database_that_cannot_store_all_characters_is_refused() {
+    let home = Home::new();
+    let database = postgres::database().await;
+    let mut connection = PgConnection::connect(&database).await.unwrap();
+    for encoding in ["WIN1252", "LATIN1", "EUC_JP", "SQL_ASCII"] {
+        let name = format!("in_{}", encoding.to_lowercase());
+        let make = format!("CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0");
+        connection.execute(AssertSqlSafe(make)).await.unwrap();
+        let (_, server) = database.split_once("postgres:///").unwrap();
+        let url = format!("postgres:///{name}?{}", server.split_once('?').unwrap().1);
+        let settings =
+            [("store.backend", "postgres"), ("store.postgres.url", &*url), ("queue.embedded.path", "queue.db")];
+        let says = format!("the database \"{name}\" has the encoding {encoding}");
+        for arguments in STORE.into_iter().chain([&["migrate"] as &[&str], &["status"], &["export", "posts"]]) {
+            refuses(&home, arguments, &settings, &says);
+            refuses(&home, arguments, &settings, "ENCODING 'UTF8'");
+        }
+    }
 }
 
 #[tokio::test]
