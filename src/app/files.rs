@@ -1,15 +1,14 @@
-//! Checks before the start: the files that a command reads are there, and it may open enough files.
+//! Checks of the SQLite files: a command that only reads finds them, and a role that works stops where one goes away.
 
-use std::path::Path;
-
-use anyhow::{Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Unavailable;
+use crate::base::backend::sqlite::{Missing, Opened};
 use crate::config::{QueueBackend, Settings, StoreBackend};
 
-/// Files that every process has open: its log, its event loops, what the system's libraries read.
-const OPEN_ANYHOW: u64 = 48;
+/// Pause between two looks at the files.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Holds the file of the embedded queue to be there: a command that only looks makes none.
 ///
@@ -43,63 +42,29 @@ fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
     })
 }
 
-/// Raises the soft limit of open files to the hard one. A default of 1,024 is for programs that call `select`, and this one does
-/// not. Where the system refuses, [`enough_files_may_be_open`] reports a limit that is too low.
-pub fn raise_open_files_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// Holds the limit of open files to what these settings need, or to what every command needs.
-///
-/// # Errors
-/// Fewer files may be open than are needed.
-pub fn enough_files_may_be_open(settings: Option<&Settings>) -> Result<()> {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    // None where it is unlimited, or on a system that does not say.
-    limit_of(&limits).map_or(Ok(()), |limit| check_limit(limit, needed(settings)))
-}
-
-/// Each request in flight has a connection; store and queue have their own, or a few handles of a file.
-fn needed(settings: Option<&Settings>) -> u64 {
-    let Some(settings) = settings else { return OPEN_ANYHOW };
-    let connections = settings.queue.redis.connections as u64 + u64::from(settings.store.postgres.connections);
-    let providers = settings.providers().map_or(1, |all| all.len() as u64);
-    let in_flight = providers.saturating_mul(settings.updater.concurrency as u64);
-    OPEN_ANYHOW.saturating_add(connections).saturating_add(in_flight)
-}
-
-/// The soft limit of open files in the text of /proc/self/limits.
-fn limit_of(limits: &str) -> Option<u64> {
-    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    row.split_whitespace().next()?.parse().ok()
-}
-
-fn check_limit(limit: u64, needed: u64) -> Result<()> {
-    if limit >= needed {
-        return Ok(());
+/// Waits until a SQLite file of queue or store is deleted or replaced. Returns the reason to stop. A file that is not there yet
+/// is waited for.
+pub async fn file_is_missing(settings: &Settings) -> Missing {
+    let mut paths: Vec<&PathBuf> = Vec::new();
+    if settings.queue.backend == QueueBackend::Embedded {
+        paths.push(&settings.queue.embedded.path);
     }
-    bail!(
-        "this process may have {limit} files open (ulimit -n) and needs {needed}: raise the limit, with `ulimit -n 1024` in \
-         a shell, LimitNOFILE=1024 in a systemd unit, or --ulimit nofile=1024 of a container"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_is_read_and_named_with_what_is_needed() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
-                      Max open files            12                   4096                 files\n";
-        assert_eq!(limit_of(limits), Some(12));
-        assert_eq!(limit_of("Max open files            unlimited            unlimited            files\n"), None);
-        let settings = Settings::load_with(&[], None, &[("TWITTER_UPDATER__UPDATER__CONCURRENCY", "100")]).unwrap();
-        let needs = needed(Some(&settings));
-        assert_eq!(needs, OPEN_ANYHOW + 8 + 8 + 100);
-        assert!(check_limit(needs, needs).is_ok());
-        let error = check_limit(12, needs).unwrap_err().to_string();
-        assert!(error.contains("may have 12 files open (ulimit -n) and needs 164: raise the limit"), "{error}");
+    if settings.store.backend == StoreBackend::Sqlite {
+        paths.push(&settings.store.sqlite.path);
+    }
+    let mut opened: Vec<Option<Opened>> = vec![None; paths.len()];
+    loop {
+        for (path, opened) in paths.iter().zip(&mut opened) {
+            match opened {
+                None => *opened = Opened::now(path).ok(),
+                // A folder that cannot be read for a moment proves nothing.
+                Some(file) => {
+                    if let Err(missing @ Missing::Gone(..)) = file.is_there() {
+                        return missing;
+                    }
+                }
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -13,6 +13,7 @@ use futures::future::{join_all, try_join_all};
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::files::file_is_missing;
 use super::follow::schedules_in_force;
 use super::heartbeat::Heartbeat;
 use super::monitored::{LIVE_SLACK, Monitored};
@@ -130,7 +131,17 @@ impl Role {
             };
             one.ended(ended, alone)
         });
-        join_all(working).await.into_iter().collect()
+        let working = join_all(working);
+        tokio::pin!(working);
+        tokio::select! {
+            ended = &mut working => ended.into_iter().collect(),
+            missing = file_is_missing(&settings) => {
+                stop.abandon();
+                // Each says the same of its own file, or nothing.
+                working.await;
+                Err(missing.into())
+            }
+        }
     }
 
     /// Serves the probes and the metrics, where there is an address, until the returned handles are dropped.
@@ -152,6 +163,9 @@ impl Role {
     /// Answers requests until it is stopped. `contact` asks the services behind the health of that index, and the log says
     /// `works` when they answer; `take_over` takes changed settings. When the role is to stop, `/ready` says so for a while
     /// and requests are still answered; then it takes no more, and those in work are finished, unless the deadline passes.
+    ///
+    /// # Errors
+    /// A SQLite file of queue or store was deleted or replaced.
     pub async fn answer(
         self,
         server: Server,
@@ -160,7 +174,7 @@ impl Role {
         contact: impl AsyncFn(usize) -> Result<(), String>,
         works: &'static str,
         take_over: impl Fn(&Settings) + Send + 'static,
-    ) {
+    ) -> Result<()> {
         let Self { settings, follower, stop, .. } = self;
         // Requests in work at the end of it have as long again.
         let drain_notice = settings.http.drain_notice.min(settings.updater.drain_deadline / 2);
@@ -190,8 +204,10 @@ impl Role {
             () = server.run(router, close) => {}
             _ = join_all(healths.iter().enumerate().map(turn)) => {} // it never ends
             () = stop.abandoning() => tracing::warn!("requests in progress are cut off: clients must repeat them"),
+            missing = file_is_missing(&settings) => return Err(missing.into()),
         }
         tracing::info!("stopped");
+        Ok(())
     }
 }
 

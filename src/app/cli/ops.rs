@@ -57,6 +57,6 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
             }
         }
     };
-    role.answer(server, router, &healths, contact, "the queue answers", take_over).await;
+    role.answer(server, router, &healths, contact, "the queue answers", take_over).await?;
     Ok(0)
 }

@@ -79,6 +79,6 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     };
     health.works();
     let take_over = move |settings: &Settings| ages.set(settings.ages());
-    role.answer(server, router, &[health], contact, "the services answer", take_over).await;
+    role.answer(server, router, &[health], contact, "the services answer", take_over).await?;
     Ok(0)
 }

@@ -7,7 +7,8 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::simulator::{self, SimulatorOptions};
 
-use crate::support::process::{Process, run_with_input, text};
+use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::role::Role;
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
@@ -35,6 +36,44 @@ async fn ends_with_the_reason(file: &str) {
         reason.is_some_and(|line| line.contains(&format!("{file} was deleted")) && line.contains("VACUUM INTO")),
         "{said}"
     );
+    api.stop().await;
+}
+
+/// A role that reads more than it writes, and one that answers requests: in that file there would be nothing new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_role_ends_when_a_file_is_deleted_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
+    let world = World::new(Backends { redis: false, postgres: false }, folder.path(), &api.base_url()).await;
+    let source = variables(&[("poll.sources.one.kind", "user"), ("poll.sources.one.screen_name", "one")]);
+    let settings: Variables = world.settings.iter().cloned().chain(source).collect();
+    let (path, aside) = (|file: &str| folder.path().join(file), folder.path().join("aside"));
+    for file in ["jobs.db", "tweets.db"] {
+        for (is_replaced, what) in [(false, "deleted"), (true, "replaced")] {
+            let mut roles = Vec::new();
+            for name in ["ops", "starter", "poll", "updater"] {
+                let log = path(&format!("{name}-{file}-{what}.log"));
+                roles.push((name, Role::start_ready(name, &settings, &log).await, log));
+            }
+            if is_replaced {
+                std::fs::hard_link(path(file), &aside).unwrap();
+                std::fs::copy(&aside, path("copy")).unwrap();
+                std::fs::rename(path("copy"), path(file)).unwrap();
+            } else {
+                std::fs::rename(path(file), &aside).unwrap();
+            }
+            for (name, mut role, log) in roles {
+                let status = role.process.ended(WITHIN).await;
+                let said = std::fs::read_to_string(&log).unwrap();
+                assert!(status.code().is_some_and(|code| code != 0), "{name}, {file} {what}: {status}\n{said}");
+                assert!(
+                    said.contains(&format!("{file} was {what}")) && said.contains("VACUUM INTO"),
+                    "{name}:\n{said}"
+                );
+            }
+            std::fs::rename(&aside, path(file)).unwrap();
+        }
+    }
     api.stop().await;
 }
 
