@@ -57,6 +57,8 @@ pub const UNAVAILABLE_LANE: &str = "unavailable";
 const REFUSED_RETRY_MS: Millis = 1_000;
 /// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
 const FAILED_RETRY_MS: Millis = 60_000;
+/// The wait before an id that is looked up once, and that an answer lacks, is looked up again, ms.
+const ONCE_AGAIN_MS: Millis = 60_000;
 
 /// The handler of such a pipeline.
 pub struct Refresher<J: Judge> {
@@ -389,11 +391,13 @@ impl<J: Judge> Refresher<J> {
                 let was_found = standing.is_some_and(Standing::was_found);
                 // What nobody ever found ends with its time, and nothing is believed of it.
                 let ends_unfound = regular.is_none() && !was_found;
-                // Of a wave nothing is believed. Ids that nobody found before make none, so where nothing was found at all, one
-                // that is looked up once waits until its misses span as long as those of others.
-                let believed_after = self.unavailable.span(false);
-                let is_doubted = terms.has_none && at.saturating_sub(since) < believed_after;
-                let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, believed_after));
+                // Of a wave nothing is believed. Ids that were never found make none, so an id that is looked up once is looked up
+                // again: soon, in another answer, where this one lacks only some; and where nothing was found at all, when its misses
+                // span as long as those of others.
+                let span = self.unavailable.span(false);
+                let confirmed_after = if terms.has_none { span } else { span.min(ONCE_AGAIN_MS) };
+                let is_doubted = at.saturating_sub(since) < confirmed_after;
+                let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, confirmed_after));
                 let (state, next) = match once_more(terms.wave).or_else(doubted) {
                     Some(next) => (TweetState::Live, Some(next)),
                     None if ends_unfound => (TweetState::Ended, None),

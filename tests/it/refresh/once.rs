@@ -36,6 +36,7 @@ macro_rules! on_both {
 
 on_both! {
     they_end_with_their_answer
+    what_one_faulty_answer_lacks_is_found_by_the_second
     a_killed_worker_and_a_lost_queue_change_nothing
     who_comes_another_way_too_is_looked_up_by_age
     given_again_while_a_worker_has_it_it_is_looked_up_once
@@ -76,10 +77,39 @@ async fn they_end_with_their_answer(setup: Setup) {
     for id in young.iter().chain(&old) {
         assert_over(&rig, id, true).await;
     }
-    for id in &gone {
-        assert_over(&rig, id, false).await;
-    }
+    // One answer may lack what is there.
     assert_eq!(rig.place("20").await, None, "its life is over");
+    for id in &gone {
+        let (stored, (lane, _)) = (rig.stored(id).await, rig.lane(id).await);
+        assert_eq!((stored.state, stored.misses, &*lane), (TweetState::Live, 1, "once"));
+        assert_eq!(stored.next_due, Some(stored.checked_at.unwrap() + MINUTE));
+    }
+}
+
+/// An answer that lacks some posts that are there ends none of them: a second answer is asked, a minute later.
+async fn what_one_faulty_answer_lacks_is_found_by_the_second(setup: Setup) {
+    let rig = Rig::start(setup).await;
+    let ids = rig.there(20, 400 * DAY);
+    put(&once(&rig), &ids).await;
+    rig.inject(Fault::SomeMissing { share: 0.5 }, 1);
+    rig.round().await;
+    let mut lacking = Vec::new();
+    for id in &ids {
+        match rig.place(id).await {
+            None => assert_over(&rig, id, true).await,
+            Some(_) => lacking.push(id.clone()),
+        }
+    }
+    assert!(!lacking.is_empty() && lacking.len() < ids.len(), "{lacking:?}");
+    // As if the minute were over.
+    rig.queue.forget(&lacking).await.unwrap();
+    let due = |id: &String| NewJob { id: id.clone(), lane: Lane::once(), due: 0.into() };
+    rig.queue.schedule(&lacking.iter().map(due).collect::<Vec<_>>()).await.unwrap();
+    rig.round().await;
+    for id in &lacking {
+        let stored = rig.stored(id).await;
+        assert_eq!((stored.state, stored.misses, stored.text.is_some()), (TweetState::Ended, 0, true), "{stored:?}");
+    }
 }
 
 async fn a_killed_worker_and_a_lost_queue_change_nothing(mut setup: Setup) {
