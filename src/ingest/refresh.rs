@@ -4,12 +4,13 @@
 //! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::StarterError;
 use super::rebuild::{PAGE, Rebuild};
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::random;
 use crate::base::shutdown::Stop;
 use crate::base::task;
@@ -162,7 +163,7 @@ impl Refresh {
         Ok(sum)
     }
 
-    /// The same for all of a kind. Tries while a service is away, and ends early when it is stopped; `progress` hears how
+    /// The same for all of a kind, as many a second as a rebuild puts back. Tries while a service is away, and ends early when it is stopped; `progress` hears how
     /// many rows were read.
     ///
     /// # Errors
@@ -173,13 +174,14 @@ impl Refresh {
         stop: &Stop,
         progress: impl Fn(u64, &Refreshed),
     ) -> Result<Refreshed, StarterError> {
-        let Rebuild { queue, store, retry, .. } = &self.rebuild;
+        let Rebuild { queue, store, retry, rate, .. } = &self.rebuild;
+        let (rate, watch) = ((*rate).max(1), Stopwatch::start());
         let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
         let mut delays = retry.start();
         while !stop.is_draining() {
             task::step("brings lookups forward");
             let page = async {
-                let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE).await?;
+                let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE.min(rate)).await?;
                 let rows = page.iter().filter(|row| which.is_for(row)).cloned().collect();
                 Ok::<_, StarterError>((self.promote(rows, which.spread).await?, page))
             };
@@ -197,9 +199,12 @@ impl Refresh {
             sum.add(&done);
             read += page.len() as u64;
             progress(read, &sum);
-            if page.len() < PAGE as usize {
+            if page.len() < PAGE.min(rate) as usize {
                 return Ok(sum);
             }
+            // Workers claim and save meanwhile. Rows that are only read cost them little.
+            let earliest = Duration::from_secs_f64(sum.posts() as f64 / f64::from(rate));
+            stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
             last = page.into_iter().last().map(|row| row.id);
         }
         Ok(Refreshed { stopped: true, ..sum })

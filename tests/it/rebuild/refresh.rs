@@ -38,10 +38,24 @@ on_both!(
     what_the_queue_has_lost_is_put_back_due,
     a_leased_one_is_due_again_when_it_is_let_go,
     all_of_a_kind_and_no_other,
+    as_many_a_second_as_a_rebuild_puts_back,
     spread_over_an_interval_none_is_later_than_it_was,
     cut_off_at_any_point_the_same_command_mends_it,
     a_missing_post_that_is_enqueued_again_stays_as_it_is,
 );
+
+async fn as_many_a_second_as_a_rebuild_puts_back(world: World) {
+    for number in 0..5 {
+        world.tweet(number, HOUR, HOUR).await;
+    }
+    world.in_queue().await;
+    // Two a second are two a page; the pause after it is cut short.
+    let slow = Refresh { rebuild: Rebuild { rate: 2, ..world.rebuild.clone() } };
+    let stopped = slow.all(Which::default(), &world.stop, |_, _| world.stop.drain()).await.unwrap();
+    assert_eq!((stopped.promoted, stopped.stopped), (2, true));
+    let rest = world.refresh().all(Which::default(), &Stop::new(), |_, _| ()).await.unwrap();
+    assert_eq!((rest.promoted, rest.stopped), (5, false));
+}
 
 async fn ids_are_due_now_in_the_lane_of_their_age(world: World) {
     let live = world.tweet(1, 2 * DAY, 5 * HOUR).await;
