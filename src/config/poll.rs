@@ -165,15 +165,23 @@ fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(
 }
 
 impl Settings {
-    /// Each source's provider has what it needs.
+    /// Each source's provider has what it needs, and its posts are looked up.
     pub(super) fn sources_have_providers(&self, found: &mut Findings) {
-        if found.is_below("mastodon") {
-            return; // an instance that is wrong itself
+        if found.is_below("mastodon") || found.is_below("providers") {
+            return; // an instance or a list that is wrong itself
         }
+        let providers = self.providers().unwrap_or_default();
         for (name, source) in &self.poll.sources {
             let place = format!("poll.sources.{name}.provider");
-            let api = self.api(&source.provider).map(drop);
-            found.take(&place, api.map_err(|why| BadConfig(format!("{place}: {}", why.0))));
+            let is_named = providers.contains(&source.provider);
+            let is_complete = self.api(&source.provider).map(drop).and_then(|()| {
+                let why = format!(
+                    "{} is not in providers, so its posts would not be looked up: add it there",
+                    source.provider
+                );
+                if is_named { Ok(()) } else { Err(BadConfig(why)) }
+            });
+            found.take(&place, is_complete.map_err(|why| BadConfig(format!("{place}: {}", why.0))));
         }
     }
 }
@@ -213,7 +221,7 @@ mod tests {
         let good = "[poll.sources.news]\nkind = \"search\"\nquery = \"rust\"\nout_of_order = \"2s\"\n\
                     [poll.sources.home]\nkind = \"home\"\n";
         assert_eq!(settings(good).unwrap().poll.sources.len(), 2);
-        let good = "[mastodon.instances.social]\napi = \"http://a\"\n[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\n\
+        let good = "providers = \"x, mastodon:social, bluesky\"\n[mastodon.instances.social]\napi = \"http://a\"\n[poll.sources.a]\nprovider = \"x\"\nkind = \"user\"\n\
                     user_id = \"12\"\n[poll.sources.b]\nprovider = \"mastodon:social\"\nkind = \"public\"\nlocal = true\n\
                     [poll.sources.c]\nprovider = \"bluesky\"\nkind = \"author\"\nactor = \"did:plc:z72i7hdynmk6r22z27h6tvur\"\n\
                     [poll.sources.d]\nprovider = \"bluesky\"\nkind = \"search\"\nquery = \"rust lang\"\n";

@@ -38,6 +38,7 @@ fn sources(x_api: &str, api: &str) -> Variables {
         ("x.api", x_api),
         ("mastodon.instances.social.api", api),
         ("bluesky.api", api),
+        ("providers", "twitter, x, mastodon:social, bluesky"),
         ("poll.shortest", "1s"),
         ("poll.longest", "2s"),
         ("poll.pages", "3"),
@@ -152,6 +153,7 @@ async fn where_none_can_ever_work_it_ends() {
     let mut world = World::new(Backends { redis: false, postgres: false }, folder.path(), &gone.base_url()).await;
     world.settings.extend(variables(&[
         ("x.api", &gone.base_url()),
+        ("providers", "twitter, x"),
         ("poll.sources.one.kind", "home"),
         ("poll.sources.two.provider", "x"),
         ("poll.sources.two.kind", "search"),
@@ -160,6 +162,30 @@ async fn where_none_can_ever_work_it_ends() {
     let log = folder.path().join("poll.log");
     let mut poller = Process::start(&["poll"], &world.settings, &log);
     assert_eq!(poller.ended(WITHIN).await.code(), Some(69), "{}", std::fs::read_to_string(&log).unwrap());
+}
+
+/// Its posts would fill a queue that no updater empties and no page shows.
+#[test]
+fn a_source_of_a_provider_that_is_not_looked_up_is_one_line() {
+    for (provider, kind, key, value) in [
+        ("x", "user", "user_id", "12"),
+        ("bluesky", "author", "actor", "bsky.app"),
+        ("mastodon:a", "hashtag", "hashtag", "b"),
+    ] {
+        let settings = variables(&[
+            ("mastodon.instances.a.api", "https://a.example"),
+            ("poll.sources.one.provider", provider),
+            ("poll.sources.one.kind", kind),
+            (&format!("poll.sources.one.{key}"), value),
+        ]);
+        for role in ["poll", "ops", "updater"] {
+            let refused = run(&[role, "--listen", "127.0.0.1:0"], &settings);
+            let said = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(64), "{said}");
+            let why = format!("poll.sources.one.provider: {provider} is not in providers");
+            assert!(said.contains(&why) && said.lines().count() == 1, "{said}");
+        }
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
     let mut world = World::new(backends, folder.path(), &api.base_url()).await;
     world.settings.extend(variables(&[
         ("x.api", &api.base_url()),
+        ("providers", provider),
         ("poll.shortest", "1h"),
         ("poll.longest", "1h"),
         // A source is nobody's for lookup.timeout + 5 × updater.save_timeout when its poller was killed.
