@@ -337,6 +337,12 @@ fn sorted_ids(members: &[MemberSeen]) -> Vec<std::borrow::Cow<'_, str>> {
 }
 
 impl CrawlEnd {
+    /// The end with that word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        serde_json::from_value(word.into()).ok()
+    }
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",

@@ -27,7 +27,7 @@
 //! - Times are those of one clock. Where it steps back, times of a list stand still, so no bound is above its upper one.
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{PersonOf, Result};
 use crate::base::clock::Millis;
@@ -152,7 +152,7 @@ pub struct EdgePage {
 }
 
 /// The way in which a crawl ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrawlEnd {
     /// It read the whole list, and closed the edges that it did not show.

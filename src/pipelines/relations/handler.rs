@@ -215,9 +215,25 @@ impl ListReader {
         Ok(begun.map(|begun| (begun, profile)))
     }
 
+    /// How a crawl ended since the job was claimed before: by a process that died before it settled the job. A new crawl would cost
+    /// all its calls once more.
+    async fn ended_since(&self, job: &Job) -> Result<Option<CrawlEnd>, Outlook> {
+        let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, 1)).await?;
+        let last = crawls.first().filter(|last| last.ended_at.is_some_and(|at| at >= job.due));
+        let end = last.and_then(|last| last.ended.as_deref()).and_then(CrawlEnd::named);
+        // After these two, the list is asked again at once.
+        Ok(end.filter(|end| !matches!(end, CrawlEnd::Aborted | CrawlEnd::Stale)))
+    }
+
     /// One call for the next page, and what it brought, saved.
     async fn read(&self, job: &Job, batch: &Batch, permit: Permit) -> Result<After, Outlook> {
         let asked_at = batch.now.now();
+        if job.deliveries > 0
+            && let Some(end) = self.ended_since(job).await?
+        {
+            self.credentials.give_back(permit).await;
+            return Ok(After::Visited(end));
+        }
         let (crawl, profile) = match self.in_time(self.crawl(&job.id, asked_at)).await {
             Ok(Some(known)) => known,
             none => {

@@ -5,12 +5,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::Place;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use crate::support::census::{Census, census};
 use crate::support::lists::{self, LISTS, compare};
 use crate::support::process::{Process, run, text, variables};
+use crate::support::wait::until;
 use crate::support::world::{Backends, World};
 
 /// Owners of lists: account 0 has the longest.
@@ -122,4 +124,44 @@ async fn a_death_at_any_point_of_a_page_loses_and_doubles_nothing() {
         assert_eq!(found, Census { delayed: owners.len(), ..Census::default() }, "{point}");
         api.stop().await;
     }
+}
+
+/// The crawl has ended in the store, and its reader dies before the queue hears of it: the next reader settles it, without a call.
+async fn is_read_once(redis: bool) {
+    for point in ["after_commit", "before_settle"] {
+        let folder = tempfile::tempdir().unwrap();
+        let api = api(Duration::ZERO).await;
+        let mut world = World::new(Backends { redis, postgres: redis }, folder.path(), &api.base_url()).await;
+        world.settings.extend(lists::settings());
+        world.settings.extend(variables(&[("relations.revisit", "1h")]));
+        let owners = [api.people().id(&Provider::Twitter, OWNERS)];
+        lists::enqueue(&world, LISTS, &owners);
+        let log = folder.path().join("updater.log");
+        let crash_at = format!("{point}:1");
+        let mut doomed = Process::start(&["updater"], &world.with("TWITTER_UPDATER_CRASH_AT", &crash_at), &log);
+        let status = doomed.ended(WITHIN).await;
+        assert_eq!(status.signal(), Some(SIGABRT), "{point}: {status}");
+        let heir = Process::start(&["updater"], &world.settings, &log);
+        let queue = world.queue_of(folder.path(), LISTS).await;
+        until("the list waits for its next visit", WITHIN, async || {
+            let places = queue.locate(&owners).await.unwrap().remove(0);
+            let waits = |place: &Place| matches!(place, Place::Delayed { due, .. } if *due > wall_ms() + 60_000);
+            places.iter().any(waits).then_some(())
+        })
+        .await;
+        assert!(heir.terminate().success(), "{point}");
+        let crawls = world.edges.crawls(LISTS, &owners[0], 9).await.unwrap();
+        assert!(matches!(&crawls[..], [only] if only.pages == 1), "{point}: {crawls:?}");
+        api.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crawl_that_ended_is_not_read_again_embedded() {
+    is_read_once(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crawl_that_ended_is_not_read_again_on_redis_and_postgres() {
+    is_read_once(true).await;
 }
