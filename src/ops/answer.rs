@@ -112,6 +112,9 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let since = since(*since_ms);
         return Some(format!("the store does not answer{since}, nothing can be saved: {}", one_line(why)));
     }
+    if let Some(Outage { why, since_ms }) = &snapshot.unwritable {
+        return Some(format!("nothing can be saved{}: {}", since(*since_ms), one_line(why)));
+    }
     if let Some(reason) = &stats.paused {
         return Some(format!("it is paused: {}", one_line(reason)));
     }

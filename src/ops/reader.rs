@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::counting::Counting;
 use super::freshness::{Measured, has_lost, measure};
 use super::lately::History;
+use super::pace::Pace;
 use super::polled::Polled;
 use super::whole_queue::PATIENCE;
 use super::{Terms, WholeQueue};
@@ -21,15 +22,13 @@ use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
-use crate::store::{AccountTotal, Database, ListCrawl, Store};
+use crate::store::{AccountTotal, Database, ListCrawl, OldReader, Store};
 
-/// The interval between readings while somebody watches,
+/// The interval between readings while a viewer watches, unless they take long: counting in a large file is a long walk.
 const READ_EVERY: Duration = Duration::from_secs(1);
-/// unless that takes more than so large a part of the time: counting in a large file is a long walk.
-const SHARE_OF_THE_TIME: u32 = 10;
 /// After so long an answer is no news any more.
 const STALE_AFTER: Duration = Duration::from_secs(600);
-/// How often stored answers are looked at, unless that takes more than such a part of the time,
+/// The interval between measurements of the stored answers, unless they take long,
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 /// or, where not all were up to date the last time, how soon again,
 const MEASURE_AGAIN: Duration = Duration::from_secs(2);
@@ -37,6 +36,8 @@ const MEASURE_AGAIN: Duration = Duration::from_secs(2);
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
 /// How often accounts are counted, unless that takes more than such a part of the time: all of them are.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
+/// The age from which a transaction is reported: what it keeps from being cleaned up slows down all others.
+const OLD_TRANSACTION: Duration = Duration::from_secs(300);
 /// The interval of checks in between whether the store answers.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -77,11 +78,18 @@ struct Known {
     looks_once: bool,
     outage: Option<Outage>,
     store_out: Option<Outage>,
+    /// Why queue or store, which answer, cannot be written.
+    unwritable: Option<Outage>,
+    old_reader: Option<OldReader>,
     store_checked: Option<Stopwatch>,
     pollers: Option<String>,
     measured: Sampled,
     /// Since when that is so, and how long it will do.
     measured_at: Option<(Stopwatch, Duration)>,
+    /// The paces of the three questions to queue and store.
+    reading_pace: Pace,
+    brief_pace: Pace,
+    measuring_pace: Pace,
     /// The stored accounts, where the items are accounts.
     accounts: Counting<Vec<AccountTotal>, KnownAccounts>,
     /// The crawls under way, where the items are lists.
@@ -158,8 +166,8 @@ impl Reader {
             let asking = self.read(&mut known).await;
             self.seen.send_replace(known.seen());
             // An outage takes long, too, but not the service's time.
-            let share = asking * SHARE_OF_THE_TIME;
-            let every = if known.outage.is_some() { READ_EVERY } else { READ_EVERY.max(share) };
+            let is_out = known.outage.is_some();
+            let every = if is_out { READ_EVERY } else { known.reading_pace.rest(asking, READ_EVERY) };
             let mut pace = READ_EVERY;
             while every.saturating_sub(watch.elapsed()) > pace {
                 tokio::time::sleep(pace).await;
@@ -231,7 +239,7 @@ impl Reader {
                 let stats = Stats { lanes, delayed, due, oldest_lateness_ms, ..brief };
                 let now = stats.now_ms;
                 self.show(known, &self.terms.load(), Reading { stats, ..last }, now).await;
-                READ_EVERY.max(took * SHARE_OF_THE_TIME)
+                known.brief_pace.rest(took, READ_EVERY)
             }
             Err(why) => {
                 self.lost_contact(known, why);
@@ -254,6 +262,8 @@ impl Reader {
         known.reading = Some(reading.clone());
         let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
         let snapshot = Snapshot::new(reading, known.store_out.clone(), terms, self.whole.capabilities);
+        let (unwritable, old_reader) = (known.unwritable.clone(), known.old_reader.clone());
+        let snapshot = Snapshot { unwritable, status: snapshot.status.with_old_reader(old_reader), ..snapshot };
         (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
     }
 
@@ -276,10 +286,12 @@ impl Reader {
         }
     }
 
-    /// Sees whether the store answers, and notes since when it does not.
+    /// Checks that the store answers, and that store and queue can be written. Notes since when they cannot.
     async fn look_at_store(&self, known: &mut Known) {
-        let answer = self.check_store().await;
+        let (answer, written, old_reader) = tokio::join!(self.check_store(), self.check_writes(), self.old_reader());
+        known.old_reader = old_reader;
         known.store_out = outage(answer, known.store_out.take(), known.looks_once);
+        known.unwritable = outage(written, known.unwritable.take(), known.looks_once);
         known.store_checked = Some(Stopwatch::start());
     }
 
@@ -327,7 +339,7 @@ impl Reader {
         let every = match &known.measured.error {
             // It was not the services' time that passed.
             Some(_) => MEASURE_EVERY,
-            None => every.max(watch.elapsed() * SHARE_OF_THE_TIME),
+            None => known.measuring_pace.rest(watch.elapsed(), every),
         };
         if known.measured.error.is_none() {
             known.measured.for_ms = clock::millis(every);
@@ -398,6 +410,26 @@ impl Reader {
             Ok(checked) => checked.map_err(|error| error.to_string()),
             Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
         }
+    }
+}
+
+impl Reader {
+    /// The oldest transaction in the store's database, if it is too old. A store that does not answer is reported as such.
+    async fn old_reader(&self) -> Option<OldReader> {
+        let store = self.store.load();
+        let Ok(store) = store.as_ref() else { return None };
+        tokio::time::timeout(STORE_PATIENCE, store.old_reader(OLD_TRANSACTION)).await.ok()?.ok()?
+    }
+
+    /// Checks that store and queue can be written. One that does not answer is reported as such.
+    async fn check_writes(&self) -> Result<(), String> {
+        let checks = async {
+            if let Ok(store) = self.store.load().as_ref() {
+                store.check_writes().await?;
+            }
+            self.whole.queue.check_writes().await
+        };
+        tokio::time::timeout(STORE_PATIENCE, checks).await.unwrap_or(Ok(()))
     }
 }
 

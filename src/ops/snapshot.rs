@@ -85,6 +85,8 @@ pub struct Snapshot {
     pub forecast: Option<Forecast>,
     /// Why the store cannot be used, where that is so: nothing can be saved.
     pub store_out: Option<Outage>,
+    /// Why queue or store, which answer, cannot be written: nothing is updated.
+    pub unwritable: Option<Outage>,
     /// The measured freshness of the stored answers.
     pub measured: Sampled,
     /// What was counted in the last seconds.
@@ -234,6 +236,7 @@ impl Snapshot {
             minutes,
             forecast,
             store_out,
+            unwritable: None,
             measured,
             lately,
             wave,

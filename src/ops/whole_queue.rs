@@ -102,6 +102,10 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     show(&mut registry, "fresh", "1 while all but a hundredth of the posts are up to date, else 0", fresh);
     let snapshot: Vec<(&WholeQueue, &Snapshot)> =
         read().filter_map(|(whole, seen)| Some((&**whole, &**seen.snapshot.as_ref()?))).collect();
+    let old_reader = |of: &Snapshot| of.status.old_reader.as_ref().map_or(0.0, |old| old.age_ms as f64 / 1_000.0);
+    let old_readers = snapshot.iter().map(|(whole, snapshot)| (of(whole), old_reader(snapshot)));
+    let what = "The age of the oldest transaction in the store's database, if it is over five minutes, else 0";
+    show(&mut registry, "store_oldest_transaction_seconds", what, old_readers);
     show_freshness(&mut registry, &snapshot);
     show_queues(&mut registry, &snapshot.iter().map(|(_, of)| &of.status.stats).collect::<Vec<_>>());
     show_quotas(&mut registry, &snapshot.iter().map(|(whole, of)| (*whole, &*of.accounts)).collect::<Vec<_>>());

@@ -34,8 +34,10 @@ mod rows;
 mod sqlite;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 pub use self::accounts::{AccountTotal, Accounts, Bearer, CountsAt, KeptHandle, Sighting, Signs, StoredAccount};
 pub use self::budget::{Budgets, Learnt};
@@ -438,6 +440,15 @@ impl StoreError {
     }
 }
 
+/// A transaction that was begun long ago and goes on. What is written since then cannot be cleaned up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OldReader {
+    /// The age of the transaction, ms.
+    pub age_ms: Millis,
+    /// The session or the reader, in words for people.
+    pub what: String,
+}
+
 /// The life of items of every kind: recorded, looked up again, missing, ended or dead.
 ///
 /// `namespace` is a pipeline (`tweet:update`); ids are unique inside one.
@@ -452,6 +463,16 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
 
     /// Says whether the store answers and its tables are of this version.
     async fn check(&self) -> Result<()>;
+
+    /// The transaction of a reader that is older than that, the oldest one: rows and files grow until it ends.
+    async fn old_reader(&self, _older_than: Duration) -> Result<Option<OldReader>> {
+        Ok(None)
+    }
+
+    /// Says why nothing can be written although the store answers, where that can be told without a write of its own.
+    async fn check_writes(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
 
     /// Records tweets before they are scheduled. Of people who are [kept away](Forgetting) nothing is written here or by any
     /// other call; they count as known, and have no [standing](Lifecycle::standing) after it. A row that is not there is made (*live*, or *ended*

@@ -33,7 +33,8 @@ use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
-    Observation, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
+    Way,
 };
 use crate::base::backend::postgres;
 use crate::base::clock::Millis;
@@ -58,6 +59,16 @@ const MAX_LIFETIME: Duration = Duration::from_secs(300);
 /// second, and where the planner expects far too many rows, it is spent on a few.
 const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), set_config('jit', 'off', false), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
+
+/// The oldest transaction in this database that is older than $1 ms, also a prepared one. Sessions of other roles are seen by
+/// members of `pg_read_all_stats` alone.
+const OLD_READER: &str = "SELECT age, what FROM (\
+     SELECT (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint AS age, \
+     concat_ws(', ', 'the transaction of process ' || pid, 'user ' || usename, NULLIF(application_name, ''), state) AS what \
+     FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' \
+     UNION ALL SELECT (extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint, \
+     'the prepared transaction ' || gid FROM pg_prepared_xacts WHERE database = current_database()) AS known \
+     WHERE age > $1 ORDER BY age DESC LIMIT 1";
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/store/migrations/postgres");
@@ -516,6 +527,12 @@ impl Lifecycle for PostgresStore {
             })
             .await?;
         Ok(())
+    }
+
+    async fn old_reader(&self, older_than: Duration) -> Result<Option<OldReader>> {
+        let given = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
+        let old: Vec<(i64, String)> = self.rows(|| sqlx::query(OLD_READER).bind(given)).await?;
+        Ok(old.into_iter().next().map(|(age_ms, what)| OldReader { age_ms, what }))
     }
 
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {

@@ -30,10 +30,11 @@ use super::pseudonyms::KeyFile;
 use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
-    Observation, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet, Way,
+    Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
+    Way,
 };
 use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 
 /// Rows in one INSERT: 900 × 34 values stay below SQLite's 32,766 parameters.
@@ -351,6 +352,18 @@ impl Lifecycle for SqliteStore {
             .await
             .map(drop)
             .map_err(StoreError::from)
+    }
+
+    async fn old_reader(&self, older_than: Duration) -> Result<Option<OldReader>> {
+        let kept = self.file.kept_log().filter(|kept| kept.since >= older_than);
+        Ok(kept.map(|kept| OldReader {
+            age_ms: clock::millis(kept.since),
+            what: format!("a reader of the SQLite file keeps {} MB in its write-ahead log", kept.bytes / 1_000_000),
+        }))
+    }
+
+    async fn check_writes(&self) -> std::result::Result<(), String> {
+        self.file.check_disk().await
     }
 
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded> {

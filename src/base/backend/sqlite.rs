@@ -1,17 +1,19 @@
 //! One durable SQLite file, shared by the processes of a machine.
 
+mod backlog;
 mod rewrite;
 mod shared;
 
 use std::fs::File;
 use std::future::ready;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 use sqlx::query::Query;
@@ -21,6 +23,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Executor, Sqlite, SqliteConnection};
 
+pub use self::backlog::Kept;
 pub use self::shared::{SharedFile, Tx};
 use super::BackendError;
 use crate::base::clock::Stopwatch;
@@ -117,6 +120,34 @@ impl Opened {
 /// Bytes of a page, for new files. Rows have 5 KB: on pages of SQLite's own 4 KB each needs a second one, which is freed and taken
 /// again at each change.
 const PAGE_BYTES: u32 = 16 * 1024;
+
+/// Bytes that a check of the disk writes: a few pages.
+const PROBE_BYTES: usize = 4 * PAGE_BYTES as usize;
+
+/// Checks that the disk takes more of that file, with an unnamed file in the same folder. SQLite would say so only at a commit,
+/// and a process that only reads makes none.
+///
+/// # Errors
+/// The disk is full, over its quota, read-only, or broken. Says nothing of rights: another user may have them.
+pub async fn check_disk(path: &Path) -> Result<(), String> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let probe = move || {
+        let unnamed =
+            rustix::fs::open(&folder, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
+        File::from(unnamed).write_all(&[1; PROBE_BYTES])
+    };
+    let Ok(Err(error)) = tokio::task::spawn_blocking(probe).await else { return Ok(()) };
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space",
+        ErrorKind::ReadOnlyFilesystem => "mount it to be written",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => "replace the disk",
+        _ => return Ok(()),
+    };
+    Err(format!("{} cannot be written: {error}; {remedy}", path.display()))
+}
 
 /// Makes a file that is missing for its owner alone, since it holds data of people. SQLite gives its `-wal` and `-shm` the same
 /// mode. What is there stays as it is, and where nothing can be made, SQLite says why.

@@ -232,6 +232,12 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// Checks that the service is there and fit, and says what a person should know about it.
     async fn check(&self) -> Result<Vec<String>>;
 
+    /// Says why nothing can be written although the service answers. Without it, a worker that cannot write its heartbeat looks
+    /// like one that does not run.
+    async fn check_writes(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// Adds each id that is in none of the places. Answers in the order given; an id twice in `jobs`
     /// is scheduled once, then known.
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>>;

@@ -239,6 +239,16 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     Ok(findings)
 }
 
+/// Errors of a server that reads and does not write: its disk is full, or its replicas are gone.
+const REFUSES_WRITES: [&str; 2] = ["MISCONF", "NOREPLICAS"];
+
+impl RedisQueue {
+    /// Adds its namespace to the set of all.
+    async fn register(&self) -> Result<()> {
+        self.pool.invoke(Call::new(&REGISTER, keys::NAMESPACES).arg(&self.namespace)).await
+    }
+}
+
 #[async_trait]
 impl Jobs for RedisQueue {
     fn namespace(&self) -> &str {
@@ -254,8 +264,17 @@ impl Jobs for RedisQueue {
                 }
             }
         }
-        let () = self.pool.invoke(Call::new(&REGISTER, keys::NAMESPACES).arg(&self.namespace)).await?;
+        self.register().await?;
         Ok(findings)
+    }
+
+    async fn check_writes(&self) -> std::result::Result<(), String> {
+        match self.register().await {
+            Err(QueueError::Unavailable(why)) if REFUSES_WRITES.iter().any(|code| why.contains(code)) => {
+                Err(format!("Redis takes no writes: {why}"))
+            }
+            _ => Ok(()), // a service that does not answer is reported by the figures that it does not give
+        }
     }
 
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {

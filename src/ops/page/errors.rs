@@ -13,6 +13,7 @@ use crate::base::clock::Millis;
 use crate::engine::queue::{Buried, WorkerStats};
 use crate::ops::report::sources::Sources;
 use crate::ops::{Seen, Snapshot};
+use crate::store::OldReader;
 
 /// How many are shown,
 const SHOWN: usize = 10;
@@ -91,6 +92,16 @@ fn of_now(seen: &Seen, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found>
 fn of_snapshot(snapshot: &Snapshot, mut add: impl FnMut(Option<Millis>, Place, &str)) {
     if let Some(outage) = &snapshot.store_out {
         add(outage.since_ms, Place::Service("store"), &outage.why);
+    }
+    if let Some(outage) = &snapshot.unwritable {
+        add(outage.since_ms, Place::Service("disk"), &outage.why);
+    }
+    if let Some(OldReader { age_ms, what }) = &snapshot.status.old_reader {
+        add(
+            Some(snapshot.at_ms() - age_ms),
+            Place::Service("store"),
+            &format!("{what}, has been open for long: end it"),
+        );
     }
     for account in snapshot.accounts.iter().filter(|account| account.parked_for_ms > 0) {
         let why = account.parked_why.as_deref().unwrap_or("parked");

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use serde::{Serialize, Serializer};
 
 use crate::base::clock;
-use crate::base::humanize::span;
+use crate::base::humanize::{one_line, span};
 use crate::engine::queue::{Stats, WorkerStats};
 use crate::engine::schedule::Schedule;
 use crate::engine::schedule::adaptive::budget::Spending;
@@ -17,6 +17,7 @@ use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
 use crate::pipelines::kind::Words;
 use crate::quota::{CredentialStatus, Reads};
+use crate::store::OldReader;
 
 /// Fields of a worker's report that need a line of their own; usually empty.
 const SENTENCES: [&str; 4] = [WorkerStats::TROUBLE, WorkerStats::FAILING, "config_refused", "config_needs_restart"];
@@ -84,6 +85,9 @@ pub struct Status {
     /// The crawls under way, where the pipeline's items are lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crawls: Option<Crawls>,
+    /// The oldest transaction in the store's database, if it is older than five minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_reader: Option<OldReader>,
 }
 
 impl Status {
@@ -111,7 +115,14 @@ impl Status {
             budget: None,
             known_accounts: None,
             crawls: None,
+            old_reader: None,
         }
+    }
+
+    /// The same with the oldest transaction in the store's database.
+    #[must_use]
+    pub fn with_old_reader(self, old_reader: Option<OldReader>) -> Self {
+        Self { old_reader, ..self }
     }
 
     /// The same with how the budget of reads is spent.
@@ -242,14 +253,27 @@ pub fn table(status: &Status) -> String {
 }
 
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
-    let Status { answer, stats, quota, busiest, calls_to_table, parked: left_alone, budget, known_accounts, crawls } =
-        status;
+    let Status {
+        answer,
+        stats,
+        quota,
+        busiest,
+        calls_to_table,
+        parked: left_alone,
+        budget,
+        known_accounts,
+        crawls,
+        old_reader,
+    } = status;
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
     }
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
+    }
+    if let Some(OldReader { age_ms, what }) = old_reader {
+        writeln!(out, "{} is {} old: end it, it slows down all others", one_line(what), span(age_ms / 1_000 * 1_000))?;
     }
     writeln!(out, "\n{:<14}{:>10}{:>12}{:>10}{:>18}", "lane", "interval", "delayed", "due", "oldest lateness")?;
     for lane in &stats.lanes {
@@ -330,6 +354,17 @@ mod tests {
         let ages: AgeTable = "1d: 1h".parse().unwrap();
         let read = read.map(|()| Status::new(stats, Vec::new(), fill, (Words::POSTS, &ages))).map_err(str::to_owned);
         (namespace.to_owned(), read)
+    }
+
+    #[test]
+    fn a_transaction_that_is_old_is_named() {
+        let (name, status) = of("x:update", Ok(()));
+        let old = OldReader { age_ms: 400_900, what: "the transaction of process 7".to_owned() };
+        let report =
+            Report::new(vec![(name, status.map(|status| status.with_old_reader(Some(old))))], Sources::default());
+        let line = "the transaction of process 7 is 6m 40s old: end it, it slows down all others";
+        assert!(report.to_string().lines().any(|said| said == line), "{report}");
+        assert_eq!(serde_json::to_value(&report).unwrap()["old_reader"]["age_ms"], 400_900);
     }
 
     #[test]

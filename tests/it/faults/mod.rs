@@ -3,6 +3,7 @@
 
 mod crash;
 mod edits;
+mod full_disk;
 mod history;
 mod lost_file;
 mod media;

@@ -19,7 +19,7 @@ use twitter_updater::store::{NewTweet, SqliteStore, Store, Way};
 use crate::support::census::{Census, assert_answers_are_in_order, census};
 use crate::support::disk::TinyDisk;
 use crate::support::postgres::{self, as_postgres};
-use crate::support::process::{Process, Variables, command, variables};
+use crate::support::process::{Process, Variables, command, variables, wrap};
 use crate::support::redis::TestRedis;
 use crate::support::wait::until_true;
 use crate::support::world::World;
@@ -310,15 +310,7 @@ async fn sqlites_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let file = disk.inside().join("tweets.db");
     let start = |settings: &Variables, log: &Path| {
-        let updater = command(&["updater"], settings);
-        let mut there = disk.command();
-        there.arg(updater.get_program()).args(updater.get_args());
-        for (name, value) in updater.get_envs() {
-            match value {
-                Some(value) => there.env(name, value),
-                None => there.env_remove(name),
-            };
-        }
+        let mut there = wrap(disk.command(), &command(&["updater"], settings));
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         Process::of(there.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     };

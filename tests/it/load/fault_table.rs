@@ -3,15 +3,17 @@
 //! green within 15 s and one interval after its end.
 //!
 //! Three systems at the same time, with intervals of 3 s and the default `updater.buffer_ttl` of 5 s: one meets the faults of
-//! the API, one those of the processes and services, one those of Redis's clock and of a provider.
+//! the API, one those of the processes and services, one those of Redis's disk and clock and of a provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::Value;
+use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 use twitter_updater::base::clock::{Millis, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{Administration, Inspection, RedisQueue};
@@ -23,6 +25,7 @@ use twitter_updater::simulator::{
 };
 use twitter_updater::store::{Lifecycle, PostgresStore, Standing as Stored};
 
+use crate::support::disk::TinyDisk;
 use crate::support::port::Port;
 use crate::support::postgres::{self, OwnPostgres};
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
@@ -194,6 +197,8 @@ struct System {
     status: String,
     namespace: String,
     store: PostgresStore,
+    database: String,
+    queue: RedisQueue,
     ids: Vec<String>,
     rows: BTreeMap<&'static str, Row>,
     done: Mutex<Done>,
@@ -232,9 +237,28 @@ impl System {
             if seen.is_green() {
                 return watch.elapsed();
             }
-            assert!(watch.elapsed() < within, "{}: not green within {within:?}: {seen:?}", self.name);
+            if watch.elapsed() >= within {
+                let late = self.latest_first().await;
+                panic!("{}: not green within {within:?}: {seen:?}; answered longest ago: {late:#?}", self.name);
+            }
             pause().await;
         }
+    }
+
+    /// Rows of the store whose last answer is oldest, with their places in the queue.
+    async fn latest_first(&self) -> Vec<String> {
+        let rows = sqlx::query_as::<_, (String, String, i64, Option<i64>, Option<i64>, i64, i64)>(
+            "SELECT id, state, first_seen, checked_at, next_due, lookups, misses FROM tweet WHERE namespace = $1 \
+             ORDER BY coalesce(checked_at, first_seen) LIMIT 3",
+        );
+        let mut connection = PgConnection::connect(&self.database).await.unwrap();
+        let rows = rows.bind(&self.namespace).fetch_all(&mut connection).await.unwrap();
+        let mut all = Vec::new();
+        for row in rows {
+            let place = self.queue.locate(std::slice::from_ref(&row.0)).await.unwrap().remove(0);
+            all.push(format!("at {}: {row:?} is {place:?}", wall_ms()));
+        }
+        all
     }
 
     /// A fault begins now.
@@ -392,7 +416,8 @@ impl Parts {
     }
 
     async fn system(&self, name: &'static str, ops: &Variables, ids: Vec<String>) -> System {
-        let url = SecretString::from(self.postgres.url("postgres"));
+        let database = self.postgres.url("postgres");
+        let url = SecretString::from(database.clone());
         System {
             name,
             ops: Role::start("ops", ops, &self.log(&format!("ops-{name}.log"))).await,
@@ -400,6 +425,8 @@ impl Parts {
             status: "/status".to_owned(),
             namespace: NAMESPACE.to_owned(),
             store: PostgresStore::connect(&url, 2, Duration::from_secs(10)).await.unwrap(),
+            database,
+            queue: RedisQueue::new(self.redis.pool(), NAMESPACE),
             ids,
             rows: documented(),
             done: Mutex::default(),
@@ -587,15 +614,23 @@ async fn faults_of_processes_and_services() -> Done {
     system.done.into_inner().unwrap()
 }
 
-async fn faults_of_a_clock_and_a_provider() -> Done {
+async fn faults_of_a_disk_a_clock_and_a_provider() -> Done {
     let clock = SteppingClock::new();
-    let redis = TestRedis::start_by(&clock.program(), &["--appendonly", "yes"]);
+    let disk = TinyDisk::new(Command::new("env"), 64).expect("a disk of our own to fill up (unshare --user --mount)");
+    let files = disk.path().display().to_string();
+    let redis = TestRedis::start_by(&clock.program(), &["--appendonly", "yes", "--dir", &files]);
     let parts = Parts::new(redis, SimulatorOptions::default()).await;
     let settings = parts.settings.clone();
     let ids = parts.put_in(&Provider::Twitter, &settings);
     let updater = parts.updater(&settings);
     let system = parts.system("clock", &settings, ids.clone()).await;
     system.is_in_full_swing().await;
+
+    let mut fault = system.begins("the disk is full");
+    disk.fill();
+    fault.lasts(BOUND).await;
+    disk.clear();
+    fault.ended().await;
 
     let mut fault = system.begins("the queue's clock is back by an hour");
     clock.step(-3_600);
@@ -627,6 +662,7 @@ async fn faults_of_a_clock_and_a_provider() -> Done {
         page: link.rsplit_once("href=\"").unwrap().1.to_owned(),
         status: format!("/status?namespace={namespace}"),
         namespace: namespace.clone(),
+        queue: RedisQueue::new(parts.redis.pool(), &namespace),
         ..system
     };
     let mut fault = system.begins("a provider is unreachable");
@@ -661,7 +697,7 @@ fn every_row_of_the_operations_table_holds() {
         let systems = [
             scope.spawn(|| on_its_own(faults_of_the_api())),
             scope.spawn(|| on_its_own(faults_of_processes_and_services())),
-            scope.spawn(|| on_its_own(faults_of_a_clock_and_a_provider())),
+            scope.spawn(|| on_its_own(faults_of_a_disk_a_clock_and_a_provider())),
         ];
         systems.map(|system| system.join().unwrap())
     });

@@ -31,8 +31,15 @@ pub fn command(arguments: &[&str], variables: &Variables) -> Command {
 
 /// The same command with the default action of SIGHUP, also where `nohup` started the tests.
 pub fn with_hangups(command: &Command) -> Command {
-    let mut wrapped = Command::new("env");
-    wrapped.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    let mut by = Command::new("env");
+    by.arg("--default-signal=HUP");
+    wrap(by, command)
+}
+
+/// The same command, started by another one.
+pub fn wrap(by: Command, command: &Command) -> Command {
+    let mut wrapped = by;
+    wrapped.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(name, value),

@@ -27,7 +27,8 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
-use super::{BUSY, INPUT_OUTPUT, Missing, Opened, code, connect, make_private, options, pool};
+use super::backlog::{Backlog, Kept};
+use super::{BUSY, INPUT_OUTPUT, Missing, Opened, check_disk, code, connect, make_private, options, pool};
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{check_planted, with_end};
 
@@ -38,6 +39,8 @@ const WRITERS_CACHE_KB: u32 = 64 * 1024;
 const READERS_CACHE_KB: u32 = 8 * 1024;
 /// Pages of the WAL after which it is copied into the file (32 MB): each page once, however often it was written.
 const WAL_PAGES: u32 = 2_048;
+/// Pages that wait to be copied only where a reader keeps them: a writer copies earlier.
+const KEPT_PAGES: u32 = 4 * WAL_PAGES;
 /// Statements that a connection keeps prepared: all that queue, ledger and store have.
 const STATEMENTS: usize = 400;
 /// A call waits this much longer for its turn in its own process than for the file's lock.
@@ -67,6 +70,7 @@ struct Connections {
     is_lost: Arc<AtomicBool>,
     readers: SqlitePool,
     patience: Duration,
+    backlog: Backlog,
 }
 
 /// Device and inode of a file, how long its lock is waited for, and the runtime on which its groups are committed.
@@ -215,6 +219,7 @@ impl SharedFile {
             is_lost: is_lost.clone(),
             readers,
             patience,
+            backlog: Backlog::default(),
         };
         let connections = first_to_open(&file, Arc::new(connections));
         tokio::spawn(commit_groups(turn, waiting, ends));
@@ -254,6 +259,20 @@ impl SharedFile {
     /// The time that a call waits for other processes' writes.
     pub(super) fn patience(&self) -> Duration {
         self.connections.patience
+    }
+
+    /// Checks that the disk takes more of it.
+    ///
+    /// # Errors
+    /// As of [`check_disk`].
+    pub async fn check_disk(&self) -> Result<(), String> {
+        check_disk(&self.file.path).await
+    }
+
+    /// Returns how long a reader has kept the write-ahead log from being copied into the file, if it does.
+    #[must_use]
+    pub fn kept_log(&self) -> Option<Kept> {
+        self.connections.backlog.look(&self.file.path, KEPT_PAGES)
     }
 
     /// Connections that only read.

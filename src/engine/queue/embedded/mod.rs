@@ -196,6 +196,10 @@ impl Jobs for EmbeddedQueue {
         Ok(vec![format!("embedded queue in one file, SQLite {version}, each save and settle flushed to disk")])
     }
 
+    async fn check_writes(&self) -> std::result::Result<(), String> {
+        self.file.check_disk().await
+    }
+
     async fn schedule(&self, jobs: &[NewJob]) -> Result<Vec<Scheduled>> {
         schedule::schedule(self, jobs).await
     }

@@ -1,0 +1,107 @@
+//! Pages of the write-ahead log that wait to be copied into the file. A reader that stays in one transaction keeps them there,
+//! and the log grows for as long.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::PAGE_BYTES;
+use crate::base::clock::Stopwatch;
+use crate::base::private_file::with_end;
+
+/// Places in the `-shm` file (<https://www.sqlite.org/walformat.html>): the number of pages in the log, the size of a page, and
+/// the number of pages that were copied.
+const PAGES: usize = 16;
+const PAGE_SIZE: usize = 14;
+const COPIED: usize = 96;
+
+/// The state of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    pages: u32,
+    copied: u32,
+    page_bytes: u64,
+}
+
+/// A log that grows because a reader keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Since when no page was copied, as far as this process has looked.
+    pub since: Duration,
+    /// Bytes that wait to be copied.
+    pub bytes: u64,
+}
+
+/// Watches one log.
+#[derive(Debug, Default)]
+pub(super) struct Backlog(Mutex<Option<(u32, Stopwatch)>>);
+
+impl Backlog {
+    /// Looks at the log of that file. `None` where fewer than `most` pages wait.
+    pub(super) fn look(&self, path: &Path, most: u32) -> Option<Kept> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(State { pages, copied, page_bytes }) =
+            read(path).filter(|of| of.pages.saturating_sub(of.copied) > most)
+        else {
+            *last = None;
+            return None;
+        };
+        let since = match &*last {
+            Some((before, since)) if *before == copied => since.elapsed(),
+            _ => {
+                *last = Some((copied, Stopwatch::start()));
+                Duration::ZERO
+            }
+        };
+        Some(Kept { since, bytes: u64::from(pages - copied) * page_bytes })
+    }
+}
+
+fn read(path: &Path) -> Option<State> {
+    let mut bytes = [0; COPIED + 4];
+    File::open(with_end(path, "-shm")).ok()?.read_exact(&mut bytes).ok()?;
+    let number = |at: usize| Some(u32::from_ne_bytes(bytes[at..at + 4].try_into().ok()?));
+    let page_bytes = u64::from(u16::from_ne_bytes(bytes[PAGE_SIZE..PAGE_SIZE + 2].try_into().ok()?));
+    // A size of 1 stands for 65,536.
+    let page_bytes = if page_bytes < 512 { u64::from(PAGE_BYTES) } else { page_bytes };
+    Some(State { pages: number(PAGES)?, copied: number(COPIED)?, page_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::sqlite::SqliteConnectOptions;
+    use sqlx::{ConnectOptions, Connection, Executor};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reader_in_a_transaction_keeps_the_log_until_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true).page_size(4_096);
+        let options = options.pragma("journal_mode", "WAL").pragma("wal_autocheckpoint", "20");
+        let (mut writer, mut reader) = (options.connect().await.unwrap(), options.connect().await.unwrap());
+        writer.execute("CREATE TABLE t (x)").await.unwrap();
+        let backlog = Backlog::default();
+        let mut write = async |times: u32| {
+            for _ in 0..times {
+                writer.execute("INSERT INTO t VALUES (zeroblob(9000))").await.unwrap();
+            }
+        };
+        write(60).await;
+        assert_eq!(backlog.look(&path, 40), None, "each checkpoint copies all");
+        let mut pinned = reader.begin().await.unwrap();
+        pinned.fetch_all("SELECT count(*) FROM t").await.unwrap();
+        write(60).await;
+        let first = backlog.look(&path, 40).unwrap();
+        assert!(first.since.is_zero() && first.bytes > 40 * 4_096, "{first:?}");
+        write(60).await;
+        let later = backlog.look(&path, 40).unwrap();
+        assert!(!later.since.is_zero() && later.bytes > first.bytes, "{later:?}");
+        pinned.rollback().await.unwrap();
+        write(20).await;
+        assert_eq!(backlog.look(&path, 40), None);
+    }
+}
