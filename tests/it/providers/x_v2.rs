@@ -160,12 +160,14 @@ async fn the_missing_are_those_that_problems_name_by_their_resource() {
     });
     let other = answer(other, &[A, B, C]).await;
     assert!(matches!(other.outcomes[..], [Outcome::Found(_), Outcome::Broken(_), Outcome::Broken(_)]), "{other:?}");
-    let bare_of_another = json!({ "errors": [bare("999", "tweet", "Not Found Error")] });
+    let of_another = answer(json!({ "errors": [bare("999", "tweet", "Not Found Error")] }), &[A]).await;
+    assert!(matches!(of_another.outcomes[..], [Outcome::Broken(_)]), "{of_another:?}");
     let unnamed = json!({ "errors": [{ "resource_type": "tweet", "title": "Not Found Error" }] });
-    for (body, why) in [(bare_of_another, "mentions none"), (unnamed, "a success that says error")] {
-        let refused = ask(Canned::new(200, body.to_string()), &[A]).await.unwrap_err();
-        assert!(matches!(&refused, LookupError::BadAnswer(said) if said.contains(why)), "{refused:?}");
-    }
+    let refused = ask(Canned::new(200, unnamed.to_string()), &[A]).await.unwrap_err();
+    assert!(
+        matches!(&refused, LookupError::BadAnswer(said) if said.starts_with("a success that says error")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

@@ -341,3 +341,20 @@ async fn a_page_is_read_from_its_index() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_oldest_transaction_is_named_until_it_ends() {
+    let (store, mut notebook) = migrated().await;
+    let older_than = async |ms| store.old_reader(Duration::from_millis(ms)).await.unwrap();
+    assert_eq!(older_than(0).await, None, "a session without a transaction keeps nothing");
+    for statement in
+        ["SET application_name = 'a notebook'", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM tweet"]
+    {
+        notebook.execute(statement).await.unwrap();
+    }
+    let old = until("it is old enough", PATIENCE, async || older_than(200).await).await;
+    assert!(old.age_ms > 200 && old.what.contains("a notebook, idle in transaction"), "{old:?}");
+    assert_eq!(older_than(3_600_000).await, None);
+    notebook.execute("COMMIT").await.unwrap();
+    assert_eq!(older_than(0).await, None);
+}
