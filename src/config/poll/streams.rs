@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn streams_have_a_filter_and_a_source_that_fills_their_gaps() {
-        let source = "[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
+        let source = "providers = \"twitter, x\"\n[poll.sources.rust]\nkind = \"search\"\nquery = \"rust\"\n";
         let stream = |name: &str, rest: &str| format!("[poll.streams.{name}]\nfills = \"rust\"\n{rest}\n");
         let twitter = "provider = \"twitter\"\ntrack = \"rust, cargo\"";
         let of_x = "[poll.sources.x]\nprovider = \"x\"\nkind = \"search\"\nquery = \"rust\"\n\
