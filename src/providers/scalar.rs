@@ -110,6 +110,11 @@ pub fn rfc3339(text: &str) -> Option<Millis> {
     Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
 }
 
+/// A date that a client wrote, as RFC 3339. Without a zone it is UTC, as Bluesky's own software reads it. In ms since the epoch.
+pub fn rfc3339_or_utc(text: &str) -> Option<Millis> {
+    rfc3339(text).or_else(|| rfc3339(&format!("{text}Z")))
+}
+
 /// Whom a text is about, if it is the sentence that Twitter and X put in place of a withheld one: a handle.
 pub fn notice_about(text: &str) -> Option<&str> {
     let named = ["This Tweet from @", "This Post from @", "@"].iter().find_map(|start| text.strip_prefix(start))?;

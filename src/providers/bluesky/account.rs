@@ -175,7 +175,7 @@ impl Profile<'_> {
             banner: text(self.banner),
             protected: None,
             verified: self.verified(is_detailed),
-            created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
+            created_at: scalar::date_or_none(self.created_at, scalar::rfc3339_or_utc),
             counts: AccountCounts {
                 followers: count(self.followers_count),
                 following: count(self.follows_count),

@@ -127,10 +127,9 @@ fn date(raw: Option<&RawValue>) -> Option<Millis> {
     moment(&scalar::string(raw?)?)
 }
 
-/// The date that a client wrote. Without a zone it is UTC, as Bluesky's own software reads it.
+/// The date that a client wrote.
 fn written(raw: Option<&RawValue>) -> Option<Millis> {
-    let text = scalar::string(raw?)?;
-    moment(&text).or_else(|| moment(&format!("{text}Z")))
+    scalar::rfc3339_or_utc(&scalar::string(raw?)?)
 }
 
 /// When the server first saw it, ms since the Unix epoch: of a post view, or of a reason to show one.

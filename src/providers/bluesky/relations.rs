@@ -287,7 +287,7 @@ pub fn read_records(body: &[u8], now: Millis) -> Result<Members, LookupError> {
         };
         match present(subject).and_then(scalar::string).filter(|id| is_did(id)) {
             Some(id) => {
-                let followed_at = scalar::date_or_none(created_at, scalar::rfc3339).filter(|at| *at <= now);
+                let followed_at = scalar::date_or_none(created_at, scalar::rfc3339_or_utc).filter(|at| *at <= now);
                 page.members.push(Member { id, followed_at });
             }
             None => page.unreadable.add("the subject of a record is not a DID".to_owned()),

@@ -465,14 +465,19 @@ async fn with_records(records: Canned) -> CannedServer {
 async fn friends_at_bluesky_come_with_the_moment_of_the_follow_where_the_server_has_it() {
     let value =
         json!({ "$type": "app.bsky.graph.follow", "subject": "did:plc:b", "createdAt": "2024-06-28T02:59:07.446Z" });
-    let body = json!({ "records": [{ "uri": "at://x", "cid": "x", "value": value }], "cursor": "3l" });
+    // Other clients leave the zone out: it is UTC then.
+    let without_zone = json!({ "subject": "did:plc:c", "createdAt": "2024-06-28T02:59:07" });
+    let records = [value, without_zone].map(|value| json!({ "uri": "at://x", "cid": "x", "value": value }));
+    let body = json!({ "records": records, "cursor": "3l" });
     let owner = Provider::Bluesky.account_id(0);
     let friends = |cursor| request(Side::Friends, &owner, cursor);
     let server = with_records(Canned::new(200, body.to_string())).await;
     let lists = at(Provider::Bluesky, &server);
     let first = lists.page(friends(None), &anonymous()).await.unwrap();
-    assert_eq!((ids(&first), members(&first).next.as_deref()), (vec!["did:plc:b"], Some("records:3l")));
+    let both = vec!["did:plc:b", "did:plc:c"];
+    assert_eq!((ids(&first), members(&first).next.as_deref()), (both, Some("records:3l")));
     assert_eq!(members(&first).members[0].followed_at, Some(1_719_543_547_446));
+    assert_eq!(members(&first).members[1].followed_at, Some(1_719_543_547_000));
     // The same cursor again, and not empty: the caller sees that.
     let again = lists.page(friends(Some("records:3l")), &anonymous()).await.unwrap();
     assert_eq!(members(&again).next.as_deref(), Some("records:3l"));
