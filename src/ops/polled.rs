@@ -11,7 +11,7 @@ use super::pace::Pace;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::ops::report::sources::{Source, SourceBook, Sources};
 
-/// The interval between reads while somebody watches, unless they take long: all gaps are counted.
+/// The interval between reads while a viewer watches, unless they take long: all gaps are counted.
 const EVERY: Duration = Duration::from_secs(2);
 /// The interval between tries while the store does not answer.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -440,7 +440,7 @@ impl StoreError {
     }
 }
 
-/// A transaction that was begun long ago and goes on. What is written since then cannot be cleaned up.
+/// A transaction that began long ago and continues. What is written meanwhile cannot be cleaned up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OldReader {
     /// The age of the transaction, ms.
@@ -469,7 +469,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Says why nothing can be written although the store answers, where that can be told without a write of its own.
+    /// Says why nothing can be written although the store answers, where that shows without a write.
     async fn check_writes(&self) -> std::result::Result<(), String> {
         Ok(())
     }
