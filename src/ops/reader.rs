@@ -283,15 +283,25 @@ impl Reader {
     async fn watch_store(&self, known: &mut Known) {
         if known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
             self.look_at_store(known).await;
+            self.look_at_writes(known).await;
         }
     }
 
-    /// Checks that the store answers, and that store and queue can be written. Notes since when they cannot.
-    async fn look_at_store(&self, known: &mut Known) {
-        let (answer, written, old_reader) = tokio::join!(self.check_store(), self.check_writes(), self.old_reader());
+    /// Checks that store and queue can be written, and notes since when they cannot. The queue is asked only while a viewer
+    /// watches.
+    async fn look_at_writes(&self, known: &mut Known) {
+        if known.store_out.is_some() {
+            return; // it would keep the page waiting once more
+        }
+        let (written, old_reader) = tokio::join!(self.check_writes(), self.old_reader());
         known.old_reader = old_reader;
-        known.store_out = outage(answer, known.store_out.take(), known.looks_once);
         known.unwritable = outage(written, known.unwritable.take(), known.looks_once);
+    }
+
+    /// Checks that the store answers, and notes since when it does not.
+    async fn look_at_store(&self, known: &mut Known) {
+        let answer = self.check_store().await;
+        known.store_out = outage(answer, known.store_out.take(), known.looks_once);
         known.store_checked = Some(Stopwatch::start());
     }
 
