@@ -196,12 +196,12 @@ impl Rebuild {
     /// [`RebuildError`], which says how far it came.
     pub async fn run(&self, stop: &Stop, progress: impl Fn(&Rebuilt)) -> Result<Rebuilt, RebuildError> {
         let watch = Stopwatch::start();
-        let rate = self.rate.max(1);
+        let limit = self.page_limit();
         let mut sum = Rebuilt::default();
         let (mut of, mut last) = (Listing::Living, None::<String>);
         while !stop.is_draining() {
             task::step("compares store and queue");
-            let page = self.patiently(stop, || self.page(of, last.as_deref(), PAGE.min(rate)).boxed()).await;
+            let page = self.patiently(stop, || self.page(of, last.as_deref(), limit).boxed()).await;
             let page = match page {
                 Ok(Some(page)) => page,
                 Ok(None) => break,
@@ -216,7 +216,7 @@ impl Rebuild {
             }
             last = page.last().map(|row| row.id.clone()).or(last);
             progress(&sum);
-            if page.len() < PAGE.min(rate) as usize {
+            if page.len() < limit as usize {
                 if of == Listing::Dead {
                     sum.complete = true;
                     break;
@@ -224,12 +224,22 @@ impl Rebuild {
                 // After the living, whose refreshes must not wait.
                 (of, last) = (Listing::Dead, None);
             }
-            let earliest = Duration::from_secs_f64(sum.rows as f64 / f64::from(rate));
-            stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
+            self.keep_to_rate(sum.rows, &watch, stop).await;
         }
         sum.down_to = last.filter(|_| !sum.complete);
         sum.seconds = watch.elapsed().as_secs_f64();
         Ok(sum)
+    }
+
+    /// Rows of a page: no more than it may put back in a second.
+    pub(super) fn page_limit(&self) -> u32 {
+        PAGE.min(self.rate.max(1))
+    }
+
+    /// Waits while more rows were put back, since `watch` was started, than the rate allows.
+    pub(super) async fn keep_to_rate(&self, rows: u64, watch: &Stopwatch, stop: &Stop) {
+        let earliest = Duration::from_secs_f64(rows as f64 / f64::from(self.rate.max(1)));
+        stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
     }
 
     async fn page(&self, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>, StarterError> {

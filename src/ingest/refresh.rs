@@ -4,7 +4,6 @@
 //! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -174,14 +173,14 @@ impl Refresh {
         stop: &Stop,
         progress: impl Fn(u64, &Refreshed),
     ) -> Result<Refreshed, StarterError> {
-        let Rebuild { queue, store, retry, rate, .. } = &self.rebuild;
-        let (rate, watch) = ((*rate).max(1), Stopwatch::start());
+        let Rebuild { queue, store, retry, .. } = &self.rebuild;
+        let (limit, watch) = (self.rebuild.page_limit(), Stopwatch::start());
         let (mut sum, mut read, mut last) = (Refreshed::default(), 0, None::<String>);
         let mut delays = retry.start();
         while !stop.is_draining() {
             task::step("brings lookups forward");
             let page = async {
-                let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), PAGE.min(rate)).await?;
+                let page = store.page(queue.namespace(), Listing::Living, last.as_deref(), limit).await?;
                 let rows = page.iter().filter(|row| which.is_for(row)).cloned().collect();
                 Ok::<_, StarterError>((self.promote(rows, which.spread).await?, page))
             };
@@ -199,12 +198,11 @@ impl Refresh {
             sum.add(&done);
             read += page.len() as u64;
             progress(read, &sum);
-            if page.len() < PAGE.min(rate) as usize {
+            if page.len() < limit as usize {
                 return Ok(sum);
             }
             // Workers claim and save meanwhile. Rows that are only read cost them little.
-            let earliest = Duration::from_secs_f64(sum.posts() as f64 / f64::from(rate));
-            stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
+            self.rebuild.keep_to_rate(sum.posts(), &watch, stop).await;
             last = page.into_iter().last().map(|row| row.id);
         }
         Ok(Refreshed { stopped: true, ..sum })

@@ -13,7 +13,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns the time until the question is put again, at least `least`, when it took so long.
+    /// Returns the time until the next question, at least `least`, after one that took `took`.
     pub(super) fn rest(&mut self, took: Duration, least: Duration) -> Duration {
         let cost = self.before.replace(took).map_or(took, |before| before.min(took));
         least.max(cost * SHARE_OF_THE_TIME)

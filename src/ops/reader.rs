@@ -421,9 +421,7 @@ impl Reader {
             Err(_) => Err(format!("the store did not answer within {} s", STORE_PATIENCE.as_secs())),
         }
     }
-}
 
-impl Reader {
     /// The oldest transaction in the store's database, if it is too old. A store that does not answer is reported as such.
     async fn old_reader(&self) -> Option<OldReader> {
         let store = self.store.load();

@@ -35,7 +35,7 @@ impl Receiver for Arrivals {
 }
 
 impl Arrivals {
-    /// Those whose ids the starter admits, and those that are stored.
+    /// Media whose ids the starter admits, and media that are stored.
     async fn admitted(&self, starter: &Starter, seen: &[MediumSeen]) -> Result<Vec<MediumSeen>, StoreError> {
         let refused: Vec<String> =
             ids_of(seen).into_iter().filter(|id| !starter.admits(id)).map(str::to_owned).collect();

@@ -391,9 +391,9 @@ impl<J: Judge> Refresher<J> {
                 let was_found = standing.is_some_and(Standing::was_found);
                 // What nobody ever found ends with its time, and nothing is believed of it.
                 let ends_unfound = regular.is_none() && !was_found;
-                // Of a wave nothing is believed. Ids that were never found make none, so an id that is looked up once is looked up
-                // again: soon, in another answer, where this one lacks only some; and where nothing was found at all, when its misses
-                // span as long as those of others.
+                // A wave proves no miss, and ids that were never found make no wave. So an id that is looked up once is looked up
+                // again. Where this answer lacks only some ids, that is soon, in another answer. Where it has none, that is when the
+                // misses span as long as those of other ids.
                 let span = self.unavailable.span(false);
                 let confirmed_after = if terms.has_none { span } else { span.min(ONCE_AGAIN_MS) };
                 let is_doubted = at.saturating_sub(since) < confirmed_after;

@@ -215,8 +215,8 @@ impl ListReader {
         Ok(begun.map(|begun| (begun, profile)))
     }
 
-    /// How a crawl ended since the job was claimed before: by a process that died before it settled the job. A new crawl would cost
-    /// all its calls once more.
+    /// Returns the end of a crawl that a process reached and did not settle, since it died. A new crawl would cost all its calls
+    /// once more.
     async fn ended_since(&self, job: &Job) -> Result<Option<CrawlEnd>, Outlook> {
         let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, 1)).await?;
         let last = crawls.first().filter(|last| last.ended_at.is_some_and(|at| at >= job.due));

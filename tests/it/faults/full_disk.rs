@@ -14,13 +14,13 @@ use crate::support::disk::TinyDisk;
 use crate::support::process::{Process, Variables, command, text, variables, wrap};
 use crate::support::wait::until;
 
-/// The headline is right within so long.
+/// Time limit for the headline.
 const BOUND: Duration = Duration::from_secs(15);
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Without a younger heartbeat, no worker is taken to run.
 const OLD_HEARTBEAT_MS: i64 = 12_000;
 
-/// What a process on that disk reads.
+/// The status, as a process on that disk reads it.
 fn status(disk: &TinyDisk, settings: &Variables) -> Value {
     let said = wrap(disk.command(), &command(&["status", "--json"], settings)).output().unwrap();
     let status = serde_json::from_slice(&said.stdout);
