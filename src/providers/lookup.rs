@@ -152,12 +152,20 @@ pub enum LookupError {
     /// The provider is down, unreachable or too slow: give the ids back and back off.
     #[error("the API is not available: {0}")]
     Outage(String),
+    /// The provider is down as well, and says for how long: leave the credential alone until then.
+    #[error("the API is not available: {why}; it asks to wait for at least {} s", pause.as_secs())]
+    Overloaded {
+        /// Its answer.
+        why: String,
+        /// The time for which the credential is parked at least.
+        pause: Duration,
+    },
     /// This credential has no calls left: park it and go on with the next.
-    #[error("rate limited (HTTP {status}), for {} s", pause.as_secs())]
+    #[error("rate limited (HTTP {status}), for at least {} s", pause.as_secs())]
     Throttled {
         /// The HTTP status.
         status: u16,
-        /// The time for which the credential is parked.
+        /// The time for which the credential is parked at least.
         pause: Duration,
         /// The quota that the answer stated.
         quota: Option<Quota>,
@@ -192,7 +200,7 @@ pub enum LookupError {
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// A credential that is of no use just now is left alone for so long.
+/// First pause of a credential that is of no use just now.
 const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 
 impl LookupError {
@@ -201,7 +209,9 @@ impl LookupError {
     #[must_use]
     pub fn park(&self) -> Option<Park> {
         match self {
-            Self::Throttled { pause, .. } => Some(Park { pause: *pause, why: self.to_string(), everywhere: false }),
+            Self::Throttled { pause, .. } | Self::Overloaded { pause, .. } => {
+                Some(Park { pause: *pause, why: self.to_string(), everywhere: false })
+            }
             Self::Credential(why) => Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }),
             Self::Unready(_) => Some(Park { pause: UNREADY_PAUSE, why: self.to_string(), everywhere: true }),
             _ => None,
@@ -219,7 +229,9 @@ impl LookupError {
             | Self::BatchTooLarge(_)
             | Self::BadRequest(_)
             | Self::Stop(_) => true,
-            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) | Self::QueueClock(_) => false,
+            Self::Outage(_) | Self::Overloaded { .. } | Self::Unready(_) | Self::BadAnswer(_) | Self::QueueClock(_) => {
+                false
+            }
         }
     }
 }

@@ -186,7 +186,9 @@ impl<T: Item> Calls<'_, T> {
             // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
             // next.
             let at = batch.now.now().min(batch.fence.deadline - 1);
-            let error = match self.look_up(requested.ids(&part.jobs), permit).await {
+            // A failure that only some ids meet, while others of their batch are answered, is not the credential's.
+            let is_own = part.failed_before && !requested.answered.is_empty();
+            let error = match self.look_up(requested.ids(&part.jobs), permit, is_own).await {
                 Ok(answer) => {
                     self.suspicions.answered(&part.jobs);
                     requested.in_a_row = 0;
@@ -333,7 +335,10 @@ impl<T: Item> Calls<'_, T> {
                 requested.outlook = Outlook::Outage(why);
                 requested.unanswered.extend(part.jobs);
             }
-            error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
+            error @ (LookupError::Outage(_)
+            | LookupError::Overloaded { .. }
+            | LookupError::BadAnswer(_)
+            | LookupError::Clock(_)) => {
                 self.suspicions.fail(&part.jobs);
                 self.failed(error.to_string(), part, parts, requested);
             }
@@ -383,8 +388,8 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
-    /// One call, with what is counted and logged of it.
-    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
+    /// One call, with what is counted and logged of it; `is_own`: an outage that it meets is of these ids alone.
+    async fn look_up(&self, ids: Vec<String>, permit: Permit, is_own: bool) -> Result<Answer<T>, LookupError> {
         let call = async |credential: &Credential| {
             task::step("looks up");
             failpoint::soon("during_lookup");
@@ -404,7 +409,7 @@ impl<T: Item> Calls<'_, T> {
                     Told { quota: answer.quota, park: None, charged }
                 }
                 Err(error) => {
-                    let park = error.park();
+                    let park = error.park().filter(|_| !(is_own && matches!(error, LookupError::Overloaded { .. })));
                     tell_of_failure(error, &credential.name, park.as_ref());
                     Told { quota: None, park, charged }
                 }
@@ -466,6 +471,9 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     match error {
         LookupError::Throttled { .. } => {
             tracing::warn!(credential = name, %error, pause_ms, "out of quota: the credential is parked");
+        }
+        LookupError::Overloaded { .. } if park.is_some() => {
+            tracing::warn!(credential = name, %error, pause_ms, "the API asks to wait: the credential is parked");
         }
         LookupError::Credential(why) => {
             tracing::error!(

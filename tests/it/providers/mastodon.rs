@@ -197,7 +197,10 @@ async fn a_reset_is_a_date() {
     assert!((187_001..=188_000).contains(&quota.reset_in), "{quota:?}");
     let later = answer.clone().header("x-ratelimit-reset", "2025-07-17T20:05:00.241610Z");
     assert_eq!(ask(later, Calls::Batch, &[A]).await.unwrap().quota.unwrap().reset_at, quota.reset_at);
-    for bad in ["1752782700", "soon", ""] {
+    // GoToSocial has it in seconds since the epoch.
+    let epoch = answer.clone().header("x-ratelimit-reset", "1752782700");
+    assert_eq!(ask(epoch, Calls::Batch, &[A]).await.unwrap().quota, Some(quota));
+    for bad in ["-1752782700", "soon", ""] {
         let answer = ask(answer.clone().header("x-ratelimit-reset", bad), Calls::Batch, &[A]).await.unwrap();
         assert_eq!(answer.quota, None, "{bad}");
     }
