@@ -142,7 +142,7 @@ pub enum Endpoint {
     Relations,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
-    /// A stream's connection, v1.1's or v2's. What is about tweets does not concern it.
+    /// A stream's connection. What is about tweets does not concern it.
     Stream,
 }
 
