@@ -12,8 +12,9 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-use crate::base::clock::{self, Stopwatch};
+use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::failpoint;
+use crate::base::humanize;
 use crate::base::random;
 use crate::base::reload::{Changes, Reloadable};
 use crate::base::retry::Retry;
@@ -420,7 +421,7 @@ impl Worker {
         }
     }
 
-    /// There is nothing to do for so long.
+    /// Nothing is ready for that time.
     fn rests(&self, wait: Duration, paused: Option<String>) -> Asked {
         if let Some(reason) = paused {
             tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
@@ -498,6 +499,8 @@ impl Worker {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
             call.give_back().await;
             Handled::released(&batch, Outlook::Unchanged)
+        } else if let Some(why) = call.why_doubted(batch.now.now()) {
+            Handled::released(&batch, Outlook::Outage(why))
         } else {
             tokio::select! {
                 biased;
@@ -637,6 +640,16 @@ impl Call {
             Self::Metered(handler, _, permit) => handler.handle(batch, permit).await,
             Self::Free(handler) => handler.handle(batch).await,
         }
+    }
+
+    /// The reason why nothing can be dated by the queue's clock, which shows `queue`, ms since the epoch. Handlers that call an API compare it
+    /// with the API's clock; the others have this machine's alone.
+    fn why_doubted(&self, queue: Millis) -> Option<String> {
+        let ahead = queue.saturating_sub(clock::wall_ms());
+        (matches!(self, Self::Free(_)) && ahead > FURTHEST_AHEAD_MS).then(|| {
+            let ahead = humanize::span(ahead);
+            format!("the queue's clock is {ahead} ahead of this machine's: nothing is dated by it until one of them is corrected")
+        })
     }
 
     /// Returns the permit of a call that is not made.
