@@ -91,7 +91,7 @@ pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     })
 }
 
-/// What a claim finds before it writes.
+/// The findings of a claim before it writes.
 enum Found {
     /// Jobs of a batch.
     Ready(Asked, Chosen),
