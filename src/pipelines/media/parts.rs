@@ -188,8 +188,8 @@ impl Parts {
         disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Why no file can be fetched now: the folder cannot be written, all room is used up, or downloads pause, since one could not be
-    /// kept. When the pause is over, or there is more room than before, one download is let through.
+    /// The reason why no file can be fetched now: the folder cannot be written, all room is used up, or downloads pause, since one
+    /// could not be kept. When the pause is over, or there is more room than before, one download is let through.
     #[must_use]
     pub fn why_closed(&self) -> Option<String> {
         if let Err(error) = self.prepare() {
@@ -210,7 +210,7 @@ impl Parts {
         None
     }
 
-    /// Begins or prolongs the pause of all downloads: a file of so many bytes could not be kept.
+    /// Begins or prolongs the pause of all downloads: a file of `needed` bytes could not be kept.
     pub fn pause(&self, needed: u64, why: &str) {
         let room = self.room();
         let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -326,8 +326,8 @@ impl Drop for Part {
 }
 
 impl Reserved<'_> {
-    /// Counts so many bytes before they come; `missing` of them are not on the disk yet. Answers what to tell a person if there is no
-    /// room for them.
+    /// Counts bytes before they come; `missing` of them are not on the disk yet. Returns the message for people if there is no room
+    /// for them.
     pub fn expect(&mut self, bytes: u64, missing: u64) -> Option<String> {
         let why = self.parts.is_full(bytes).or_else(|| {
             let left = self.parts.room_on_disk();
@@ -343,7 +343,7 @@ impl Reserved<'_> {
         why
     }
 
-    /// Counts so many bytes more that came, unless they were expected.
+    /// Counts bytes that came, unless they were expected.
     pub fn add(&mut self, bytes: u64) {
         self.came += bytes;
         self.count(self.came.saturating_sub(self.bytes));

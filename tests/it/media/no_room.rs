@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use twitter_updater::engine::queue::Queue;
-use twitter_updater::store::Store;
 
 use super::process::media_settings;
 use super::server::{Server, content};
