@@ -126,16 +126,33 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
-        if let Some(wait) = self.out_of_budget().await? {
-            return Ok(Acquired::Wait(wait));
-        }
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
             Pacing::Paced => u64::from(u32::MAX),
             Pacing::Greedy => 0,
         };
+        self.acquire_of(&self.names, endpoint, backlog).await
+    }
+
+    /// Asks for leave to make one more call to `endpoint` with that credential and no other, at once.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn acquire_for(&self, credential: &Credential, endpoint: &'static str) -> Result<Acquired, LedgerError> {
+        self.acquire_of(std::slice::from_ref(&credential.name), endpoint, 0).await
+    }
+
+    async fn acquire_of(
+        &self,
+        names: &[String],
+        endpoint: &'static str,
+        backlog: u64,
+    ) -> Result<Acquired, LedgerError> {
+        if let Some(wait) = self.out_of_budget().await? {
+            return Ok(Acquired::Wait(wait));
+        }
         let id = format!("{:016x}", random::number());
-        let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
+        let ask = Ask { names, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
             // The reply is lost: the same permit again.
             Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,

@@ -28,6 +28,7 @@ mod queue;
 mod rebuild;
 mod recordings;
 mod refresh;
+mod refusals;
 mod relations;
 mod replay;
 mod simulation;

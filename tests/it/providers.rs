@@ -2,7 +2,7 @@
 //! what all have in common, and what was recorded of them, in modules.
 
 mod accounts;
-mod all;
+pub mod all;
 mod bluesky;
 mod contract;
 mod handles;
