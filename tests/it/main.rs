@@ -31,6 +31,7 @@ mod refresh;
 mod refusals;
 mod relations;
 mod replay;
+mod servers;
 mod simulation;
 mod simulator;
 mod state_machine;
