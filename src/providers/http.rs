@@ -341,7 +341,7 @@ impl Reply {
     ///
     /// # Errors
     /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
-    fn is_json(&self) -> Result<(), LookupError> {
+    fn calls_itself_json(&self) -> Result<(), LookupError> {
         let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
         if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
             return Ok(());
@@ -354,11 +354,18 @@ impl Reply {
     /// # Errors
     /// What `refused` makes of any other status; [`LookupError::BadAnswer`] where it calls itself something else than JSON.
     pub fn json(self, refused: impl FnOnce(&Self) -> LookupError) -> Result<Self, LookupError> {
+        self.check_json(refused).map(|()| self)
+    }
+
+    /// Checks that it is a success that holds JSON.
+    ///
+    /// # Errors
+    /// As [`Reply::json`].
+    pub fn check_json(&self, refused: impl FnOnce(&Self) -> LookupError) -> Result<(), LookupError> {
         if self.status != 200 {
-            return Err(refused(&self));
+            return Err(refused(self));
         }
-        self.is_json()?;
-        Ok(self)
+        self.calls_itself_json()
     }
 
     /// What `read` makes of the body.

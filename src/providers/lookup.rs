@@ -82,9 +82,9 @@ pub enum Outcome<T = Tweet> {
     Found(T),
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
-    /// Not returned, and the answer says why. Only lookups of accounts make it; code that does not keep the reason treats it
-    /// as [`Outcome::Unavailable`]. It is a variant of its own because posts have no reason: what X says in place of a post
-    /// is as often about its author.
+    /// Not returned, and the answer says why. Of lookups only those of accounts make it: what X says in place of a post is as
+    /// often about its author. [`Absence::Protected`] may also be an item that the API refuses to a credential that works.
+    /// Code that does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
@@ -216,6 +216,13 @@ impl LookupError {
             Self::Unready(_) => Some(Park { pause: UNREADY_PAUSE, why: self.to_string(), everywhere: true }),
             _ => None,
         }
+    }
+
+    /// Returns true if it says that the credential is refused. So is one that may not see what was asked for: whose fault it is
+    /// shows in other calls with the same credential.
+    #[must_use]
+    pub fn is_about_credential(&self) -> bool {
+        matches!(self, Self::Credential(_) | Self::Unready(_))
     }
 
     /// Returns true if the provider has said that it returned nothing, so that nothing is charged. An outage or an

@@ -130,16 +130,35 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
-        if let Some(wait) = self.out_of_budget().await? {
-            return Ok(Acquired::Wait(wait));
-        }
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
             Pacing::Paced => u64::from(u32::MAX),
             Pacing::Greedy => 0,
         };
+        self.acquire_of(&self.names, &self.fingerprints, endpoint, backlog).await
+    }
+
+    /// Asks for leave to make one more call to `endpoint` with that credential and no other, at once.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn acquire_for(&self, credential: &Credential, endpoint: &'static str) -> Result<Acquired, LedgerError> {
+        let fingerprint = credential.fingerprint();
+        let (names, fingerprints) = (std::slice::from_ref(&credential.name), std::slice::from_ref(&fingerprint));
+        self.acquire_of(names, fingerprints, endpoint, 0).await
+    }
+
+    async fn acquire_of(
+        &self,
+        names: &[String],
+        fingerprints: &[String],
+        endpoint: &'static str,
+        backlog: u64,
+    ) -> Result<Acquired, LedgerError> {
+        if let Some(wait) = self.out_of_budget().await? {
+            return Ok(Acquired::Wait(wait));
+        }
         let id = format!("{:016x}", random::number());
-        let (names, fingerprints) = (&*self.names, &*self.fingerprints);
         let ask = Ask { names, fingerprints, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
             // The reply is lost: the same permit again.

@@ -2,7 +2,8 @@
 //! what all have in common, and what was recorded of them, in modules.
 
 mod accounts;
-mod all;
+pub mod all;
+mod batches;
 mod bluesky;
 mod contract;
 mod handles;
