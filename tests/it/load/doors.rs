@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Mutex;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
@@ -32,6 +33,9 @@ fn taken(pid: u32) -> (usize, u64) {
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     (open, peak.unwrap() / 1024)
 }
+
+/// Held by tests that open hundreds of connections: they take turns, since a process may have as few as 1,024 descriptors.
+static MANY_CONNECTIONS: Mutex<()> = Mutex::const_new(());
 
 /// The raised soft limit of this process.
 fn open_files_limit() -> usize {
@@ -66,6 +70,7 @@ fn one_file(folder: &std::path::Path) -> Variables {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_half_open_requests_silence_nobody() {
+    let _turn = MANY_CONNECTIONS.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let ops = Role::start_ready("ops", &one_file(folder.path()), &folder.path().join("ops.log")).await;
     let (mut held, mut slowest) = (std::collections::VecDeque::new(), Duration::ZERO);
@@ -111,6 +116,7 @@ async fn one_address_cannot_take_all_connections_of_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_forms_lock_nobody_out() {
+    let _turn = MANY_CONNECTIONS.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let mut settings = one_file(folder.path());
     settings.extend(variables(&[("ops.token", TOKEN)]));

@@ -616,9 +616,10 @@ async fn faults_of_processes_and_services() -> Done {
 
 async fn faults_of_a_disk_a_clock_and_a_provider() -> Done {
     let clock = SteppingClock::new();
-    let disk = TinyDisk::new(Command::new("env"), 64).expect("a disk of our own to fill up (unshare --user --mount)");
-    let files = disk.path().display().to_string();
-    let redis = TestRedis::start_by(&clock.program(), &["--appendonly", "yes", "--dir", &files]);
+    let disk = TinyDisk::new(Command::new("env"), 64);
+    let files = disk.as_ref().map(|disk| disk.path().display().to_string());
+    let files: Vec<&str> = files.iter().flat_map(|files| ["--dir", files]).collect();
+    let redis = TestRedis::start_by(&clock.program(), &[&["--appendonly", "yes"], &*files].concat());
     let parts = Parts::new(redis, SimulatorOptions::default()).await;
     let settings = parts.settings.clone();
     let ids = parts.put_in(&Provider::Twitter, &settings);
@@ -626,11 +627,20 @@ async fn faults_of_a_disk_a_clock_and_a_provider() -> Done {
     let system = parts.system("clock", &settings, ids.clone()).await;
     system.is_in_full_swing().await;
 
-    let mut fault = system.begins("the disk is full");
-    disk.fill();
-    fault.lasts(BOUND).await;
-    disk.clear();
-    fault.ended().await;
+    let full = "the disk is full";
+    if let Some(disk) = &disk {
+        let mut fault = system.begins(full);
+        disk.fill();
+        fault.lasts(BOUND).await;
+        disk.clear();
+        fault.ended().await;
+    } else {
+        system
+            .done
+            .lock()
+            .unwrap()
+            .push((full, format!("{full:38} | not made: no disk of our own (user namespaces are off)")));
+    }
 
     let mut fault = system.begins("the queue's clock is back by an hour");
     clock.step(-3_600);
