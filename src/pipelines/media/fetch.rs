@@ -21,11 +21,11 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::addresses::{NotPublic, PrivateHosts, PublicAddresses};
 use super::file_type::{HEAD, file_type};
-use super::files::{Whole, unusable};
+use super::files::Whole;
 use super::hash::{hash, hex};
 use super::hosts::Hosts;
 use super::keeper::{Keeper, NotKept};
-use super::parts::{Part, Reserved};
+use super::parts::{Part, Reserved, unusable};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
 use crate::model::media::MediaState;
 use crate::providers::scalar::http_date;

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 
-use super::files::unusable;
 use super::hash::hex;
 use crate::base::clock::Stopwatch;
 use crate::base::private_file;
@@ -368,6 +367,11 @@ fn validator_of(part: &Path) -> PathBuf {
 /// Makes a folder that only its owner reads: the files are other people's.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Why the folder cannot be used.
+pub(super) fn unusable(error: &io::Error) -> String {
+    format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
 
 #[cfg(test)]
