@@ -207,7 +207,7 @@ fn values_that_stand_for_none_are_none() {
     let invalid = parse(&named(Provider::Bluesky), &object);
     assert_eq!((invalid.id.as_str(), invalid.handle, invalid.created_at), ("did:plc:a", None, None));
     // Other clients leave the zone out: it is UTC then.
-    let object = json!({ "did": "did:plc:a", "createdAt": "2024-06-28T02:59:07.446" });
+    let object = json!({ "did": "did:plc:a", "handle": "a.org", "createdAt": "2024-06-28T02:59:07.446" });
     assert_eq!(parse(&named(Provider::Bluesky), &object).created_at, Some(1_719_543_547_446));
     let vouches = json!({ "verifiedStatus": "none", "trustedVerifierStatus": "valid" });
     for (verification, verified) in
