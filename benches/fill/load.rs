@@ -87,7 +87,7 @@ impl Handler for Update {
 
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled {
         tokio::time::sleep(LATENCY).await;
-        self.credentials.used(permit, Used { window: Some(Window::unmetered()), park: None }).await;
+        self.credentials.used(permit, Used { window: Some(Window::unmetered()), ..Used::default() }).await;
         let now = batch.now.now();
         let mut tally = self.tally.lock().unwrap();
         let counts = tally.request(batch.claimed_at);

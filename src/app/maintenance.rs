@@ -9,7 +9,8 @@ use super::heartbeat::BEAT_EVERY;
 use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
-use crate::engine::queue::{MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
+use crate::engine::lateness::Lateness;
+use crate::engine::queue::{HOUR_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Queue, QueueError, joined};
 use crate::ingest::{Living, Moment, Rebuild, Refresh, Which};
 use crate::ops::prune::{Pruned, expired, prune};
 use crate::pipelines::refresh::wave::{self, Wave, last_wave};
@@ -53,7 +54,7 @@ impl Maintenance {
                 Err(error) => tracing::debug!(error = %error, "no maintenance: the queue does not answer"),
             }
             let minute = minutes.last().map(|minute: &Minute| minute.at_ms);
-            if minute != summed {
+            if minute != summed && is_to_be_summed(&minutes, summed) {
                 match self.queue.sum_hours().await {
                     Ok(()) => summed = minute,
                     Err(error) => {
@@ -113,6 +114,15 @@ impl Maintenance {
             }
         }
     }
+}
+
+/// Returns true if the hours lack something of these minutes, which are summed up to that one, ms since the epoch. Minutes in which
+/// nothing was counted wait for the end of their hour: an idle queue is not written.
+fn is_to_be_summed(minutes: &[Minute], summed: Option<Millis>) -> bool {
+    let Some((summed, now)) = summed.zip(minutes.last().map(|minute| minute.at_ms)) else { return true };
+    let is_busy = |minute: &Minute| !minute.counters.is_empty() || minute.lateness != Lateness::default();
+    now / HOUR_MS != summed / HOUR_MS
+        || minutes.iter().any(|minute| (summed..now).contains(&minute.at_ms) && is_busy(minute))
 }
 
 /// Removes expired posts once a day. The worker that leads does it for all; doing it twice changes nothing.

@@ -119,6 +119,7 @@ pub async fn open_poller(
     health.works();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
     tracing::info!(namespace = handler.reader.namespace, sources, "polls");
+    credentials.warn_of_parked(endpoint).await;
     let name = worker_name(settings);
     let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {

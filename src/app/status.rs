@@ -96,7 +96,7 @@ pub async fn ids_per_second_left(
         callers(settings, provider).map(|all| all.into_iter().map(|(name, _)| name).collect()).unwrap_or_default();
     let capabilities = pipeline.capabilities();
     let ledger = service.ledger(provider).await?;
-    let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names));
+    let (lanes, accounts) = tokio::join!(queue.stats(), ledger.statuses(capabilities.endpoint, &names, &[]));
     let lanes = lanes.map(|stats| stats.lanes).unwrap_or_default();
     let lanes = lasting(&lanes, &*pipeline.schedule(settings));
     let quota = Overload::new(&lanes, &accounts.unwrap_or_default(), fill(settings, capabilities));

@@ -123,6 +123,7 @@ pub async fn open_updater(
         Work::Metered(handler) => (Handling::Metered(handler.clone(), credentials.clone()), handler.endpoint()),
         Work::Free(handler) => (Handling::Free(handler), capabilities.endpoint),
     };
+    credentials.warn_of_parked(endpoint).await;
     let batch_limit = capabilities.batch_limit;
     let budget = CallBudget {
         queue: queue.clone(),

@@ -21,6 +21,10 @@ pub type Millis = i64;
 /// The allowance for dates in the future, since clocks differ, ms.
 pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
+/// The queue's clock may be ahead of others by this, ms. Further ahead of this machine's, and of an API's where one is called, it is
+/// wrong: lives would end that have not, and results dated then would keep out all others for as long.
+pub const FURTHEST_AHEAD_MS: Millis = 3_600_000;
+
 /// Returns true if a date lies further ahead of `now` than clocks differ; both in ms since the epoch.
 #[must_use]
 pub const fn is_ahead(date: Millis, now: Millis) -> bool {

@@ -12,8 +12,9 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-use crate::base::clock::{self, Stopwatch};
+use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::failpoint;
+use crate::base::humanize;
 use crate::base::random;
 use crate::base::reload::{Changes, Reloadable};
 use crate::base::retry::Retry;
@@ -382,6 +383,13 @@ impl Worker {
 
     /// Asks for a batch. A metered pipeline needs its permit first, so that nothing is claimed that cannot be looked up.
     async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
+        let token = turn.token.get_or_insert_with(|| self.token()).clone();
+        let claims = self.claims.load();
+        // A permit that is given back is written twice: an idle worker takes none.
+        task::step_with("looks for work", || format!("claim {token}"));
+        if let Some(Claim::Empty { wait, paused }) = self.queue.empty_claim(&self.request(&claims, &token)).await? {
+            return Ok(self.rests(wait, paused));
+        }
         let call = match &self.handling {
             Handling::Free(handler) => Call::Free(handler.clone()),
             Handling::Metered(handler, credentials) => {
@@ -393,9 +401,7 @@ impl Worker {
             }
         };
         failpoint::point("after_permit");
-        let token = turn.token.get_or_insert_with(|| self.token()).clone();
         task::step_with("claims", || format!("claim {token}"));
-        let claims = self.claims.load();
         match self.claim(&claims, &token).await {
             Ok(Claim::Batch(batch)) => {
                 failpoint::point("after_claim");
@@ -405,18 +411,23 @@ impl Worker {
                 Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
             }
             Ok(Claim::Empty { wait, paused }) => {
-                if let Some(reason) = paused {
-                    tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
-                }
                 call.give_back().await;
-                self.health.works();
-                Ok(Asked::Wait(wait))
+                Ok(self.rests(wait, paused))
             }
             Err(error) => {
                 call.give_back().await;
                 Err(error)
             }
         }
+    }
+
+    /// Nothing is ready for that time.
+    fn rests(&self, wait: Duration, paused: Option<String>) -> Asked {
+        if let Some(reason) = paused {
+            tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
+        }
+        self.health.works();
+        Asked::Wait(wait)
     }
 
     /// A token no other claim has: neither of another worker of this name (replicas that share a
@@ -448,11 +459,14 @@ impl Worker {
         credentials.acquire(endpoint, calls).await
     }
 
+    fn request<'a>(&self, claims: &ClaimSettings, token: &'a str) -> ClaimRequest<'a> {
+        let ClaimSettings { limit, linger, lookahead, lease } = *claims;
+        ClaimRequest { token, limit, linger, lookahead, early: *self.early.load(), lease }
+    }
+
     /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
     async fn claim(&self, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
-        let ClaimSettings { limit, linger, lookahead, lease } = *claims;
-        let early = *self.early.load();
-        let request = ClaimRequest { token, limit, linger, lookahead, early, lease };
+        let request = self.request(claims, token);
         match self.queue.claim(&request).await {
             Err(QueueError::Unavailable(first)) => {
                 tracing::debug!(error = first, "the claim's answer is lost: asking again with its token");
@@ -485,6 +499,8 @@ impl Worker {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
             call.give_back().await;
             Handled::released(&batch, Outlook::Unchanged)
+        } else if let Some(why) = call.why_doubted(batch.now.now()) {
+            Handled::released(&batch, Outlook::Outage(why))
         } else {
             tokio::select! {
                 biased;
@@ -624,6 +640,16 @@ impl Call {
             Self::Metered(handler, _, permit) => handler.handle(batch, permit).await,
             Self::Free(handler) => handler.handle(batch).await,
         }
+    }
+
+    /// The reason why nothing can be dated by the queue's clock, which shows `queue`, ms since the epoch. Handlers that call an API compare it
+    /// with the API's clock; the others have this machine's alone.
+    fn why_doubted(&self, queue: Millis) -> Option<String> {
+        let ahead = queue.saturating_sub(clock::wall_ms());
+        (matches!(self, Self::Free(_)) && ahead > FURTHEST_AHEAD_MS).then(|| {
+            let ahead = humanize::span(ahead);
+            format!("the queue's clock is {ahead} ahead of this machine's: nothing is dated by it until one of them is corrected")
+        })
     }
 
     /// Returns the permit of a call that is not made.

@@ -390,6 +390,19 @@ impl Starter {
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
     }
 
+    /// Takes the delays of an earlier time from those of the admitted that are among `ids`: the next [`Starter::hand_over`] schedules
+    /// them as new ones.
+    pub(crate) async fn clear_delays(&self, admitted: &Admitted, ids: &[String]) -> Result<(), StarterError> {
+        let (now, ids) = (clock::wall_ms(), ids.iter().collect::<BTreeSet<_>>());
+        let jobs = admitted.jobs.iter().filter(|job| ids.contains(&job.id));
+        let dates: Vec<(String, Millis)> = jobs.map(|job| (job.id.clone(), job.due.moment(now))).collect();
+        if let Some(store) = &self.store {
+            store.promote(self.queue.namespace(), &dates).await?;
+        }
+        let ids: Vec<String> = dates.into_iter().map(|(id, _)| id).collect();
+        Ok(self.queue.forget(&ids).await?)
+    }
+
     /// Keeps handles until they are resolved. Returns false, and keeps none, if too many wait.
     ///
     /// # Errors

@@ -49,13 +49,15 @@ use crate::base::random;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::base::task;
-use crate::engine::queue::{Adopted, Due, Job, Lane, Queue, Scheduled, Verdict, check_id};
+use crate::engine::queue::{Adopted, Due, Job, Lane, NewJob, Place, Queue, Scheduled, Verdict, check_id};
 use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Store};
 
 /// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
 pub(super) const PAGE: u32 = 500;
+/// Tolerance for jobs that are due later than the store says, ms: no retry waits longer.
+const FAR: Millis = 2 * 3_600_000;
 /// Overdue tweets come due within this time and not at once, or they would come due together ever after.
 /// Lanes of longer intervals are spread by the quota.
 const SPREAD_MS: Millis = 10 * 60_000;
@@ -199,6 +201,10 @@ impl Rebuild {
         let limit = self.page_limit();
         let mut sum = Rebuilt::default();
         let (mut of, mut last) = (Listing::Living, None::<String>);
+        let untimed = match self.patiently(stop, || self.untimed().boxed()).await {
+            Ok(lanes) => lanes.unwrap_or_default(),
+            Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
+        };
         while !stop.is_draining() {
             task::step("compares store and queue");
             let page = self.patiently(stop, || self.page(of, last.as_deref(), limit).boxed()).await;
@@ -213,6 +219,13 @@ impl Rebuild {
                 Ok(Some(done)) => sum.add(&done),
                 Ok(None) => break,
                 Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
+            }
+            if of == Listing::Living && !untimed.is_empty() {
+                match self.patiently(stop, || self.bring_forward(&untimed, &page).boxed()).await {
+                    Ok(Some(())) => {}
+                    Ok(None) => break,
+                    Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
+                }
             }
             last = page.last().map(|row| row.id.clone()).or(last);
             progress(&sum);
@@ -244,6 +257,43 @@ impl Rebuild {
 
     async fn page(&self, of: Listing, below: Option<&str>, limit: u32) -> Result<Vec<Listed>, StarterError> {
         Ok(self.store.page(self.queue.namespace(), of, below, limit).await?)
+    }
+
+    /// The lanes that count no lateness and hold jobs that are not due.
+    async fn untimed(&self) -> Result<Vec<String>, StarterError> {
+        let lanes = self.queue.stats().await?.lanes.into_iter();
+        Ok(lanes.filter(|lane| !lane.order.is_timed() && lane.delayed > lane.due).map(|lane| lane.lane).collect())
+    }
+
+    /// Makes those of the rows due when the store says that wait in one of these lanes for far longer: they were put there while the
+    /// queue's clock was ahead. In the other lanes [`mend`](crate::engine::queue::Administration::mend) corrects that.
+    async fn bring_forward(&self, untimed: &[String], rows: &[Listed]) -> Result<(), StarterError> {
+        let rows: Vec<&Listed> =
+            rows.iter().filter(|row| row.next_due.is_some() && check_id(&row.id).is_ok()).collect();
+        let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+        let places = self.queue.locate(&ids).await?;
+        let now = self.queue.brief().await?.now_ms;
+        let is_late = |row: &Listed, places: &[Place]| match places {
+            [Place::Delayed { lane, due }] => {
+                untimed.contains(lane) && *due > row.next_due.unwrap_or(*due).max(now).saturating_add(FAR)
+            }
+            _ => false,
+        };
+        let late = rows.into_iter().zip(&places).filter(|(row, places)| is_late(row, places)).map(|(row, _)| row);
+        let job = |row: &Listed| {
+            let lane = self.lanes.of_row(row, row.state, now);
+            NewJob { id: row.id.clone(), due: self.due(row, &lane, now), lane }
+        };
+        let jobs: Vec<NewJob> = late.map(job).collect();
+        if !jobs.is_empty() {
+            tracing::warn!(
+                namespace = self.queue.namespace(),
+                ids = jobs.len(),
+                "due far later than the store says, as a clock that was ahead leaves them: due when the store says"
+            );
+            self.queue.promote(&jobs).await?;
+        }
+        Ok(())
     }
 
     /// Tries while a service is away; `None` when it is stopped meanwhile.

@@ -64,7 +64,7 @@ impl WholeQueue {
     /// # Errors
     /// The ledger is down.
     pub async fn statuses(&self) -> Result<Vec<CredentialStatus>, LedgerError> {
-        self.ledger.statuses(self.capabilities.endpoint, &self.names).await
+        self.ledger.statuses(self.capabilities.endpoint, &self.names, &[]).await
     }
 
     /// The answer of queue and ledger, if it arrives in time; updates the process's health.

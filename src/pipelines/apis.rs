@@ -19,6 +19,7 @@ use crate::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
 use crate::providers::relations::Relations;
 use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{self, XV2, XV2Options};
+use crate::quota::{Credential, CredentialKind, shortest_pause};
 
 /// The bounds of every call.
 fn http_options(settings: &Settings) -> HttpOptions {
@@ -178,10 +179,13 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
         return Ok(None);
     }
     let instance = open_instance(settings, name)?;
-    let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
+    let credential = settings.every_credential(provider)?.into_iter().next();
+    let credential =
+        credential.unwrap_or_else(|| Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous });
+    let (mut retry, mut refusals) = (Retry::new(BACKOFF.0, BACKOFF.1), 0);
     loop {
         health.beat();
-        match instance.clone().learn().await {
+        match instance.clone().learn(&credential).await {
             Ok(instance) => {
                 let ids = Lookup::<Tweet>::capabilities(&instance).batch_limit;
                 tracing::info!(provider = %provider, ids, "the instance states how many statuses a call takes");
@@ -196,7 +200,15 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
                 if health.is_out(&error.to_string()) {
                     tracing::warn!(provider = %provider, %error, "the instance does not answer: retrying");
                 }
-                tokio::time::sleep(retry.next_delay()).await;
+                // No ledger counts these calls, so a refusal is heeded here.
+                let delay = match error.park() {
+                    Some(park) => {
+                        refusals += 1;
+                        park.pause.max(shortest_pause(refusals))
+                    }
+                    None => retry.next_delay(),
+                };
+                tokio::time::sleep(delay).await;
             }
         }
     }

@@ -372,6 +372,7 @@ impl Resolver<'_> {
                 }
             }
             LookupError::Outage(_)
+            | LookupError::Overloaded { .. }
             | LookupError::BadAnswer(_)
             | LookupError::Unready(_)
             | LookupError::Clock(_)

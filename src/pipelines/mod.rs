@@ -5,6 +5,7 @@
 //! A [`community`] judges who belongs to it, by what the others collect.
 
 pub mod apis;
+pub mod blame;
 pub mod community;
 pub mod handles;
 pub mod kind;

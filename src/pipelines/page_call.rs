@@ -87,7 +87,9 @@ pub enum Failed {
 impl From<LookupError> for Failed {
     fn from(error: LookupError) -> Self {
         match error {
-            LookupError::Outage(_) | LookupError::BadAnswer(_) => Self::Api(error.to_string()),
+            LookupError::Outage(_) | LookupError::Overloaded { .. } | LookupError::BadAnswer(_) => {
+                Self::Api(error.to_string())
+            }
             LookupError::QueueClock(why) => Self::Clock(why),
             LookupError::Throttled { .. }
             | LookupError::Credential(_)

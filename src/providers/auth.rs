@@ -193,6 +193,8 @@ fn not_given(error: LookupError) -> LookupError {
         LookupError::Outage(why) | LookupError::BadAnswer(why) => {
             LookupError::Unready(format!("its token cannot be fetched: {why}"))
         }
+        // Another credential may have its token.
+        LookupError::Overloaded { pause, .. } => LookupError::Throttled { status: 503, pause, quota: None },
         LookupError::Throttled { status, pause, .. } => LookupError::Throttled { status, pause, quota: None },
         refused @ (LookupError::Credential(_) | LookupError::Unready(_)) => refused,
         other => LookupError::Credential(format!("it is given no token: {other}")),

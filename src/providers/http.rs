@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::scalar;
 use crate::base::backend::loopback::is_loopback;
-use crate::base::clock::{self, Millis, Stopwatch};
+use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::humanize;
 use crate::base::rarely::Rarely;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
@@ -40,10 +40,6 @@ const MOST_VALUES: usize = 200_000;
 
 /// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
 const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
-
-/// The queue's clock may be ahead of others by this, ms. Further ahead of an API's and of this machine's it is wrong: lives would end
-/// that have not, and answers dated then would keep out all others for as long.
-const FURTHEST_AHEAD: Millis = 3_600_000;
 
 /// Bounds of an exchange.
 #[derive(Debug, Clone)]
@@ -172,7 +168,7 @@ impl HttpClient {
     /// Compares the queue's clock, ms since the epoch, with theirs and with this machine's.
     fn doubt_clock(&self, queue: Millis, headers: &HeaderMap) -> Result<(), LookupError> {
         let Some(ahead) = ahead(headers, queue).map(humanize::span) else { return Ok(()) };
-        if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD {
+        if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD_MS {
             return Err(LookupError::QueueClock(format!(
                 "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
             )));
@@ -282,13 +278,13 @@ impl HttpClient {
     }
 }
 
-/// How far the queue's clock is ahead of theirs, ms, if by more than [`FURTHEST_AHEAD`]. `queue` is in ms since the Unix epoch. The
+/// How far the queue's clock is ahead of theirs, ms, if by more than [`FURTHEST_AHEAD_MS`]. `queue` is in ms since the Unix epoch. The
 /// time that a cache has kept the answer is added to its date.
 fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
     let text = |name| headers.get(name)?.to_str().ok();
     let kept_s = text(AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
     let theirs = scalar::http_date(text(DATE)?)?.saturating_add(i64::from(kept_s) * 1_000);
-    Some(queue.saturating_sub(theirs)).filter(|ahead| *ahead > FURTHEST_AHEAD)
+    Some(queue.saturating_sub(theirs)).filter(|ahead| *ahead > FURTHEST_AHEAD_MS)
 }
 
 impl OpenBody {
@@ -345,7 +341,7 @@ impl Reply {
     ///
     /// # Errors
     /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
-    fn is_json(&self) -> Result<(), LookupError> {
+    fn calls_itself_json(&self) -> Result<(), LookupError> {
         let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
         if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
             return Ok(());
@@ -358,11 +354,18 @@ impl Reply {
     /// # Errors
     /// What `refused` makes of any other status; [`LookupError::BadAnswer`] where it calls itself something else than JSON.
     pub fn json(self, refused: impl FnOnce(&Self) -> LookupError) -> Result<Self, LookupError> {
+        self.check_json(refused).map(|()| self)
+    }
+
+    /// Checks that it is a success that holds JSON.
+    ///
+    /// # Errors
+    /// As [`Reply::json`].
+    pub fn check_json(&self, refused: impl FnOnce(&Self) -> LookupError) -> Result<(), LookupError> {
         if self.status != 200 {
-            return Err(refused(&self));
+            return Err(refused(self));
         }
-        self.is_json()?;
-        Ok(self)
+        self.calls_itself_json()
     }
 
     /// What `read` makes of the body.

@@ -82,9 +82,9 @@ pub enum Outcome<T = Tweet> {
     Found(T),
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
-    /// Not returned, and the answer says why. Only lookups of accounts make it; code that does not keep the reason treats it
-    /// as [`Outcome::Unavailable`]. It is a variant of its own because posts have no reason: what X says in place of a post
-    /// is as often about its author.
+    /// Not returned, and the answer says why. Of lookups only those of accounts make it: what X says in place of a post is as
+    /// often about its author. [`Absence::Protected`] may also be an item that the API refuses to a credential that works.
+    /// Code that does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
@@ -152,12 +152,20 @@ pub enum LookupError {
     /// The provider is down, unreachable or too slow: give the ids back and back off.
     #[error("the API is not available: {0}")]
     Outage(String),
+    /// The provider is down as well, and says for how long: leave the credential alone until then.
+    #[error("the API is not available: {why}; it asks to wait for at least {} s", pause.as_secs())]
+    Overloaded {
+        /// Its answer.
+        why: String,
+        /// The time for which the credential is parked at least.
+        pause: Duration,
+    },
     /// This credential has no calls left: park it and go on with the next.
-    #[error("rate limited (HTTP {status}), for {} s", pause.as_secs())]
+    #[error("rate limited (HTTP {status}), for at least {} s", pause.as_secs())]
     Throttled {
         /// The HTTP status.
         status: u16,
-        /// The time for which the credential is parked.
+        /// The time for which the credential is parked at least.
         pause: Duration,
         /// The quota that the answer stated.
         quota: Option<Quota>,
@@ -192,7 +200,7 @@ pub enum LookupError {
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// A credential that is of no use just now is left alone for so long.
+/// First pause of a credential that is of no use just now.
 const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 
 impl LookupError {
@@ -201,11 +209,20 @@ impl LookupError {
     #[must_use]
     pub fn park(&self) -> Option<Park> {
         match self {
-            Self::Throttled { pause, .. } => Some(Park { pause: *pause, why: self.to_string(), everywhere: false }),
+            Self::Throttled { pause, .. } | Self::Overloaded { pause, .. } => {
+                Some(Park { pause: *pause, why: self.to_string(), everywhere: false })
+            }
             Self::Credential(why) => Some(Park { pause: REFUSED_PAUSE, why: why.clone(), everywhere: true }),
             Self::Unready(_) => Some(Park { pause: UNREADY_PAUSE, why: self.to_string(), everywhere: true }),
             _ => None,
         }
+    }
+
+    /// Returns true if it says that the credential is refused. So is one that may not see what was asked for: whose fault it is
+    /// shows in other calls with the same credential.
+    #[must_use]
+    pub fn is_about_credential(&self) -> bool {
+        matches!(self, Self::Credential(_) | Self::Unready(_))
     }
 
     /// Returns true if the provider has said that it returned nothing, so that nothing is charged. An outage or an
@@ -219,7 +236,9 @@ impl LookupError {
             | Self::BatchTooLarge(_)
             | Self::BadRequest(_)
             | Self::Stop(_) => true,
-            Self::Outage(_) | Self::Unready(_) | Self::BadAnswer(_) | Self::QueueClock(_) => false,
+            Self::Outage(_) | Self::Overloaded { .. } | Self::Unready(_) | Self::BadAnswer(_) | Self::QueueClock(_) => {
+                false
+            }
         }
     }
 }

@@ -34,6 +34,6 @@ pub async fn metered<T>(
         Err(_) => None,
     };
     credentials.charge(&permit, &charged).await;
-    credentials.used(permit, Used { window, park }).await;
+    credentials.used(permit, Used { window, park, ..Used::default() }).await;
     answer
 }

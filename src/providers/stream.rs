@@ -53,14 +53,10 @@ pub enum Message {
         /// Why it cannot be read whole.
         broken: Option<String>,
     },
-    /// The stream is over its limit: this many posts were held back since it was connected.
-    Limited(u64),
     /// The API has something to say about the stream.
     Notice(String),
     /// The API ends the connection.
     Ended(Broken),
-    /// About something else: a deletion, say, which the next lookup finds.
-    Other,
     /// Nothing we know; says what is wrong with it.
     Unreadable(String),
 }
@@ -91,6 +87,14 @@ pub enum Broken {
     /// An HTTP error that may pass.
     #[error("the API is not available: {0}")]
     Http(String),
+    /// The same, and the answer says when to retry.
+    #[error("the API is not available: {why}")]
+    Overloaded {
+        /// The API's answer.
+        why: String,
+        /// The minimum wait, as the answer stated.
+        at_least: Duration,
+    },
     /// Too many connections, or attempts.
     #[error("rate limited: {why}")]
     RateLimited {
@@ -113,6 +117,7 @@ impl Broken {
             LookupError::BadAnswer(_) | LookupError::Clock(_) | LookupError::QueueClock(_) => {
                 Self::Http(error.to_string())
             }
+            LookupError::Overloaded { why, pause } => Self::Overloaded { why, at_least: pause },
             LookupError::Throttled { pause, .. } => Self::RateLimited { why: error.to_string(), at_least: pause },
             // A lookup takes some of these for passing, since other credentials may fare better. A stream has one.
             LookupError::Credential(_)

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use secrecy::SecretString;
+use ring::hmac;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
 use super::app_token::AppToken;
@@ -26,6 +27,31 @@ pub enum CredentialKind {
     Bearer(SecretString),
     /// None: for a simulator or an emulator that asks for none.
     Anonymous,
+}
+
+/// Bytes of a fingerprint: enough to tell secrets apart, and too few to say anything of one.
+const FINGERPRINT_BYTES: usize = 4;
+
+impl Credential {
+    /// The fingerprint of its secret parts: another one after any of them has changed. They cannot be found by it, as many other
+    /// secrets have the same one. Empty without a secret.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let parts: &[&SecretString] = match &self.kind {
+            CredentialKind::User(keys) => &[&keys.consumer_key, &keys.consumer_secret, &keys.token, &keys.token_secret],
+            CredentialKind::App(app) => &[&app.consumer_key, &app.consumer_secret],
+            CredentialKind::Bearer(token) => &[token],
+            CredentialKind::Anonymous => return String::new(),
+        };
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"twitter-updater: fingerprint of a credential");
+        let mut hashed = hmac::Context::with_key(&key);
+        for part in parts {
+            let part = part.expose_secret().as_bytes();
+            hashed.update(&(part.len() as u64).to_be_bytes());
+            hashed.update(part);
+        }
+        hashed.sign().as_ref().iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// As whom a credential calls: an API counts the calls of users and of applications apart.
@@ -70,6 +96,26 @@ impl fmt::Debug for Credential {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fingerprint_changes_with_each_part_of_the_secret_alone() {
+        let of = |name: &str, kind| Credential { name: name.into(), kind }.fingerprint();
+        let bearer = |token: &str| CredentialKind::Bearer(token.into());
+        let one = of("a", bearer("secret"));
+        assert_eq!((one.len(), &of("b", bearer("secret"))), (8, &one));
+        assert_ne!(of("a", bearer("secret ")), one);
+        let user = |parts: [&str; 4]| {
+            let [consumer_key, consumer_secret, token, token_secret] = parts.map(SecretString::from);
+            of("a", CredentialKind::User(UserKeys { consumer_key, consumer_secret, token, token_secret }))
+        };
+        let app = |key: &str, secret: &str| of("a", CredentialKind::App(AppToken::new(key.into(), secret.into())));
+        let mut all = vec![user(["k", "s", "t", "u"]), app("k", "s"), app("ks", ""), app("", "ks"), String::new()];
+        all.extend([["K", "s", "t", "u"], ["k", "S", "t", "u"], ["k", "s", "T", "u"], ["k", "s", "t", "U"]].map(user));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 9, "{all:?}");
+        assert_eq!(of("anonymous", CredentialKind::Anonymous), "");
+    }
 
     #[test]
     fn a_secret_is_not_printed() {

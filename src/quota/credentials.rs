@@ -11,6 +11,7 @@ use super::credential::Credential;
 use super::ledger::{Ask, CredentialStatus, Ledger, LedgerError, Used};
 use super::rate_window::Grant;
 use crate::base::clock::{self, Stopwatch};
+use crate::base::humanize;
 use crate::base::random;
 use crate::base::reload::Reloadable;
 
@@ -83,6 +84,8 @@ pub enum Pacing {
 pub struct Credentials {
     credentials: Vec<Arc<Credential>>,
     names: Vec<String>,
+    /// The fingerprints of their secrets, in the same order.
+    fingerprints: Vec<String>,
     ledger: Arc<dyn Ledger>,
     pacing: Pacing,
     expiry: Duration,
@@ -105,8 +108,9 @@ impl Credentials {
     /// after `expiry`.
     pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
         let names = credentials.iter().map(|credential| credential.name.clone()).collect();
+        let fingerprints = credentials.iter().map(Credential::fingerprint).collect();
         let credentials = credentials.into_iter().map(Arc::new).collect();
-        Self { credentials, names, ledger, pacing, expiry, budget_state: None }
+        Self { credentials, names, fingerprints, ledger, pacing, expiry, budget_state: None }
     }
 
     /// The credentials.
@@ -126,16 +130,36 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
-        if let Some(wait) = self.out_of_budget().await? {
-            return Ok(Acquired::Wait(wait));
-        }
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
             Pacing::Paced => u64::from(u32::MAX),
             Pacing::Greedy => 0,
         };
+        self.acquire_of(&self.names, &self.fingerprints, endpoint, backlog).await
+    }
+
+    /// Asks for leave to make one more call to `endpoint` with that credential and no other, at once.
+    ///
+    /// # Errors
+    /// The ledger is out.
+    pub async fn acquire_for(&self, credential: &Credential, endpoint: &'static str) -> Result<Acquired, LedgerError> {
+        let fingerprint = credential.fingerprint();
+        let (names, fingerprints) = (std::slice::from_ref(&credential.name), std::slice::from_ref(&fingerprint));
+        self.acquire_of(names, fingerprints, endpoint, 0).await
+    }
+
+    async fn acquire_of(
+        &self,
+        names: &[String],
+        fingerprints: &[String],
+        endpoint: &'static str,
+        backlog: u64,
+    ) -> Result<Acquired, LedgerError> {
+        if let Some(wait) = self.out_of_budget().await? {
+            return Ok(Acquired::Wait(wait));
+        }
         let id = format!("{:016x}", random::number());
-        let ask = Ask { names: &self.names, endpoint, permit: &id, expiry: self.expiry, backlog };
+        let ask = Ask { names, fingerprints, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
             // The reply is lost: the same permit again.
             Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,
@@ -159,6 +183,7 @@ impl Credentials {
     pub async fn used(&self, mut permit: Permit, used: Used) {
         permit.begin();
         let Permit { credential, endpoint, id, .. } = &permit;
+        let used = Used { fingerprint: self.fingerprint(&credential.name).to_owned(), ..used };
         if let Err(error) = self.ledger.used(&credential.name, endpoint, id, &used).await {
             tracing::warn!(error = %error, credential = credential.name, "the ledger did not record an answer");
         }
@@ -176,6 +201,7 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
+        let told = Used { fingerprint: self.fingerprint(name).to_owned(), ..told };
         self.ledger.used(name, endpoint, "", &told).await
     }
 
@@ -185,7 +211,7 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn free(&self, name: &str) -> Result<bool, LedgerError> {
-        self.ledger.free(name).await
+        self.ledger.free(name, self.fingerprint(name)).await
     }
 
     /// The ledger's state of each credential at that endpoint.
@@ -193,7 +219,31 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn statuses(&self, endpoint: &str) -> Result<Vec<CredentialStatus>, LedgerError> {
-        self.ledger.statuses(endpoint, &self.names).await
+        self.ledger.statuses(endpoint, &self.names, &self.fingerprints).await
+    }
+
+    /// Names the credentials in the log that are parked at that endpoint, until when, and why: a process that starts does not use
+    /// them. A ledger that is out is noticed by the first call.
+    pub async fn warn_of_parked(&self, endpoint: &str) {
+        for account in self.statuses(endpoint).await.unwrap_or_default() {
+            if account.parked_for_ms > 0 {
+                let until = humanize::when(clock::wall_ms() + account.parked_for_ms);
+                let (credential, why) = (account.name, account.parked_why.unwrap_or_default());
+                tracing::warn!(
+                    credential,
+                    endpoint,
+                    until,
+                    why,
+                    "a credential is parked since an earlier refusal; another secret would be tried at once"
+                );
+            }
+        }
+    }
+
+    /// The fingerprint of the secret of the credential with this name.
+    fn fingerprint(&self, name: &str) -> &str {
+        let mut all = self.names.iter().zip(&self.fingerprints);
+        all.find(|(known, _)| *known == name).map_or("", |(_, fingerprint)| fingerprint)
     }
 
     /// The same for an API that charges for reads: no call is made beyond that budget.

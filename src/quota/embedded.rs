@@ -14,23 +14,31 @@ use super::budget::day;
 use super::budget::{Budget, ChargedReads, Counted, Period};
 use super::ledger::{Ask, CredentialStatus, Kept, Ledger, LedgerError, Used};
 use super::rate_window::{Grant, LONGEST_WAIT_MS, RateWindow, wait};
+use super::refusals::{FORGOTTEN_AFTER_MS, Refusals};
 use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis};
 
-/// The windows of some credentials, in the order asked, with the permits that are out: of an API ?1 and an endpoint ?2 the
-/// credentials ?4 (JSON), at ?5. Each row also says whose the permit ?3 is, and how many rows the statement before removed.
+/// The windows of some credentials, in the order asked, with the permits that are out and the refusals of their secrets: of an API
+/// ?1 and an endpoint ?2 the credentials ?4 (JSON: name and fingerprint of each, or null for the last known one), at ?5. Each row
+/// also says whose the permit ?3 is, and how many rows the statement before removed.
 macro_rules! entries {
     () => {
         "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.told, w.opening_until, w.length,
-                w.parked_until AS parked_here, w.parked_why AS why_here,
-                c.parked_until AS parked_everywhere, c.parked_why AS why_everywhere, c.day, c.calls_today,
+                here.parked_until AS here_until, here.in_a_row AS here_in_a_row, here.last_at AS here_last_at,
+                here.why AS here_why, everywhere.parked_until AS everywhere_until,
+                everywhere.in_a_row AS everywhere_in_a_row, everywhere.last_at AS everywhere_last_at,
+                everywhere.why AS everywhere_why, c.day, c.calls_today,
                 (SELECT count(*) FROM quota_permit AS p
-                 WHERE p.api = ?1 AND p.name = given.value AND p.endpoint = ?2 AND p.expiry > ?5) AS outstanding,
+                 WHERE p.api = ?1 AND p.name = given.name AND p.endpoint = ?2 AND p.expiry > ?5) AS outstanding,
                 (SELECT name FROM quota_permit WHERE api = ?1 AND endpoint = ?2 AND permit = ?3) AS whose,
                 changes() AS removed
-         FROM json_each(?4) AS given
-         LEFT JOIN quota_window AS w ON w.api = ?1 AND w.name = given.value AND w.endpoint = ?2
-         LEFT JOIN quota_credential AS c ON c.api = ?1 AND c.name = given.value
+         FROM (SELECT key, value ->> 0 AS name, value ->> 1 AS fingerprint FROM json_each(?4)) AS given
+         LEFT JOIN quota_window AS w ON w.api = ?1 AND w.name = given.name AND w.endpoint = ?2
+         LEFT JOIN quota_credential AS c ON c.api = ?1 AND c.name = given.name
+         LEFT JOIN quota_refusals AS here ON here.api = ?1 AND here.name = given.name
+             AND here.fingerprint = coalesce(given.fingerprint, c.fingerprint, '') AND here.endpoint = ?2
+         LEFT JOIN quota_refusals AS everywhere ON everywhere.api = ?1 AND everywhere.name = given.name
+             AND everywhere.fingerprint = coalesce(given.fingerprint, c.fingerprint, '') AND everywhere.endpoint = ''
          ORDER BY given.key"
     };
 }
@@ -59,10 +67,20 @@ pub struct EmbeddedLedger {
 struct Entry {
     book: RateWindow,
     outstanding: i64,
-    parked_until: Millis,
-    parked_why: Option<String>,
-    parked_everywhere: bool,
+    here: Refusals,
+    everywhere: Refusals,
     calls_today: i64,
+}
+
+impl Entry {
+    /// The end of its pause; in the past where there is none.
+    fn parked_until(&self, now: Millis) -> Millis {
+        now + self.here.parked_for(now).max(self.everywhere.parked_for(now))
+    }
+
+    fn is_on_trial(&self) -> bool {
+        self.here.is_on_trial() || self.everywhere.is_on_trial()
+    }
 }
 
 impl EmbeddedLedger {
@@ -79,6 +97,7 @@ impl EmbeddedLedger {
             sqlite::name_first_column(&mut tx, &format!("quota_{table}"), "api").await?;
         }
         sqlite::add_column(&mut tx, "quota_window", "length", "INTEGER NOT NULL DEFAULT 0").await?;
+        sqlite::add_column(&mut tx, "quota_credential", "fingerprint", "TEXT NOT NULL DEFAULT ''").await?;
         tx.commit().await?;
         Ok(ledger)
     }
@@ -93,10 +112,11 @@ impl EmbeddedLedger {
         text: &'static str,
         endpoint: &'q str,
         permit: &'q str,
-        names: &[String],
+        (names, fingerprints): (&[String], &[String]),
         now: Millis,
     ) -> Statements<'q> {
-        sqlx::query(text).bind(&self.api).bind(endpoint).bind(permit).bind(json!(names).to_string()).bind(now)
+        let given = names.iter().enumerate().map(|(at, name)| (name, fingerprints.get(at))).collect::<Vec<_>>();
+        sqlx::query(text).bind(&self.api).bind(endpoint).bind(permit).bind(json!(given).to_string()).bind(now)
     }
 
     /// Binds what [`window!`] asks for.
@@ -119,25 +139,62 @@ impl EmbeddedLedger {
     async fn remove(
         &self,
         tx: &mut Tx,
-        name: &str,
+        (name, fingerprint): (&str, &str),
         endpoint: &str,
         permit: &str,
         now: Millis,
     ) -> Result<(bool, Entry), LedgerError> {
         const REMOVE: &str = concat!(
             "DELETE FROM quota_permit
-             WHERE api = ?1 AND endpoint = ?2 AND permit = ?3 AND name IN (SELECT value FROM json_each(?4));",
+             WHERE api = ?1 AND endpoint = ?2 AND permit = ?3 AND name IN (SELECT value ->> 0 FROM json_each(?4));",
             entries!()
         );
-        let names = [name.to_owned()];
-        let row = self.about(REMOVE, endpoint, permit, &names, now).fetch_one(&mut **tx).await?;
+        let given = ([name.to_owned()], [fingerprint.to_owned()]);
+        let row = self.about(REMOVE, endpoint, permit, (&given.0, &given.1), now).fetch_one(&mut **tx).await?;
         Ok((row.get::<i64, _>("removed") > 0, entry(&row, now)))
+    }
+
+    /// Saves the refusals of a secret, everywhere where `endpoint` is empty, and removes the forgotten ones.
+    async fn save_refusals(
+        &self,
+        tx: &mut Tx,
+        (name, fingerprint): (&str, &str),
+        endpoint: &str,
+        refusals: &Refusals,
+        now: Millis,
+    ) -> Result<(), LedgerError> {
+        const FORGET: &str =
+            "DELETE FROM quota_refusals WHERE api = ? AND name = ? AND (parked_until < ? OR last_at > ?)";
+        const SAVE: &str =
+            "INSERT INTO quota_refusals (api, name, fingerprint, endpoint, parked_until, in_a_row, last_at, why)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT DO UPDATE SET parked_until = ?5, in_a_row = ?6, last_at = ?7, why = ?8;
+             INSERT INTO quota_credential (api, name, fingerprint) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET fingerprint = ?3";
+        let forget = sqlx::query(FORGET).bind(&self.api).bind(name).bind(now - FORGOTTEN_AFTER_MS).bind(now);
+        forget.execute(&mut **tx).await?;
+        let save = sqlx::query(SAVE)
+            .bind(&self.api)
+            .bind(name)
+            .bind(fingerprint)
+            .bind(endpoint)
+            .bind(refusals.until)
+            .bind(refusals.in_a_row)
+            .bind(refusals.last_at)
+            .bind(&refusals.why);
+        sqlite::run(tx, save).await?;
+        Ok(())
     }
 }
 
 fn entry(row: &SqliteRow, now: Millis) -> Entry {
     let number = |column: &str| row.get::<Option<i64>, _>(column).unwrap_or(0);
-    let (here, everywhere) = (number("parked_here"), number("parked_everywhere"));
+    let refusals = |whose: &str| Refusals {
+        until: number(&format!("{whose}_until")),
+        in_a_row: u32::try_from(number(&format!("{whose}_in_a_row"))).unwrap_or(0),
+        last_at: number(&format!("{whose}_last_at")),
+        why: row.get::<Option<String>, _>(&*format!("{whose}_why")).unwrap_or_default(),
+    };
     Entry {
         book: RateWindow {
             limit: number("quota"),
@@ -150,9 +207,8 @@ fn entry(row: &SqliteRow, now: Millis) -> Entry {
             length: number("length"),
         },
         outstanding: number("outstanding"),
-        parked_until: here.max(everywhere),
-        parked_why: row.get(if everywhere >= here { "why_everywhere" } else { "why_here" }),
-        parked_everywhere: everywhere > now,
+        here: refusals("here"),
+        everywhere: refusals("everywhere"),
         calls_today: if number("day") == day(now) { number("calls_today") } else { 0 },
     }
 }
@@ -166,42 +222,45 @@ impl Ledger for EmbeddedLedger {
         // first reply was lost.
         const ASK: &str = concat!(
             "DELETE FROM quota_permit WHERE api = ?1 AND expiry <= ?5
-             AND NOT (endpoint = ?2 AND permit = ?3 AND name IN (SELECT value FROM json_each(?4)));",
+             AND NOT (endpoint = ?2 AND permit = ?3 AND name IN (SELECT value ->> 0 FROM json_each(?4)));",
             entries!()
         );
-        let rows = self.about(ASK, ask.endpoint, ask.permit, ask.names, now).fetch_all(&mut *tx).await?;
+        let given = (ask.names, ask.fingerprints);
+        let rows = self.about(ASK, ask.endpoint, ask.permit, given, now).fetch_all(&mut *tx).await?;
         if let Some(name) = rows.first().and_then(|row| row.get::<Option<String>, _>("whose")) {
             return Ok(Grant::Granted(name));
         }
         let entries: Vec<_> = ask.names.iter().zip(rows.iter().map(|row| entry(row, now))).collect();
-        let usable = |entry: &Entry| entry.book.is_open(now) && entry.parked_until <= now;
+        let usable = |entry: &Entry| entry.book.is_open(now) && entry.parked_until(now) <= now;
         let left: i64 =
             entries.iter().filter(|(_, entry)| usable(entry)).map(|(_, entry)| entry.book.remaining.max(0)).sum();
         let paced = i64::try_from(ask.backlog).unwrap_or(i64::MAX) > left;
         let mut wake = now + LONGEST_WAIT_MS;
-        let mut best: Option<(Millis, &String, RateWindow)> = None;
-        for (name, entry) in &entries {
-            let free_at = if entry.parked_until > now { entry.parked_until } else { entry.book.free_at(now, paced) };
+        let mut best: Option<(Millis, usize)> = None;
+        for (at, (_, entry)) in entries.iter().enumerate() {
+            let free_at = entry.parked_until(now).max(entry.book.free_at(now, paced, entry.is_on_trial()));
             if free_at > now {
                 wake = wake.min(free_at);
                 continue;
             }
             // Whose calls expire soonest; one whose window is not open yet opens it first.
             let expires = if entry.book.is_open(now) { entry.book.reset_at } else { 0 };
-            if best.as_ref().is_none_or(|(soonest, ..)| expires < *soonest) {
-                best = Some((expires, name, entry.book));
+            if best.is_none_or(|(soonest, _)| expires < soonest) {
+                best = Some((expires, at));
             }
         }
-        let Some((_, name, mut book)) = best else {
+        let Some((_, at)) = best else {
             tx.commit_unflushed().await?;
             return Ok(wait(wake, now));
         };
-        book.grant(now);
+        let (name, entry) = &entries[at];
+        let mut book = entry.book;
+        book.grant(now, entry.is_on_trial());
         const GRANT: &str = concat!(
             window!(),
             "; INSERT INTO quota_permit (api, name, endpoint, permit, expiry) VALUES (?, ?, ?, ?, ?);
-             INSERT INTO quota_credential (api, name, day, calls_today) VALUES (?, ?, ?, 1)
-             ON CONFLICT DO UPDATE SET day = excluded.day, calls_today = excluded.calls_today
+             INSERT INTO quota_credential (api, name, fingerprint, day, calls_today) VALUES (?, ?, ?, ?, 1)
+             ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, day = excluded.day, calls_today = excluded.calls_today
                  + CASE WHEN day = excluded.day THEN calls_today ELSE 0 END"
         );
         let grant = self
@@ -213,17 +272,19 @@ impl Ledger for EmbeddedLedger {
             .bind(now + clock::millis(ask.expiry))
             .bind(&self.api)
             .bind(name)
+            .bind(ask.fingerprints.get(at).map_or("", String::as_str))
             .bind(day(now));
         sqlite::run(&mut tx, grant).await?;
         // Who starts a machine again asks the API what is left of the windows that were open.
         tx.commit_unflushed().await?;
-        Ok(Grant::Granted(name.clone()))
+        Ok(Grant::Granted((*name).clone()))
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        let (was_out, mut entry) = self.remove(&mut tx, name, endpoint, permit, now).await?;
+        let whose = (name, &*used.fingerprint);
+        let (was_out, mut entry) = self.remove(&mut tx, whose, endpoint, permit, now).await?;
         // What was told without a permit opens a window, but says nothing of the call that is about to.
         if was_out || used.window.is_some() {
             entry.book.opening_until = 0;
@@ -232,22 +293,19 @@ impl Ledger for EmbeddedLedger {
             entry.book.told(window, entry.outstanding, now);
         }
         self.write(window!(), name, endpoint, &entry.book).execute(&mut *tx).await?;
-        if let Some(park) = &used.park {
-            let sql = if park.everywhere {
-                "INSERT INTO quota_credential (api, name, parked_until, parked_why) VALUES (?1, ?2, ?4, ?5)
-                 ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
-            } else {
-                "INSERT INTO quota_window (api, name, endpoint, parked_until, parked_why) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT DO UPDATE SET parked_until = ?4, parked_why = ?5 WHERE parked_until < ?4"
+        for (endpoint, refusals, everywhere) in [(endpoint, &mut entry.here, false), ("", &mut entry.everywhere, true)]
+        {
+            let is_changed = match &used.park {
+                Some(park) if park.everywhere == everywhere => {
+                    refusals.refuse(clock::millis(park.pause), &park.why, now);
+                    true
+                }
+                None if used.window.is_some() => refusals.answer(now),
+                _ => false,
             };
-            sqlx::query(sql)
-                .bind(&self.api)
-                .bind(name)
-                .bind(endpoint)
-                .bind(now.saturating_add(clock::millis(park.pause)))
-                .bind(&park.why)
-                .execute(&mut *tx)
-                .await?;
+            if is_changed {
+                self.save_refusals(&mut tx, whose, endpoint, refusals, now).await?;
+            }
         }
         Ok(tx.commit_unflushed().await?)
     }
@@ -255,7 +313,7 @@ impl Ledger for EmbeddedLedger {
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        if let (true, mut entry) = self.remove(&mut tx, name, endpoint, permit, now).await? {
+        if let (true, mut entry) = self.remove(&mut tx, (name, ""), endpoint, permit, now).await? {
             const GIVE_BACK: &str = concat!(
                 window!(),
                 "; UPDATE quota_credential SET calls_today = calls_today - 1 WHERE api = ? AND name = ? AND day = ? AND calls_today > 0"
@@ -268,34 +326,43 @@ impl Ledger for EmbeddedLedger {
         Ok(tx.commit_unflushed().await?)
     }
 
-    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
         let mut tx = self.begin().await?;
-        let freed = sqlx::query(
-            "UPDATE quota_credential SET parked_until = 0, parked_why = NULL
-             WHERE api = ? AND name = ? AND parked_until > ?",
+        let now = clock::wall_ms();
+        let freed: Option<(Millis, Millis)> = sqlx::query_as(
+            "DELETE FROM quota_refusals WHERE api = ? AND name = ? AND fingerprint = ? AND endpoint = ''
+             RETURNING parked_until, last_at",
         )
         .bind(&self.api)
         .bind(name)
-        .bind(clock::wall_ms())
-        .execute(&mut *tx)
+        .bind(fingerprint)
+        .fetch_optional(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok(freed.rows_affected() > 0)
+        Ok(freed.is_some_and(|(until, last_at)| Refusals { until, last_at, ..Refusals::default() }.is_parked(now)))
     }
 
-    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
+    async fn statuses(
+        &self,
+        endpoint: &str,
+        names: &[String],
+        fingerprints: &[String],
+    ) -> Result<Vec<CredentialStatus>, LedgerError> {
         let now = clock::wall_ms();
         let mut accounts = Vec::with_capacity(names.len());
-        let rows = self.about(entries!(), endpoint, "", names, now).fetch_all(self.file.readers()).await?;
+        let given = (names, fingerprints);
+        let rows = self.about(entries!(), endpoint, "", given, now).fetch_all(self.file.readers()).await?;
         for (name, row) in names.iter().zip(&rows) {
             let entry = entry(row, now);
             let book = entry.book;
+            let (here, everywhere) = (entry.here.parked_for(now), entry.everywhere.parked_for(now));
+            let last = if everywhere >= here { entry.everywhere } else { entry.here };
             let account = CredentialStatus {
                 name: name.clone(),
                 outstanding: u32::try_from(entry.outstanding).unwrap_or(0),
-                parked_for_ms: (entry.parked_until - now).max(0),
-                parked_why: entry.parked_why.filter(|_| entry.parked_until > now),
-                parked_everywhere: entry.parked_everywhere,
+                parked_for_ms: here.max(everywhere),
+                parked_why: last.is_parked(now).then_some(last.why),
+                parked_everywhere: everywhere > 0,
                 calls_today: u64::try_from(entry.calls_today).unwrap_or(0),
                 ..CredentialStatus::default()
             };

@@ -25,6 +25,8 @@ use crate::base::clock::Millis;
 pub struct Ask<'a> {
     /// The credentials that may make the call.
     pub names: &'a [String],
+    /// The fingerprints of their secrets, in the same order; where there is none, a credential is known by its name alone.
+    pub fingerprints: &'a [String],
     /// The endpoint it goes to.
     pub endpoint: &'a str,
     /// Names the permit. The same again answers the same permit: the first reply may have been lost.
@@ -40,14 +42,17 @@ pub struct Ask<'a> {
 pub struct Used {
     /// The window that the answer stated, if any.
     pub window: Option<Window>,
-    /// The credential is of no use for a while.
+    /// The credential is of no use for a while. Without it, a call with a window was answered.
     pub park: Option<Park>,
+    /// The fingerprint of the secret that made the call.
+    pub fingerprint: String,
 }
 
-/// A credential is left alone for a while.
+/// A credential's secret is left alone for a while, longer from one refusal to the next. Another secret of the same name is
+/// not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Park {
-    /// For how long.
+    /// For how long at least.
     pub pause: Duration,
     /// Why, for people.
     pub why: String,
@@ -133,12 +138,18 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// The call was not made.
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
 
-    /// A credential that was parked for every endpoint may call again; its quota stays parked where it
-    /// is. Answers whether it was.
-    async fn free(&self, name: &str) -> Result<bool, LedgerError>;
+    /// A credential that was parked for every endpoint, with the secret of that fingerprint, may call again; its quota stays
+    /// parked where it is. Answers whether it was.
+    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError>;
 
-    /// The state of each credential at that endpoint, in the order asked.
-    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError>;
+    /// The state of each credential at that endpoint, in the order asked: with the secret of that fingerprint, in the same
+    /// order, and with the last known one where `fingerprints` has none.
+    async fn statuses(
+        &self,
+        endpoint: &str,
+        names: &[String],
+        fingerprints: &[String],
+    ) -> Result<Vec<CredentialStatus>, LedgerError>;
 
     /// Counts `ids` as read by that call, as far as the budget has room, in one step and by the ledger's clock; one
     /// that was counted for the same UTC day is free. Answers for each whether it may be asked for: the first that

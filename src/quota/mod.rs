@@ -14,6 +14,7 @@ mod ledger;
 mod oauth1;
 mod rate_window;
 mod redis;
+mod refusals;
 
 pub use self::app_token::AppToken;
 pub use self::budget::{BadPeriod, Budget, ChargedReads, Counted, DAY_MS, Period, Reads, ReadsPer, Span};
@@ -26,3 +27,4 @@ pub(crate) use self::oauth1::vectors;
 pub use self::oauth1::{Stamp, UserKeys, authorization};
 pub use self::rate_window::{Grant, Window};
 pub use self::redis::RedisLedger;
+pub use self::refusals::shortest_pause;

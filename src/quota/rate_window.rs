@@ -73,9 +73,10 @@ impl RateWindow {
         self.limit > 0 && now < self.reset_at
     }
 
-    /// When a call may be granted: now, or later.
-    pub fn free_at(&self, now: Millis, paced: bool) -> Millis {
+    /// When a call may be granted: now, or later. On trial, after refusals, one call at a time is.
+    pub fn free_at(&self, now: Millis, paced: bool, on_trial: bool) -> Millis {
         match self.is_open(now) {
+            _ if on_trial && self.opening_until > now => self.opening_until.min(now + OPENING_POLL_MS),
             // One call opens the window; its answer is awaited, for a while.
             false => self.opening_until.clamp(now, now + OPENING_POLL_MS),
             true if self.remaining <= 0 => self.reset_at,
@@ -84,15 +85,18 @@ impl RateWindow {
         }
     }
 
-    /// Takes one call.
-    pub fn grant(&mut self, now: Millis) {
+    /// Takes one call; `on_trial`, after refusals, its answer is awaited.
+    pub fn grant(&mut self, now: Millis, on_trial: bool) {
+        self.opening_until = match self.is_open(now) {
+            _ if on_trial => now + TRIAL_MS,
+            true => self.opening_until,
+            false => now + OPENING_MS,
+        };
         if self.is_open(now) {
             // Evenly over what is left, and a little faster, so that the last call does not miss the end.
             let gap = (self.reset_at - now) * 98 / 100 / self.remaining.max(1);
             self.next_at = now + gap;
             self.remaining -= 1;
-        } else {
-            self.opening_until = now + OPENING_MS;
         }
     }
 
@@ -139,6 +143,9 @@ const SAME_WINDOW_MS: Millis = 2_000;
 /// How long the answer of the call that opens a window is awaited, before another may try: its worker
 /// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
 pub(super) const OPENING_MS: Millis = 1_000;
+
+/// The same for a call after refusals: longer than a call may take, so that a slow refusal is not repeated meanwhile.
+pub(super) const TRIAL_MS: Millis = 30_000;
 
 /// The wait for that answer before asking again.
 pub(super) const OPENING_POLL_MS: Millis = 50;

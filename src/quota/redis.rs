@@ -2,8 +2,9 @@
 //!
 //! | key | type | holds |
 //! |---|---|---|
-//! | `{api}:credential:<name>` | HASH | parked_until, parked_why; day, calls_today |
-//! | `{api}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the API's), next_at, told (the least), opening_until, length; parked_until, parked_why |
+//! | `{api}:credential:<name>` | HASH | fingerprint (of the secret that was used last); day, calls_today |
+//! | `{api}:refusals:<name>` | HASH | fingerprint and endpoint (none: everywhere) → end of the pause, refusals in a row, time of the last, why; expires |
+//! | `{api}:window:<name>:<endpoint>` | HASH | limit, remaining (to be granted), reset_at, reset (the API's), next_at, told (the least), opening_until, length |
 //! | `{api}:credentials` | ZSET | name:endpoint → its last permit, ms since the epoch: for people |
 //! | `{api}:permits:<name>:<endpoint>` | ZSET | permit → expiry, ms since the epoch |
 //! | `{api}:reads` | HASH | UTC day (days since the epoch) → items read, or reserved: of the last 62 days |
@@ -22,11 +23,11 @@ use super::rate_window::Grant;
 use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, RedisPool, script};
 use crate::base::clock::{self, Millis};
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/acquire.lua")));
-static USED: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/used.lua")));
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| refusals_script(ALLOW_OOM, include_str!("lua/acquire.lua")));
+static USED: LazyLock<Script> = LazyLock::new(|| refusals_script(ALLOW_OOM, include_str!("lua/used.lua")));
 static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/give_back.lua")));
-static FREE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/free.lua")));
-static STATUSES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/statuses.lua")));
+static FREE: LazyLock<Script> = LazyLock::new(|| refusals_script(ALLOW_OOM, include_str!("lua/free.lua")));
+static STATUSES: LazyLock<Script> = LazyLock::new(|| refusals_script(NO_WRITES, include_str!("lua/statuses.lua")));
 static RESERVE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/reserve.lua")));
 static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, include_str!("lua/charge_reads.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/forget_reads.lua")));
@@ -35,6 +36,11 @@ static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_st
 /// A script about reads, with what these share.
 fn reads_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
+}
+
+/// A script about refusals, with what these share.
+fn refusals_script(flags: &str, own: &str) -> Script {
+    script(flags, &format!("{}\n{own}", include_str!("lua/refusals.lua")))
 }
 
 /// The return value of `counted.lua`.
@@ -62,7 +68,10 @@ impl RedisLedger {
 impl Ledger for RedisLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
         let mut call = Call::new(&ACQUIRE, &self.prefix);
-        call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog).arg(ask.names);
+        call.arg(ask.endpoint).arg(ask.permit).arg(clock::millis(ask.expiry)).arg(ask.backlog);
+        for (at, name) in ask.names.iter().enumerate() {
+            call.arg(name).arg(ask.fingerprints.get(at).map_or("", String::as_str));
+        }
         let (word, value): (String, String) = self.pool.invoke(&call).await?;
         match (&*word, value.parse()) {
             ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
@@ -87,6 +96,7 @@ impl Ledger for RedisLedger {
         } else {
             call.arg("").arg("").arg("");
         }
+        call.arg(&used.fingerprint);
         self.pool.invoke(&call).await
     }
 
@@ -96,15 +106,26 @@ impl Ledger for RedisLedger {
         self.pool.invoke(&call).await
     }
 
-    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
         let mut call = Call::new(&FREE, &self.prefix);
-        call.arg(name);
+        call.arg(name).arg(fingerprint);
         self.pool.invoke(&call).await
     }
 
-    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
+    async fn statuses(
+        &self,
+        endpoint: &str,
+        names: &[String],
+        fingerprints: &[String],
+    ) -> Result<Vec<CredentialStatus>, LedgerError> {
         let mut call = Call::new(&STATUSES, &self.prefix);
-        call.arg(endpoint).arg(names);
+        call.arg(endpoint);
+        for (at, name) in names.iter().enumerate() {
+            match fingerprints.get(at) {
+                Some(fingerprint) => call.arg(name).arg("fingerprint").arg(fingerprint),
+                None => call.arg(name).arg("last").arg(""),
+            };
+        }
         let rows: Vec<Row> = self.pool.invoke(&call).await?;
         let account = |(name, row): (&String, Row)| {
             let (limit, remaining, reset_in, length, outstanding, parked_for_ms, why, everywhere, calls_today) = row;

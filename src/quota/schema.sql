@@ -3,8 +3,7 @@
 CREATE TABLE IF NOT EXISTS quota_credential (
     api          TEXT    NOT NULL,
     name         TEXT    NOT NULL,
-    parked_until INTEGER NOT NULL DEFAULT 0,
-    parked_why   TEXT,
+    fingerprint  TEXT    NOT NULL DEFAULT '', -- of its secret, as a call last had it
     day          INTEGER NOT NULL DEFAULT 0, -- days since the epoch
     calls_today  INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (api, name)
@@ -23,9 +22,20 @@ CREATE TABLE IF NOT EXISTS quota_window (
     told         INTEGER NOT NULL DEFAULT 0, -- the least any answer of this window told
     opening_until INTEGER NOT NULL DEFAULT 0, -- until when the call that opens it is awaited
     length       INTEGER NOT NULL DEFAULT 0, -- of a window: the longest any answer told
-    parked_until INTEGER NOT NULL DEFAULT 0,
-    parked_why   TEXT,
     PRIMARY KEY (api, name, endpoint)
+) WITHOUT ROWID;
+
+-- Pauses after refusals, of a secret.
+CREATE TABLE IF NOT EXISTS quota_refusals (
+    api          TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    fingerprint  TEXT    NOT NULL,
+    endpoint     TEXT    NOT NULL, -- empty: every endpoint
+    parked_until INTEGER NOT NULL,
+    in_a_row     INTEGER NOT NULL,
+    last_at      INTEGER NOT NULL,
+    why          TEXT    NOT NULL,
+    PRIMARY KEY (api, name, fingerprint, endpoint)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS quota_permit (

@@ -102,6 +102,8 @@ pub enum Fault {
         /// The line, without its end.
         line: String,
     },
+    /// The last page of each list of followers or friends is empty, unless it is the only one.
+    EmptyLastPage,
     /// Every call that asks for one of these ids fails whole, with a 400.
     Poison {
         /// The ids.
@@ -142,7 +144,7 @@ pub enum Endpoint {
     Relations,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
-    /// A stream's connection, v1.1's or v2's. What is about tweets does not concern it.
+    /// A stream's connection. What is about tweets does not concern it.
     Stream,
 }
 
@@ -229,6 +231,7 @@ impl Faults {
                 Fault::Slow { .. } => true,
                 _ if drawn.fault.is_some() => false,
                 Fault::Poison { ids: poison } => asked(poison),
+                Fault::EmptyLastPage => false,
                 fault if fault.is_of_streams() => at == Endpoint::Stream,
                 fault => at == Endpoint::Lookup || !fault.is_about_tweets(),
             };
@@ -250,6 +253,11 @@ impl Faults {
         }
         rules.retain(|rule| rule.times != Some(0));
         drawn
+    }
+
+    /// Returns true while [`Fault::EmptyLastPage`] is in force. It strikes the list, and no call.
+    pub(super) fn empties_last_pages(&self) -> bool {
+        self.lock().rules.iter().any(|rule| rule.fault == Fault::EmptyLastPage)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

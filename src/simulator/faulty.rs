@@ -70,6 +70,7 @@ pub async fn answer(
         | Fault::AllMissing
         | Fault::SomeMissing { .. }
         | Fault::Duplicates
+        | Fault::EmptyLastPage
         | Fault::Unasked => return None,
         // A stream begins like any other.
         Fault::Drops { .. } | Fault::Stalls { .. } | Fault::HalfLine { .. } | Fault::Line { .. } => return None,

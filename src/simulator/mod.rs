@@ -9,7 +9,7 @@
 //! | `GET /1.1/followers/ids.json`, `friends/ids` | lists, by `user_id` or `screen_name`, 5,000 ids a page, with cursors |
 //! | `GET /1.1/application/rate_limit_status.json` | the windows as they stand |
 //! | `GET /1.1/search/tweets.json`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline` | timelines whose ids become visible out of order |
-//! | `GET`, `POST /1.1/statuses/filter.json`, `GET /2/tweets/search/stream` | streams of the same posts; `GET /2/tweets/search/stream/rules` |
+//! | `GET /2/tweets/search/stream` | a stream of the same posts; `GET /2/tweets/search/stream/rules` |
 //! | `POST /oauth2/token` | an application's bearer token, for its keys |
 //! | `GET /2/tweets`, `/2/tweets/{id}` | X API v2: `ids`, `tweet.fields` or `post.fields`, `expansions`, `user.fields` |
 //! | `GET /2/users`, `/2/users/by`, `/2/users/{id}`, `/2/users/by/username/{username}` | users of X |

@@ -96,13 +96,10 @@ pub struct SimulatorOptions {
     /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
     #[serde(skip)]
     pub mastodon_kept: Duration,
-    /// How often a stream that has nothing to say sends a blank line, v1.1's
+    /// How often a stream that has nothing to say sends a blank line.
     #[serde(skip)]
     pub keep_alive: Duration,
-    /// and v2's.
-    #[serde(skip)]
-    pub x_keep_alive: Duration,
-    /// The rules of v2's stream: each is a timeline's target.
+    /// The rules of the stream: each is a timeline's target.
     #[serde(skip)]
     pub stream_rules: Vec<String>,
     /// The number of accounts, up to 1,048,576. The first 32,768 write the posts.
@@ -197,8 +194,7 @@ impl Default for SimulatorOptions {
             x_search_behind: Duration::from_secs(30),
             x_tokens_last: Duration::from_secs(3_600),
             mastodon_kept: Duration::from_secs(15),
-            keep_alive: Duration::from_secs(30),
-            x_keep_alive: Duration::from_secs(20),
+            keep_alive: Duration::from_secs(20),
             stream_rules: vec!["rust lang".to_owned()],
             accounts: AUTHORS,
             communities: false,

@@ -317,10 +317,13 @@ pub(super) async fn closings(
         }
         _ => gone.clone(),
     };
-    let far_too_many = doubted.len() as f64 > guard.share * open as f64 && doubted.len() as u64 > guard.least;
+    let is_many = doubted.len() as u64 > guard.least;
+    let far_too_many = is_many && doubted.len() as f64 > guard.share * open as f64;
     // Who had members and shows none is hardly ever left by all at once.
     let is_empty = closings.found == Some(0) && row.told != Some(0) && !doubted.is_empty();
-    if far_too_many || is_empty && guard.share < 1.0 {
+    // A fault that empties the last page looks like the loss of the oldest members.
+    let is_cut_short = is_many && members.is_empty() && cursor.is_some();
+    if far_too_many || (is_empty || is_cut_short) && guard.share < 1.0 {
         closings.withheld = doubted.len() as u64;
         gone = without(&gone, &doubted);
     }

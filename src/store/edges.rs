@@ -80,10 +80,11 @@ pub struct CrawlUnderWay {
 }
 
 /// The limit up to which a complete crawl may close edges by itself. Above both figures it closes none of them, until the next
-/// complete crawl misses them as well. An edge that a page showed in between is in doubt for the first time.
+/// complete crawl misses them as well. The same holds above the second figure alone if the last of several pages is empty, and if
+/// the whole list is. An edge that a page showed in between is in doubt for the first time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaveGuard {
-    /// Edges that a crawl may close, as a share of the open ones, 0 to 1.
+    /// Edges that a crawl may close, as a share of the open ones, 0 to 1; 1: all, whatever its pages hold.
     pub share: f64,
     /// Edges that a crawl may close in any case: of short lists a few are a large share.
     pub least: u64,

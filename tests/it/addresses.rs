@@ -26,7 +26,8 @@ async fn goes_through(url: &str, doors: &Doors) -> Result<(), QueueError> {
     let verdicts: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), Verdict::Finish)).collect();
     assert_eq!(queue.settle(&batch.fence, &verdicts, &[]).await?.settled, 1);
     let names = ["main".to_owned()];
-    let ask = Ask { names: &names, endpoint: "statuses/lookup", permit: "p", expiry: lease, backlog: 0 };
+    let ask =
+        Ask { names: &names, fingerprints: &[], endpoint: "statuses/lookup", permit: "p", expiry: lease, backlog: 0 };
     let granted = RedisLedger::new(redis.clone(), &namespace()).acquire(&ask).await?;
     assert_eq!(granted, Grant::Granted("main".to_owned()));
     redis_functions::load(&redis).await

@@ -97,6 +97,9 @@ contract!(
     a_windows_length_is_the_longest_that_was_told,
     what_a_call_elsewhere_told_opens_the_window,
     a_parked_credential_is_freed_by_hand,
+    pauses_grow_while_calls_are_refused,
+    refusals_of_calls_under_way_count_once,
+    another_secret_is_tried_at_once,
     accounts_tell_what_is_known,
     reads_are_granted_up_to_the_budget,
     what_was_read_today_is_free,
@@ -116,7 +119,8 @@ fn names(names: &[&str]) -> Vec<String> {
 
 async fn ask(ledger: &dyn Ledger, of: &[&str], permit: &str, backlog: u64) -> Grant {
     let names = names(of);
-    let ask = Ask { names: &names, endpoint: ENDPOINT, permit, expiry: Duration::from_secs(60), backlog };
+    let ask =
+        Ask { names: &names, fingerprints: &[], endpoint: ENDPOINT, permit, expiry: Duration::from_secs(60), backlog };
     ledger.acquire(&ask).await.unwrap()
 }
 
@@ -140,7 +144,7 @@ fn window(limit: u32, remaining: u32, reset_in: Millis) -> Window {
 }
 
 async fn answered(ledger: &dyn Ledger, name: &str, permit: &str, window: Window) {
-    let used = Used { window: Some(window), park: None };
+    let used = Used { window: Some(window), ..Used::default() };
     ledger.used(name, ENDPOINT, permit, &used).await.unwrap();
 }
 
@@ -151,7 +155,7 @@ async fn open(ledger: &dyn Ledger, name: &str, window: Window) {
 }
 
 async fn account(ledger: &dyn Ledger, name: &str) -> CredentialStatus {
-    ledger.statuses(ENDPOINT, &names(&[name])).await.unwrap().remove(0)
+    ledger.statuses(ENDPOINT, &names(&[name]), &[]).await.unwrap().remove(0)
 }
 
 async fn an_unknown_window_is_opened_by_one_call(world: World) {
@@ -194,7 +198,14 @@ async fn an_unused_permit_goes_back_by_an_explicit_return_only(world: World) {
     open(ledger, "a", window(10, 2, 60_000)).await;
     granted(ledger, &["a"], "1").await;
     let of = names(&["a"]);
-    let short = Ask { names: &of, endpoint: ENDPOINT, permit: "2", expiry: Duration::from_millis(1), backlog: 0 };
+    let short = Ask {
+        names: &of,
+        fingerprints: &[],
+        endpoint: ENDPOINT,
+        permit: "2",
+        expiry: Duration::from_millis(1),
+        backlog: 0,
+    };
     assert_eq!(ledger.acquire(&short).await.unwrap(), Grant::Granted("a".into()));
     refused(ledger, &["a"]).await;
     // Its worker died: the call may have gone out.
@@ -311,7 +322,7 @@ async fn a_window_that_ended_is_opened_anew(world: World) {
 
 fn parked(everywhere: bool) -> Used {
     let park = Park { pause: Duration::from_secs(600), why: "HTTP 401, code 89".into(), everywhere };
-    Used { window: None, park: Some(park) }
+    Used { park: Some(park), ..Used::default() }
 }
 
 async fn a_parked_credential_leaves_the_others_working(world: World) {
@@ -328,7 +339,14 @@ async fn a_parked_credential_leaves_the_others_working(world: World) {
     assert_eq!(account(ledger, "b").await.parked_why, None);
     // For every endpoint.
     let of = names(&["a"]);
-    let elsewhere = Ask { names: &of, endpoint: "other", permit: "3", expiry: Duration::from_secs(9), backlog: 0 };
+    let elsewhere = Ask {
+        names: &of,
+        fingerprints: &[],
+        endpoint: "other",
+        permit: "3",
+        expiry: Duration::from_secs(9),
+        backlog: 0,
+    };
     assert!(matches!(ledger.acquire(&elsewhere).await.unwrap(), Grant::Wait(_)));
 }
 
@@ -338,7 +356,14 @@ async fn quota_is_parked_per_endpoint(world: World) {
     ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
     refused(ledger, &["a"]).await;
     let of = names(&["a"]);
-    let elsewhere = Ask { names: &of, endpoint: "other", permit: "2", expiry: Duration::from_secs(9), backlog: 0 };
+    let elsewhere = Ask {
+        names: &of,
+        fingerprints: &[],
+        endpoint: "other",
+        permit: "2",
+        expiry: Duration::from_secs(9),
+        backlog: 0,
+    };
     assert_eq!(ledger.acquire(&elsewhere).await.unwrap(), Grant::Granted("a".into()));
 }
 
@@ -410,13 +435,13 @@ async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
     let ledger = &*world.one;
     let told = async |of: &str, used: Used| ledger.used(of, ENDPOINT, "", &used).await.unwrap();
     let left = window(30, 20, 60_000);
-    told("a", Used { window: Some(left), park: None }).await;
+    told("a", Used { window: Some(left), ..Used::default() }).await;
     let known = account(ledger, "a").await;
     assert_eq!((known.limit, known.remaining, known.outstanding, known.calls_today), (Some(30), Some(20), 0, 0));
     // It may not have counted the calls that are under way.
     granted(ledger, &["a"], "1").await;
     granted(ledger, &["a"], "2").await;
-    told("a", Used { window: Some(left), park: None }).await;
+    told("a", Used { window: Some(left), ..Used::default() }).await;
     let known = account(&*world.two, "a").await;
     assert_eq!((known.remaining, known.outstanding), (Some(18), 2));
     // The call that opens a window goes on doing so, whatever else is learnt meanwhile.
@@ -433,14 +458,14 @@ async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
 
 async fn a_parked_credential_is_freed_by_hand(world: World) {
     let ledger = &*world.one;
-    assert!(!ledger.free("a").await.unwrap(), "nobody knows it");
+    assert!(!ledger.free("a", "").await.unwrap(), "nobody knows it");
     open(ledger, "a", window(10, 9, 60_000)).await;
-    assert!(!ledger.free("a").await.unwrap(), "it is not parked");
+    assert!(!ledger.free("a", "").await.unwrap(), "it is not parked");
     ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
     ledger.used("b", ENDPOINT, "", &parked(true)).await.unwrap();
     let before = account(ledger, "a").await;
     assert!(before.parked_everywhere && before.parked_for_ms > 0, "{before:?}");
-    assert!(world.two.free("a").await.unwrap());
+    assert!(world.two.free("a", "").await.unwrap());
     let free = account(ledger, "a").await;
     assert_eq!((free.parked_for_ms, free.parked_why, free.parked_everywhere), (0, None, false));
     assert_eq!((free.remaining, free.calls_today), (Some(9), 1), "the rest is as it was");
@@ -448,21 +473,126 @@ async fn a_parked_credential_is_freed_by_hand(world: World) {
     refused(ledger, &["b"]).await;
     // Its quota stays parked where it is.
     ledger.used("a", ENDPOINT, "1", &parked(false)).await.unwrap();
-    assert!(!world.two.free("a").await.unwrap());
+    assert!(!world.two.free("a", "").await.unwrap());
     refused(ledger, &["a"]).await;
     let known = account(ledger, "a").await;
     assert!(known.parked_for_ms > 0 && !known.parked_everywhere, "{known:?}");
     // Parked again, for both: freed of the one.
     ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
-    assert!(ledger.free("a").await.unwrap());
+    assert!(ledger.free("a", "").await.unwrap());
     assert!(account(ledger, "a").await.parked_for_ms > 0);
+}
+
+/// A refusal that states this pause, for the secret of that fingerprint.
+fn refusal(pause_ms: u64, everywhere: bool, fingerprint: &str) -> Used {
+    let park = Park { pause: Duration::from_millis(pause_ms), why: "HTTP 429".into(), everywhere };
+    Used { park: Some(park), fingerprint: fingerprint.into(), ..Used::default() }
+}
+
+/// Acquires a permit as soon as there is one.
+async fn in_time(ledger: &dyn Ledger, of: &[&str], permit: &str) -> String {
+    loop {
+        match ask(ledger, of, permit, 0).await {
+            Grant::Granted(name) => return name,
+            Grant::Wait(wait) => tokio::time::sleep(wait).await,
+        }
+    }
+}
+
+async fn pauses_grow_while_calls_are_refused(world: World) {
+    let (one, two) = (&*world.one, &*world.two);
+    open(one, "b", window(900, 800, 600_000)).await;
+    // Processes share them, and `Retry-After: 0` or a window with calls left makes none shorter.
+    for (refused, (ledger, seconds)) in [(one, 1), (two, 2), (one, 4)].into_iter().enumerate() {
+        let permit = format!("refused {refused}");
+        assert_eq!(in_time(ledger, &["a"], &permit).await, "a");
+        let left = Window { remaining: 800, ..window(900, 800, 600_000) };
+        let used = Used { window: Some(left), ..refusal(0, false, "") };
+        ledger.used("a", ENDPOINT, &permit, &used).await.unwrap();
+        let known = account(one, "a").await.parked_for_ms;
+        assert!((seconds * 1_000 - 900..=seconds * 1_000).contains(&known), "refusal {refused}: {known} ms");
+    }
+    assert_eq!(granted(two, &["a", "b"], "another").await, "b", "another credential is not slowed");
+    // Then one call at a time shows whether they are over; its answer is awaited for longer than that of one that opens a window.
+    let watch = Stopwatch::start();
+    in_time(two, &["a"], "trial").await;
+    for _ in 0..24 {
+        tokio::time::sleep(refused(one, &["a"]).await).await;
+    }
+    answered(two, "a", "trial", window(900, 799, 600_000)).await;
+    in_time(one, &["a"], "another trial").await;
+    assert!(refused(two, &["a"]).await <= Duration::from_millis(50));
+    // They are over after answers for as long as the pause was.
+    while watch.elapsed_ms() < 8_000 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    answered(one, "a", "another trial", window(900, 798, 600_000)).await;
+    for permit in ["1", "2", "3"] {
+        granted(two, &["a"], permit).await;
+    }
+    // The next refusal is a first one; a longer pause that an answer states is kept.
+    one.used("a", ENDPOINT, "1", &refusal(0, false, "")).await.unwrap();
+    assert!(account(two, "a").await.parked_for_ms <= 1_000);
+    two.used("a", ENDPOINT, "2", &refusal(100_000, false, "")).await.unwrap();
+    assert!(account(one, "a").await.parked_for_ms > 90_000);
+}
+
+async fn refusals_of_calls_under_way_count_once(world: World) {
+    let ledger = &*world.one;
+    open(ledger, "a", window(900, 800, 600_000)).await;
+    let permits: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+    for permit in &permits {
+        granted(ledger, &["a"], permit).await;
+    }
+    for permit in &permits {
+        ledger.used("a", ENDPOINT, permit, &refusal(0, false, "")).await.unwrap();
+    }
+    let known = account(&*world.two, "a").await.parked_for_ms;
+    assert!(known <= 1_000, "{known} ms");
+}
+
+async fn another_secret_is_tried_at_once(world: World) {
+    let ledger = &*world.one;
+    let asks = async |name: &str, fingerprint: &str, endpoint: &str, permit: &str| {
+        let (names, fingerprints) = (names(&[name]), names(&[fingerprint]));
+        let expiry = Duration::from_secs(60);
+        let ask = Ask { names: &names, fingerprints: &fingerprints, endpoint, permit, expiry, backlog: 0 };
+        ledger.acquire(&ask).await.unwrap()
+    };
+    for (name, endpoint, everywhere) in [("a", "everywhere", true), ("b", "here", false)] {
+        let is_granted = async |fingerprint: &str, permit: &str| {
+            matches!(asks(name, fingerprint, endpoint, permit).await, Grant::Granted(_))
+        };
+        let refuse = async |fingerprint: &str, permit: &str| {
+            let used = refusal(600_000, everywhere, fingerprint);
+            ledger.used(name, endpoint, permit, &used).await.unwrap();
+        };
+        let parked = async |of: &[String]| {
+            let known = world.two.statuses(endpoint, &names(&[name]), of).await.unwrap().remove(0);
+            known.parked_for_ms > 0
+        };
+        assert!(is_granted("old", "1").await);
+        refuse("old", "1").await;
+        assert!(!is_granted("old", "2").await && parked(&[]).await && parked(&names(&["old"])).await);
+        assert!(!parked(&names(&["new"])).await, "at the start of a process that has it");
+        assert!(is_granted("new", "3").await, "{endpoint}");
+        assert!(!parked(&[]).await, "as it is known without the secret");
+        // Two processes, each with its own: neither frees the other's.
+        refuse("new", "3").await;
+        assert!(!is_granted("old", "4").await && !is_granted("new", "5").await, "{endpoint}");
+        assert!(is_granted("third", "6").await);
+        ledger.give_back(name, endpoint, "6").await.unwrap();
+        assert_eq!(ledger.free(name, "old").await.unwrap(), everywhere);
+        assert_eq!(is_granted("old", "7").await, everywhere);
+        assert!(!is_granted("new", "8").await);
+    }
 }
 
 async fn accounts_tell_what_is_known(world: World) {
     let ledger = &*world.one;
     open(ledger, "a", window(900, 880, 60_000)).await;
     granted(ledger, &["a"], "1").await;
-    let accounts = world.two.statuses(ENDPOINT, &names(&["b", "a"])).await.unwrap();
+    let accounts = world.two.statuses(ENDPOINT, &names(&["b", "a"]), &[]).await.unwrap();
     assert_eq!(accounts[0], CredentialStatus { name: "b".into(), ..CredentialStatus::default() });
     let a = &accounts[1];
     assert_eq!((a.limit, a.remaining, a.outstanding, a.calls_today), (Some(900), Some(879), 1, 2));
@@ -484,12 +614,13 @@ async fn a_file_from_before_lengths_were_kept_gets_them() {
     open(&open_ledger().await, "a", window(30, 12, 40_000)).await;
     let mut plain = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
     sqlx::query("ALTER TABLE quota_window DROP COLUMN length").execute(&mut plain).await.unwrap();
+    sqlx::query("ALTER TABLE quota_credential DROP COLUMN fingerprint").execute(&mut plain).await.unwrap();
     plain.close().await.unwrap();
     for length in [None, Some(90_000)] {
         let ledger = open_ledger().await;
         let known = account(&ledger, "a").await;
         assert_eq!((known.remaining, known.window_ms), (Some(12), length));
-        let told = Used { window: Some(window(30, 12, 90_000)), park: None };
+        let told = Used { window: Some(window(30, 12, 90_000)), ..Used::default() };
         ledger.used("a", ENDPOINT, "", &told).await.unwrap();
     }
 }
@@ -735,5 +866,22 @@ async fn every_key_written_is_documented() {
         let word = key.strip_prefix("{twitter}:").unwrap().split(':').next().unwrap().to_owned();
         let named = [format!("`{{api}}:{word}:<"), format!("`{{api}}:{word}`")];
         assert!(named.iter().any(|name| documented.contains(name)), "{key}");
+    }
+}
+
+/// A process that is started again in the middle of a pause waits for its end, and the next pause is a longer one.
+#[tokio::test]
+async fn a_pause_outlasts_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let open_ledger = async || EmbeddedLedger::open(&file, "twitter", Duration::from_secs(20)).await.unwrap();
+    for (life, most) in [1_000, 2_000].into_iter().enumerate() {
+        let permit = life.to_string();
+        let ledger = open_ledger().await;
+        in_time(&ledger, &["a"], &permit).await;
+        ledger.used("a", ENDPOINT, &permit, &refusal(0, false, "")).await.unwrap();
+        drop(ledger);
+        let known = account(&open_ledger().await, "a").await.parked_for_ms;
+        assert!((most - 900..=most).contains(&known), "{known} ms");
     }
 }

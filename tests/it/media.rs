@@ -7,6 +7,7 @@ mod doubts;
 pub mod fetch;
 mod fetch_bounds;
 mod forgotten;
+mod no_room;
 pub mod process;
 mod race;
 mod read;

@@ -111,7 +111,11 @@ const LINES: &[(&str, &str, &[&str])] = &[
     ),
     ("redis-cli HGETALL '{tweet:update}:incoming:refused'", "watcher", &["x1", "not a digit"]),
     ("redis-cli FUNCTION LIST LIBRARYNAME twitter_updater", "watcher", &["twitter_updater_status", "no-writes"]),
-    ("redis-cli DEL '{tweet:update}:leased' '{tweet:update}:fence'", "app", &["2"]),
+    ("redis-cli --scan --pattern '{*}:leased' | xargs -r -n 1 redis-cli DEL", "app", &["1"]),
+    ("redis-cli --scan --pattern '{*}:fence' | xargs -r -n 1 redis-cli DEL", "app", &["1"]),
+    ("redis-cli --scan --pattern '{*}:window:*' | xargs -r -n 1 redis-cli DEL", "app", &["1"]),
+    ("redis-cli --scan --pattern '{*}:permits:*' | xargs -r -n 1 redis-cli DEL", "app", &[]),
+    ("redis-cli --scan --pattern '{*}:credential:*' | xargs -r -n 1 redis-cli DEL", "app", &[]),
 ];
 
 /// A file of the repository.

@@ -2,11 +2,13 @@
 //! what all have in common, and what was recorded of them, in modules.
 
 mod accounts;
-mod all;
+pub mod all;
+mod batches;
 mod bluesky;
 mod contract;
 mod handles;
 mod mastodon;
+mod pauses;
 mod pipelines;
 pub mod recorded;
 pub mod relations;
@@ -333,6 +335,7 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
 fn decision(error: &LookupError) -> &'static str {
     match error {
         LookupError::Outage(_) => "outage",
+        LookupError::Overloaded { .. } => "overloaded",
         LookupError::Throttled { .. } => "throttled",
         LookupError::Credential(_) => "credential",
         LookupError::Unready(_) => "unready",

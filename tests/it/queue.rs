@@ -4,6 +4,7 @@ mod embedded_only;
 mod failover;
 mod figures;
 mod half_way;
+mod idle_file;
 mod kinds;
 mod older_file;
 mod promotes;

@@ -55,7 +55,7 @@ impl Arguments {
             app::queue_is_there(settings)?;
             let names: Vec<String> = callers.iter().map(|(name, _)| name.clone()).collect();
             let ledger = service.ledger(provider).await?;
-            let known = ledger.statuses(endpoint, &names).await.with_context(unusable)?;
+            let known = ledger.statuses(endpoint, &names, &[]).await.with_context(unusable)?;
             let reads = match app::live_budget(settings, provider).map(|budget| *budget.load()) {
                 Some(budget) => Some(budget.reads(&ledger.counted(budget.per).await.with_context(unusable)?)),
                 None => None,

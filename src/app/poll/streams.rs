@@ -22,7 +22,6 @@ use crate::pipelines::timelines::pace::lane;
 use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::source::Source;
 use crate::providers::stream::Stream;
-use crate::providers::twitter_v1::stream::{Filter, FilterStream};
 use crate::providers::x_v2::stream::SearchStream;
 use crate::quota::Credential;
 use crate::store::Way;
@@ -66,10 +65,6 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
     // Not the client of the lookups: a connection that is stuck is closed with all that is on it.
     let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, String> {
         Ok(match stream.provider {
-            StreamProvider::Twitter => {
-                let StreamSettings { track, follow, locations, .. } = stream.clone();
-                Arc::new(FilterStream::new(http, api, Filter { track, follow, locations }, credential)?)
-            }
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
         })
     })?;
@@ -109,8 +104,7 @@ pub async fn open(
     let mut streams = Vec::new();
     for Opening { name, fills, provider, account, stream } in openings {
         let rules = source.timelines.get(&fills).await?.map(|source| source.timeline.rules());
-        let query = settings.poll.streams.get(&name).and_then(StreamSettings::asks_for);
-        let way = Way { source: name.clone(), query, ..Way::of("stream") };
+        let way = Way { source: name.clone(), ..Way::of("stream") };
         let held_in = service.queue(&PipelineId::stream(&provider, &account).to_string()).await?;
         streams.push(StreamSource {
             hold: Hold::new(held_in, worker_name(settings), HoldTerms::of_lease(settings.updater.lease)),

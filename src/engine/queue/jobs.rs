@@ -260,6 +260,12 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// Takes a batch, if one is ready.
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim>;
 
+    /// The [`Claim::Empty`] that a claim would answer now, without a write. `None`: a claim may bring a batch, or this queue tells
+    /// that by a claim alone.
+    async fn empty_claim(&self, _request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
+        Ok(None)
+    }
+
     /// Applies each verdict to the ids the fence still holds. Adds `tally` to the namespace's counters in the same
     /// step, if at least one verdict was applied: a settle that is repeated after a lost reply counts nothing twice.
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use serde::{Serialize, Serializer};
 
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::base::humanize::{grouped, span, when};
 use crate::ops::report::plan::money;
 use crate::providers::lookup::{Api, LookupError, Usage};
@@ -134,7 +134,7 @@ pub async fn check(
         checks.push(match answer {
             Ok(window) => {
                 if window.is_some() {
-                    credentials.learnt(name, endpoint, Used { window, park: None }).await?;
+                    credentials.learnt(name, endpoint, Used { window, ..Used::default() }).await?;
                 }
                 Check::Works { window, freed: credentials.free(name).await? }
             }
@@ -143,7 +143,7 @@ pub async fn check(
                 let park = error.park().filter(|park| park.everywhere);
                 let parked = park.is_some();
                 if parked {
-                    credentials.learnt(name, endpoint, Used { window: None, park }).await?;
+                    credentials.learnt(name, endpoint, Used { park, ..Used::default() }).await?;
                 }
                 match error {
                     LookupError::Credential(why) | LookupError::Stop(why) => Check::Refused { why, parked },
@@ -265,11 +265,12 @@ pub fn budget_line(reads: &Reads) -> String {
     )
 }
 
-/// For how long and why it is parked, if it is.
+/// For how long, until when and why it is parked, if it is.
 #[must_use]
 pub fn parked(account: &CredentialStatus) -> Option<String> {
     let why = account.parked_why.as_deref().unwrap_or("no reason is given");
-    (account.parked_for_ms > 0).then(|| format!("{}: {why}", whole_seconds(account.parked_for_ms)))
+    let until = || when(clock::wall_ms() + account.parked_for_ms);
+    (account.parked_for_ms > 0).then(|| format!("{}, until {}: {why}", whole_seconds(account.parked_for_ms), until()))
 }
 
 fn calls(figure: Option<u32>) -> String {

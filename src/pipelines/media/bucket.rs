@@ -14,8 +14,8 @@ use object_store::{
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-use super::files::{Files, Whole, name, unusable};
-use super::parts::Part;
+use super::files::{Files, Whole, name};
+use super::parts::{Part, unusable};
 use crate::config::BucketSettings;
 
 /// Bytes of a piece: S3 takes none that are smaller, but for the last one. A process has one of each upload in memory.

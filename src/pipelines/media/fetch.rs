@@ -21,11 +21,11 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::addresses::{NotPublic, PrivateHosts, PublicAddresses};
 use super::file_type::{HEAD, file_type};
-use super::files::{Whole, unusable};
+use super::files::Whole;
 use super::hash::{hash, hex};
 use super::hosts::Hosts;
 use super::keeper::{Keeper, NotKept};
-use super::parts::{Part, Reserved};
+use super::parts::{Part, Reserved, unusable};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
 use crate::model::media::MediaState;
 use crate::providers::scalar::http_date;
@@ -167,9 +167,6 @@ impl Fetch for Fetcher {
             Ok(url) => url,
             Err(why) => return Fetched::Refused(why),
         };
-        if let Some(why) = self.keeper.parts.is_full(0) {
-            return Fetched::Disk(why);
-        }
         let host = host_of(&url);
         // Not for long: media of other hosts wait behind it.
         let _place = match tokio::time::timeout(within.min(NO_PLACE), self.hosts.enter(&host)).await {
@@ -177,12 +174,18 @@ impl Fetch for Fetcher {
             Ok(Err(rest)) => return Fetched::Later(rest),
             Err(_) => return Fetched::Later(NO_PLACE),
         };
+        // Those before it at the host may have found that there is no room.
+        if let Some(why) = self.keeper.parts.why_closed() {
+            return Fetched::Disk(why);
+        }
         let part = match self.keeper.parts.part(wanted.namespace, wanted.id) {
             Ok(Some(part)) => part,
             Ok(None) => return Fetched::Later(BUSY),
             Err(error) => return disk(&error),
         };
-        let fetched = match self.load(&part, &url, within.saturating_sub(watch.elapsed())).await {
+        let loaded = self.load(&part, &url, within.saturating_sub(watch.elapsed())).await;
+        let size = part.size();
+        let fetched = match loaded {
             // A quarter more than the time of the host: the lease has room for that.
             Ok(whole) => self.keep(part, whole, (within + within / 4).saturating_sub(watch.elapsed())).await,
             Err(fetched) => {
@@ -198,6 +201,11 @@ impl Fetch for Fetcher {
                 fetched
             }
         };
+        match &fetched {
+            Fetched::Disk(why) => self.keeper.parts.pause(size, why),
+            Fetched::Stored(_) => self.keeper.parts.end_pause(),
+            _ => {}
+        }
         match &fetched {
             Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
             // A host that refuses everything has not recovered: what is doubted shortens no pause.
@@ -281,8 +289,15 @@ impl Fetcher {
         if let Some(total) = rest.total.filter(|total| *total > self.limits.max_bytes) {
             return Err(Stop::Ended(self.too_large(total)));
         }
+        let mut reserved = self.keeper.parts.reserve();
+        if let Some(total) = rest.total {
+            part.note_size(total);
+            let is_there = begun.as_ref().map_or(0, |begun| begun.bytes);
+            if let Some(why) = reserved.expect(total, total.saturating_sub(is_there)) {
+                return Err(Stop::Ended(Fetched::Disk(why)));
+            }
+        }
         let file = tokio::fs::File::from_std(part.begin_writing()?);
-        let reserved = self.keeper.parts.reserve();
         let mut incoming = Incoming { file, hash: hash(), head: Vec::new(), bytes: 0, reserved, kind: None };
         let tail = match rest.from {
             0 => {

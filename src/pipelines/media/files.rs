@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
-use super::parts::{Part, make};
+use super::parts::{Part, make, unusable};
 use crate::base::private_file::check_planted;
 
 /// A whole file.
@@ -102,11 +102,6 @@ impl Files for Folder {
             _ => Ok(()),
         }
     }
-}
-
-/// Why the folder cannot be used.
-pub(super) fn unusable(error: &io::Error) -> String {
-    format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub mod schedule;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use async_trait::async_trait;
 
 use self::addresses::PrivateHosts;
@@ -37,7 +37,7 @@ use self::files::{Files, Folder};
 use self::handler::{MediaHandler, Retrying};
 use self::hosts::{Hosts, Politeness};
 use self::keeper::Keeper;
-use self::parts::Parts;
+use self::parts::{Parts, unusable};
 use self::removal::Removal;
 use self::schedule::FreshFirst;
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
@@ -111,8 +111,11 @@ impl PipelineKind for Media {
         let Opening { id, settings, queue, worker, database: Database { store, .. }, metrics, stop, .. } = opening;
         let media = &settings.media;
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
-        let parts = Parts::open(&media.folder, media.max_disk_bytes, used);
-        let parts = parts.with_context(|| format!("media.folder: {} cannot be used", media.folder.display()))?;
+        let parts = Parts::new(&media.folder, media.max_disk_bytes, used);
+        if let Err(error) = parts.prepare() {
+            // Each batch tries again, and its health says the same.
+            tracing::warn!(folder = %media.folder.display(), "{}", unusable(&error));
+        }
         let keeper = Arc::new(Keeper { parts, files: place(media)?, store: store.clone() });
         let (namespace, counters) = (id.to_string(), Arc::<Fetches>::default());
         metrics.also_show(&namespace, counters.clone());

@@ -9,15 +9,19 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 
 use super::hash::hex;
+use crate::base::clock::Stopwatch;
 use crate::base::private_file;
 
 /// A part that nobody went on with for so long is removed.
 const OLD_PART: Duration = Duration::from_secs(7 * 86_400);
+/// First and longest pause of all downloads after one that could not be kept; it doubles with each further one.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// The files on their way, and the room that is left for them.
 #[derive(Debug)]
@@ -29,6 +33,24 @@ pub struct Parts {
     used: AtomicU64,
     /// Bytes of the parts that this process has in work.
     on_the_way: AtomicU64,
+    /// The folder is there and can be written.
+    is_ready: AtomicBool,
+    /// The pause of all downloads.
+    pause: Mutex<Option<Pause>>,
+}
+
+/// A pause of all downloads, since a file could not be kept.
+#[derive(Debug)]
+struct Pause {
+    since: Stopwatch,
+    span: Duration,
+    /// Bytes of that file.
+    needed: u64,
+    /// Bytes that there was room for.
+    room: u64,
+    /// A download was let through since it began.
+    is_tried: bool,
+    why: String,
 }
 
 /// A part in work: no other process has it.
@@ -40,6 +62,8 @@ pub struct Part {
     pub file: File,
     /// Something is written that may go on when whoever waits for it has given up.
     is_written: AtomicBool,
+    /// Bytes of the whole file, as far as its host has said; else 0.
+    size: AtomicU64,
 }
 
 /// Bytes of a part that count as used as long as this lives.
@@ -47,23 +71,53 @@ pub struct Part {
 pub struct Reserved<'a> {
     parts: &'a Parts,
     bytes: u64,
+    /// Bytes that have come.
+    came: u64,
 }
 
 impl Parts {
-    /// Opens the folder `parts` in `folder`, and makes it if it is not there. `used` are the bytes of the files that are kept.
+    /// The parts in the folder `parts` of `folder`, which are made by [`Parts::prepare`]. `used` are the bytes of the files that are
+    /// kept.
+    #[must_use]
+    pub fn new(folder: &Path, cap: u64, used: u64) -> Self {
+        Self {
+            root: folder.join("parts"),
+            cap,
+            used: used.into(),
+            on_the_way: AtomicU64::default(),
+            is_ready: AtomicBool::default(),
+            pause: Mutex::default(),
+        }
+    }
+
+    /// The same, prepared.
     ///
     /// # Errors
-    /// It cannot be made, or nothing can be written into it.
+    /// As of [`Parts::prepare`].
     pub fn open(folder: &Path, cap: u64, used: u64) -> io::Result<Self> {
-        let parts = Self { root: folder.join("parts"), cap, used: used.into(), on_the_way: AtomicU64::default() };
-        make(&parts.root)?;
-        private_file::check_planted(folder)?;
-        private_file::check_planted(&parts.root)?;
-        let probe = parts.root.join(format!(".probe-{}", std::process::id()));
+        let parts = Self::new(folder, cap, used);
+        parts.prepare()?;
+        Ok(parts)
+    }
+
+    /// Makes the folders where they are missing, and writes into them. Once that went well, it does nothing.
+    ///
+    /// # Errors
+    /// They cannot be made, or nothing can be written into them.
+    pub fn prepare(&self) -> io::Result<()> {
+        if self.is_ready.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        make(&self.root)?;
+        for folder in [self.root.parent().unwrap_or(&self.root), &self.root] {
+            private_file::check_planted(folder)?;
+        }
+        let probe = self.root.join(format!(".probe-{}", std::process::id()));
         private_file::replace(&probe, b"")?;
         fs::remove_file(&probe)?;
-        parts.remove_old()?;
-        Ok(parts)
+        self.remove_old()?;
+        self.is_ready.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Removes parts that nobody has gone on with: their media were given up elsewhere, or are forgotten.
@@ -121,9 +175,61 @@ impl Parts {
         })
     }
 
+    /// Bytes that there is room for, within the cap and on the disk.
+    fn room(&self) -> u64 {
+        let cap = if self.cap == 0 { u64::MAX } else { self.cap };
+        cap.saturating_sub(self.used()).min(self.room_on_disk())
+    }
+
+    /// Bytes that are free on the disk, for processes that are not root's.
+    fn room_on_disk(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.root).ok().filter(|disk| disk.f_blocks > 0);
+        disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    /// The reason why no file can be fetched now: the folder cannot be written, all room is used up, or downloads pause, since one
+    /// could not be kept. When the pause is over, or there is more room than before, one download is let through.
+    #[must_use]
+    pub fn why_closed(&self) -> Option<String> {
+        if let Err(error) = self.prepare() {
+            return Some(unusable(&error));
+        }
+        if let Some(why) = self.is_full(0) {
+            return Some(why);
+        }
+        let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pause.as_mut()?;
+        let room = self.room();
+        let has_room = room > known.room && room >= known.needed;
+        if !has_room && known.since.elapsed() < known.span {
+            return Some(known.why.clone());
+        }
+        // The others wait for the result.
+        (known.since, known.room, known.is_tried) = (Stopwatch::start(), room, true);
+        None
+    }
+
+    /// Begins or prolongs the pause of all downloads: a file of `needed` bytes could not be kept.
+    pub fn pause(&self, needed: u64, why: &str) {
+        let room = self.room();
+        let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
+        let span = match &*pause {
+            // This one was under way when the pause began.
+            Some(known) if !known.is_tried => return,
+            Some(known) => known.span.saturating_mul(2).min(PAUSE.1),
+            None => PAUSE.0,
+        };
+        *pause = Some(Pause { since: Stopwatch::start(), span, needed, room, is_tried: false, why: why.to_owned() });
+    }
+
+    /// Ends the pause: a file was kept.
+    pub fn end_pause(&self) {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Counts nothing yet.
     pub fn reserve(&self) -> Reserved<'_> {
-        Reserved { parts: self, bytes: 0 }
+        Reserved { parts: self, bytes: 0, came: 0 }
     }
 
     /// Opens the part of a medium; `None` if another process has it in work.
@@ -146,7 +252,7 @@ fn take(path: PathBuf) -> io::Result<Option<Part>> {
     }
     // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
     let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
-    Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false) }))
+    Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false), size: AtomicU64::default() }))
 }
 
 impl Part {
@@ -162,6 +268,18 @@ impl Part {
     /// All that was to be written is written.
     pub fn end_writing(&self) {
         self.is_written.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes the size of the whole file, bytes.
+    pub fn note_size(&self, bytes: u64) {
+        self.size.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the whole file, or of what has come of it where its size is unknown.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let came = self.file.metadata().map_or(0, |file| file.len());
+        self.size.load(Ordering::Relaxed).max(came)
     }
 
     /// Removes it. If that fails it is removed when it is old.
@@ -207,8 +325,30 @@ impl Drop for Part {
 }
 
 impl Reserved<'_> {
-    /// Counts so many bytes more.
+    /// Counts bytes before they come; `missing` of them are not on the disk yet. Returns the message for people if there is no room
+    /// for them.
+    pub fn expect(&mut self, bytes: u64, missing: u64) -> Option<String> {
+        let why = self.parts.is_full(bytes).or_else(|| {
+            let left = self.parts.room_on_disk();
+            (missing > left).then(|| {
+                format!(
+                    "there is no room for media: {:.1} MB are left on the disk of media.folder, and a file has {:.1} MB; free some space",
+                    left as f64 / 1e6,
+                    missing as f64 / 1e6
+                )
+            })
+        });
+        self.count(bytes);
+        why
+    }
+
+    /// Counts bytes that came, unless they were expected.
     pub fn add(&mut self, bytes: u64) {
+        self.came += bytes;
+        self.count(self.came.saturating_sub(self.bytes));
+    }
+
+    fn count(&mut self, bytes: u64) {
         self.parts.on_the_way.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
     }
@@ -227,6 +367,11 @@ fn validator_of(part: &Path) -> PathBuf {
 /// Makes a folder that only its owner reads: the files are other people's.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Why the folder cannot be used.
+pub(super) fn unusable(error: &io::Error) -> String {
+    format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
 
 #[cfg(test)]
@@ -286,6 +431,49 @@ mod tests {
         assert_eq!(parts.is_full(2), None);
         parts.set_used(11);
         assert!(parts.is_full(0).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_without_room_grow_and_end_as_soon_as_there_is_room() {
+        let (_root, parts) = parts(100, 90);
+        let let_through = || parts.why_closed().is_none();
+        assert!(let_through());
+        // Sixteen were under way.
+        (0..16).for_each(|_| parts.pause(20, "no room"));
+        let mut seconds = Vec::new();
+        for _ in 0..9 {
+            assert_eq!(parts.why_closed().as_deref(), Some("no room"));
+            let since = Stopwatch::start();
+            while !let_through() {
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            assert!(!let_through(), "one at a time");
+            seconds.push(since.elapsed().as_secs());
+            parts.pause(20, "no room");
+        }
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+        // A little more room is not enough.
+        parts.set_used(85);
+        assert!(!let_through());
+        parts.set_used(80);
+        assert!(let_through() && !let_through());
+        parts.end_pause();
+        assert!(let_through() && let_through());
+        parts.pause(20, "no room");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(let_through(), "it starts over after a success");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_made_later() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("media");
+        fs::write(&folder, "in the way").unwrap();
+        let parts = Parts::new(&folder, 0, 0);
+        assert!(parts.why_closed().unwrap().starts_with("the folder of media cannot be written: "));
+        fs::remove_file(&folder).unwrap();
+        assert_eq!(parts.why_closed(), None);
+        assert!(folder.join("parts").is_dir());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::judge::Item;
@@ -19,7 +19,9 @@ use crate::base::task;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
-use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome};
+use crate::model::account::Absence;
+use crate::pipelines::blame::{Blame, Evidence, Testimony, permit_for};
+use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
 
@@ -47,6 +49,8 @@ pub(super) struct Requested<T> {
     pub failed: Vec<Job>,
     /// Suspects whose call failed for an unknown reason: others go first.
     pub postponed: Vec<Job>,
+    /// Jobs that let others go first, without a call: see [`Evidence::steps_back`].
+    pub stepping_back: Vec<Job>,
     /// Jobs without a call, or without an answer.
     pub unanswered: Vec<Job>,
     /// The state of the services, as the calls showed it.
@@ -67,6 +71,7 @@ impl<T> Requested<T> {
             refused: Vec::new(),
             failed: Vec::new(),
             postponed: Vec::new(),
+            stepping_back: Vec::new(),
             unanswered: Vec::new(),
             outlook: Outlook::default(),
             in_a_row: 0,
@@ -92,12 +97,27 @@ struct Part {
 
 impl Part {
     /// In two, either half on top, by lot: the same bad ids at the same places must not use up what a batch
-    /// may try, time after time, before anybody else is asked for.
-    fn halve(mut self, parts: &mut Vec<Part>) {
+    /// may try, time after time, before anybody else is asked for. In more where a call takes fewer than that, since `limit` ids are
+    /// the most of a call.
+    fn halve(mut self, limit: usize, parts: &mut Vec<Part>) {
+        if self.jobs.len() > 2 * limit {
+            parts.extend(self.split(limit));
+            return;
+        }
         let jobs = self.jobs.split_off(self.jobs.len() / 2);
         let second = Part { jobs, failed_before: self.failed_before, ..Part::default() };
         let first = Part { jobs: self.jobs, failed_before: self.failed_before, ..Part::default() };
         parts.extend(if random::share() < 0.5 { [first, second] } else { [second, first] });
+    }
+
+    /// Parts of at most so many jobs.
+    fn split(self, limit: usize) -> impl Iterator<Item = Part> {
+        let Part { mut jobs, tries, failed_before } = self;
+        std::iter::from_fn(move || {
+            let rest = jobs.split_off(limit.max(1).min(jobs.len()));
+            let jobs = std::mem::replace(&mut jobs, rest);
+            (!jobs.is_empty()).then_some(Part { jobs, tries, failed_before })
+        })
     }
 }
 
@@ -108,9 +128,13 @@ pub struct Suspicions {
     failed: Mutex<HashMap<String, u32>>,
     /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
     others_answered: AtomicBool,
-    /// Lines about unrequested objects, and about answers with another id than the requested one.
+    /// Answers and refusals of credentials.
+    evidence: Evidence,
+    /// Lines about unrequested objects, about answers with another id than the requested one, and about ids that may not be
+    /// seen.
     strangers: Rarely,
     other_ids: Rarely,
+    hidden: Rarely,
 }
 
 impl Suspicions {
@@ -162,9 +186,19 @@ impl<T: Item> Calls<'_, T> {
     /// Asks for the whole batch.
     pub(super) async fn request(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested<T> {
         let mut requested = Requested::new(versions);
+        if let [job] = &batch.jobs[..]
+            && self.suspicions.evidence.steps_back(&job.id)
+        {
+            self.credentials.give_back(permit).await;
+            requested.stepping_back.push(job.clone());
+            requested.outlook = Outlook::Unchanged;
+            return requested;
+        }
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
-        let mut parts = self.parts(&batch.jobs);
+        let limit = self.lookup.capabilities().batch_limit;
+        // As many as a call took when the batch was claimed: it may have turned out to take fewer.
+        let mut parts: Vec<Part> = self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
         while let Some(part) = parts.pop() {
             let leave = match permit.take() {
                 Some(permit) => Some(permit),
@@ -186,7 +220,9 @@ impl<T: Item> Calls<'_, T> {
             // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
             // next.
             let at = batch.now.now().min(batch.fence.deadline - 1);
-            let error = match self.look_up(requested.ids(&part.jobs), permit).await {
+            // A failure that only some ids meet, while others of their batch are answered, is not the credential's.
+            let is_own = part.failed_before && !requested.answered.is_empty();
+            let error = match self.look_up(requested.ids(&part.jobs), permit, batch, is_own).await {
                 Ok(answer) => {
                     self.suspicions.answered(&part.jobs);
                     requested.in_a_row = 0;
@@ -307,7 +343,7 @@ impl<T: Item> Calls<'_, T> {
                         error = why,
                         "the request is refused: its ids are tried in halves"
                     );
-                    part.halve(parts);
+                    part.halve(self.lookup.capabilities().batch_limit, parts);
                 } else {
                     requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
                 }
@@ -317,6 +353,10 @@ impl<T: Item> Calls<'_, T> {
             LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
                 if let LookupError::Unready(_) = error {
                     requested.unready = Some(error.to_string());
+                }
+                if error.is_about_credential() {
+                    // One of them may be to blame all the same: the next time they are not asked for together.
+                    self.suspicions.fail(&part.jobs);
                 }
                 if part.tries < TRIES {
                     part.tries += 1;
@@ -333,7 +373,10 @@ impl<T: Item> Calls<'_, T> {
                 requested.outlook = Outlook::Outage(why);
                 requested.unanswered.extend(part.jobs);
             }
-            error @ (LookupError::Outage(_) | LookupError::BadAnswer(_) | LookupError::Clock(_)) => {
+            error @ (LookupError::Outage(_)
+            | LookupError::Overloaded { .. }
+            | LookupError::BadAnswer(_)
+            | LookupError::Clock(_)) => {
                 self.suspicions.fail(&part.jobs);
                 self.failed(error.to_string(), part, parts, requested);
             }
@@ -346,7 +389,11 @@ impl<T: Item> Calls<'_, T> {
         if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
             requested.in_a_row += 1;
             tracing::warn!(ids = part.jobs.len(), error = why, "the call fails while others of its batch are answered");
-            if part.jobs.len() > 1 { part.halve(parts) } else { requested.failed.extend(part.jobs) }
+            if part.jobs.len() > 1 {
+                part.halve(self.lookup.capabilities().batch_limit, parts);
+            } else {
+                requested.failed.extend(part.jobs);
+            }
         } else {
             requested.outlook = Outlook::Outage(why);
             requested.unanswered.extend(part.jobs);
@@ -383,8 +430,16 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
-    /// One call, with what is counted and logged of it.
-    async fn look_up(&self, ids: Vec<String>, permit: Permit) -> Result<Answer<T>, LookupError> {
+    /// One call, with what is counted and logged of it. A refusal that is not the credential's fault is the outcome of an id that
+    /// was alone in it, and else a [`LookupError::BadRequest`]. `is_own`: an outage that it meets is of these ids alone.
+    async fn look_up(
+        &self,
+        ids: Vec<String>,
+        permit: Permit,
+        batch: &Batch,
+        is_own: bool,
+    ) -> Result<Answer<T>, LookupError> {
+        let blame = OnceLock::new();
         let call = async |credential: &Credential| {
             task::step("looks up");
             failpoint::soon("during_lookup");
@@ -394,23 +449,106 @@ impl<T: Item> Calls<'_, T> {
             answer
         };
         let told = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
-            let mut charged = charged(&ids, answer);
-            charged.unread = charged.unread.iter().flat_map(|id| self.lookup.reads(id)).collect();
+            let charged = self.charged(&ids, answer);
             match answer {
                 Ok(answer) => {
                     self.suspicions.others_answered.store(true, Ordering::Relaxed);
+                    self.suspicions.evidence.answered(&credential.name, returned(&ids, answer));
                     self.metrics.counters.unsolicited.add(answer.unsolicited);
                     self.tell_what_is_odd(&ids, answer);
                     Told { quota: answer.quota, park: None, charged }
                 }
                 Err(error) => {
-                    let park = error.park();
-                    tell_of_failure(error, &credential.name, park.as_ref());
+                    let is_of_all = !(is_own && matches!(error, LookupError::Overloaded { .. }));
+                    let mut park = error.park().filter(|_| is_of_all);
+                    if error.is_about_credential() {
+                        let judged = self.judge(&ids, credential, batch).await;
+                        park = match (park, blame.get_or_init(|| judged)) {
+                            (Some(park), Blame::Credential { everywhere }) => {
+                                Some(Park { everywhere: park.everywhere && *everywhere, ..park })
+                            }
+                            _ => None,
+                        };
+                    }
+                    if park.is_some() || !error.is_about_credential() {
+                        tell_of_failure(error, &credential.name, park.as_ref());
+                    }
                     Told { quota: None, park, charged }
                 }
             }
         };
-        metered(self.credentials, permit, call, told).await
+        let answer = metered(self.credentials, permit, call, told).await;
+        match (answer, blame.into_inner()) {
+            (Err(error), Some(Blame::Items)) if ids.len() > 1 => Err(LookupError::BadRequest(error.to_string())),
+            (Err(error), Some(Blame::Items)) => {
+                self.tell_of_hidden(&ids, &error);
+                Ok(Answer::new(vec![Outcome::Absent(Absence::Protected)], None, Strangers::default()))
+            }
+            (Err(error), Some(Blame::Unclear(why))) => {
+                Err(LookupError::Outage(format!("{error}; no other id shows whether the credential works: {why}")))
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    /// Judges whose fault it is that a call for these ids was refused.
+    async fn judge(&self, ids: &[String], credential: &Credential, batch: &Batch) -> Blame {
+        let mut trial = self.suspicions.evidence.trial(&credential.name, ids);
+        while let Some(witness) = trial.witness() {
+            let testimony = self.ask_for_witness(witness.clone(), credential, batch).await;
+            trial.hear(&witness, testimony);
+        }
+        trial.blame()
+    }
+
+    /// Asks for an id that this credential was answered before: its answer shows that the credential works, and is dropped.
+    async fn ask_for_witness(&self, witness: String, credential: &Credential, batch: &Batch) -> Testimony {
+        if self.time_is_up(batch) {
+            return Testimony::None("the lease has no time left for another call".to_owned());
+        }
+        let permit = match permit_for(self.credentials, credential, self.lookup.capabilities().endpoint).await {
+            Ok(permit) => permit,
+            Err(why) => return Testimony::None(why),
+        };
+        let ids = [witness];
+        match self.credentials.reserve_items(&permit, &[self.lookup.reads(&ids[0])]).await {
+            Ok(None) => {}
+            Ok(Some(granted)) if !granted.contains(&false) => {}
+            refused => {
+                self.credentials.give_back(permit).await;
+                let full = "the budget of reads has no room".to_owned();
+                return Testimony::None(refused.map_or_else(|error| error.to_string(), |_| full));
+            }
+        }
+        let call = async |credential: &Credential| self.metrics.call(1, self.lookup.look_up(&ids, credential)).await;
+        let told = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| Told {
+            quota: answer.as_ref().ok().and_then(|answer| answer.quota),
+            // Refusals are judged together.
+            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            charged: self.charged(&ids, answer),
+        };
+        metered(self.credentials, permit, call, told).await.into()
+    }
+
+    /// The reads of a call that are not charged.
+    fn charged(&self, ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
+        let mut charged = charged(ids, answer);
+        charged.unread = charged.unread.iter().flat_map(|id| self.lookup.reads(id)).collect();
+        charged
+    }
+
+    /// Logs that an id may not be seen: a line once in a while.
+    fn tell_of_hidden(&self, ids: &[String], error: &LookupError) {
+        let namespace = self.namespace;
+        if let Some(refusals) = self.suspicions.hidden.is_due(ids.len()) {
+            tracing::warn!(
+                namespace,
+                refusals,
+                %error,
+                "the API refuses an id and answers others with the same credential: the id counts as missing"
+            );
+        }
+        tracing::debug!(namespace, id = ids.first(), "the API refuses this id alone");
     }
 
     /// Logs unrequested objects, and those with another id than the requested one: a line each, once in a while.
@@ -467,6 +605,9 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
         LookupError::Throttled { .. } => {
             tracing::warn!(credential = name, %error, pause_ms, "out of quota: the credential is parked");
         }
+        LookupError::Overloaded { .. } if park.is_some() => {
+            tracing::warn!(credential = name, %error, pause_ms, "the API asks to wait: the credential is parked");
+        }
         LookupError::Credential(why) => {
             tracing::error!(
                 credential = name,
@@ -481,6 +622,12 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
         }
         _ => {}
     }
+}
+
+/// The asked ids that an answer returned.
+fn returned<'a, T>(ids: &'a [String], answer: &'a Answer<T>) -> impl Iterator<Item = &'a str> {
+    let found = |(id, outcome): (&'a String, &Outcome<T>)| matches!(outcome, Outcome::Found(_)).then_some(id.as_str());
+    ids.iter().zip(&answer.outcomes).filter_map(found)
 }
 
 /// The ids of a call that were not returned, or returned as another id: only returned posts are charged.

@@ -78,6 +78,13 @@ impl UnavailableSettings {
         self.span(false).max(SOONEST)
     }
 
+    /// The delay until an item that the API refuses is looked up again, ms; `delay` is that of a miss. It doubles each time, up to
+    /// that of the slow lane: servers count refusals, and block callers with many.
+    #[must_use]
+    pub fn refused_delay(&self, delay: Millis, since: Millis, at: Millis) -> Millis {
+        delay.max(at.saturating_sub(since).min(self.lane.patience))
+    }
+
     /// Whether an item that is believed to be gone is forgotten, for that reason or for none, after misses of that span, ms. One
     /// that is only not shown to this credential never is.
     #[must_use]
@@ -155,6 +162,19 @@ mod tests {
             ..settings(5, 0)
         };
         assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
+    }
+
+    #[test]
+    fn a_refused_item_is_looked_up_after_delays_that_double() {
+        let settings = settings(5, 0);
+        let (mut at, mut delays) = (0, Vec::new());
+        while delays.len() < 20 {
+            let delay = settings.refused_delay(2_000, 0, at);
+            at += delay;
+            delays.push(delay / 1_000);
+        }
+        assert_eq!(delays[..5], [2, 2, 4, 8, 16]);
+        assert_eq!(delays[18..], [6 * 3_600, 6 * 3_600]);
     }
 
     #[test]

@@ -44,6 +44,7 @@ use crate::engine::queue::{Batch, Job, Verdict};
 use crate::engine::schedule::adaptive::budget::Spending;
 use crate::engine::schedule::{Known, Next, Schedule, Schedules};
 use crate::engine::worker::{Handled, Handler, Outlook};
+use crate::model::account::Absence;
 use crate::model::post::TweetState;
 use crate::pipelines::store_call;
 use crate::providers::lookup::{Lookup, Outcome};
@@ -59,6 +60,8 @@ const REFUSED_RETRY_MS: Millis = 1_000;
 const FAILED_RETRY_MS: Millis = 60_000;
 /// The wait before an id that is looked up once, and that an answer lacks, is looked up again, ms.
 const ONCE_AGAIN_MS: Millis = 60_000;
+/// Delay of an id that lets others go first: all that are due by then do.
+const STEP_BACK_MS: Millis = 5_000;
 
 /// The handler of such a pipeline.
 pub struct Refresher<J: Judge> {
@@ -128,7 +131,7 @@ impl<J: Judge> Handler for Refresher<J> {
             }
         };
         let requested = self.calls().request(batch, versions, permit).await;
-        let Requested { answered, refused, failed, postponed, unanswered, outlook, .. } = requested;
+        let Requested { answered, refused, failed, postponed, stepping_back, unanswered, outlook, .. } = requested;
         let watch = Stopwatch::start();
         let mut naming = HashSet::new();
         let (mut handled, following) = match self.in_time(self.done_with(batch, answered, refused, &mut naming)).await {
@@ -162,6 +165,8 @@ impl<J: Judge> Handler for Refresher<J> {
         handled.verdicts.extend(failed.into_iter().map(later));
         let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
         handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));
+        let behind_others = Verdict::Retry { after: STEP_BACK_MS, counted: false };
+        handled.verdicts.extend(stepping_back.into_iter().map(|job| (job, behind_others.clone())));
         handled.release.extend(unanswered);
         handled
     }
@@ -398,11 +403,14 @@ impl<J: Judge> Refresher<J> {
                 let confirmed_after = if terms.has_none { span } else { span.min(ONCE_AGAIN_MS) };
                 let is_doubted = at.saturating_sub(since) < confirmed_after;
                 let doubted = || once_more(is_doubted).map(|(lane, _)| (lane, confirmed_after));
-                let (state, next) = match once_more(terms.wave).or_else(doubted) {
+                let (state, mut next) = match once_more(terms.wave).or_else(doubted) {
                     Some(next) => (TweetState::Live, Some(next)),
                     None if ends_unfound => (TweetState::Ended, None),
                     None => self.missed(terms, regular, (misses, since, was_found), once, at),
                 };
+                if let (Some(Absence::Protected), Some((_, delay))) = (reason, &mut next) {
+                    *delay = self.unavailable.refused_delay(*delay, since, at);
+                }
                 let is_believed = match state {
                     TweetState::Unavailable => true,
                     TweetState::Ended => !ends_unfound,

@@ -10,7 +10,7 @@
 //! that it waits for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use super::counters::Reads;
 use super::members::Recruits;
 use super::schedule::Visits;
-use crate::base::clock::Millis;
+use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
@@ -26,6 +26,7 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
+use crate::pipelines::blame::{Blame, Evidence, Testimony, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
 use crate::pipelines::refresh::misses::Belief;
@@ -41,6 +42,8 @@ use crate::store::{
 
 /// A list that the API refuses is asked for again after so long, ms.
 const REFUSED_PAUSE_MS: Millis = 60_000;
+/// Delay of a list that lets others go first, ms: all that are due by then do.
+const STEP_BACK_MS: Millis = 5_000;
 /// A list without an answer is asked for again after so long; the pause doubles with each further time in a row, up to the second
 /// figure, ms. Nobody knows whether it is the API's fault or the list's own.
 const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
@@ -104,6 +107,8 @@ pub struct ListReader {
     pub recruits: Recruits,
     /// The lists that it got no answer for.
     pub unanswered: Unanswered,
+    /// Answers and refusals of credentials.
+    pub evidence: Evidence,
 }
 
 /// Lists without an answer, as far as this process has asked.
@@ -164,6 +169,12 @@ impl Handler for ListReader {
             };
         }
         failpoint::poison(std::slice::from_ref(&job.id));
+        if self.evidence.steps_back(&job.id) {
+            self.credentials.give_back(permit).await;
+            let behind_others = Verdict::Retry { after: STEP_BACK_MS, counted: false };
+            let verdicts = vec![(job.clone(), behind_others)];
+            return Handled { verdicts, outlook: Outlook::Unchanged, ..Handled::default() };
+        }
         let read = match self.read(job, batch, permit).await {
             Ok(after) => self.settle(job, batch, after).await,
             Err(outlook) => Err(outlook),
@@ -241,7 +252,7 @@ impl ListReader {
                 return none.map(|_| After::KeptAway);
             }
         };
-        let answer = match self.call(&job.id, &crawl, permit).await? {
+        let answer = match self.call((batch, &job.id), &crawl, permit).await? {
             Ok(answer) => answer,
             Err(error) => return self.failed(error),
         };
@@ -272,6 +283,12 @@ impl ListReader {
             }
             Listing::StaleCursor => {
                 end(End::Stale).await?;
+                let (list, owner) = (&self.namespace, &job.id);
+                tracing::info!(
+                    list,
+                    owner,
+                    "the API no longer takes the cursor of a list: it is read again from its first page"
+                );
                 self.counters.lists_restarted.add(1);
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, RESTARTS)).await?;
                 let is_stale = |crawl: &CrawlRecord| crawl.ended.as_deref() == Some("stale");
@@ -279,7 +296,6 @@ impl ListReader {
                 if crawls.len() < RESTARTS as usize || !crawls.iter().all(is_stale) {
                     return Ok(After::NextPage);
                 }
-                let (list, owner) = (&self.namespace, &job.id);
                 tracing::warn!(
                     list,
                     owner,
@@ -290,35 +306,113 @@ impl ListReader {
         }
     }
 
-    /// Reserves the reads of a page, and asks for it; `Err`: nobody may ask now.
+    /// Reserves the reads of a page, and asks for it; `Err`: no call may be made now.
     async fn call(
         &self,
-        owner: &str,
+        (batch, owner): (&Batch, &str),
         crawl: &CrawlUnderWay,
         permit: Permit,
     ) -> Result<Result<RelationPage, LookupError>, Outlook> {
         let most = self.relations.capabilities(self.side).page_limit;
         let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
-        let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
-        let (reservation, permit) = Reservation::make(&self.credentials, permit, reads).await?;
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
+        let (reservation, permit) = self.reserve(permit, limit).await?;
+        let blame = OnceLock::new();
         let call = async |credential: &Credential| {
             page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
         };
-        let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| {
-            // Whoever may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
-            let park = answer.as_ref().err().and_then(LookupError::park).map(|park| Park { everywhere: false, ..park });
+        let told = async |credential: &Credential, answer: &Result<RelationPage, LookupError>| {
+            let mut park = answer.as_ref().err().and_then(LookupError::park);
+            match answer {
+                Ok(_) => self.evidence.answered(&credential.name, [owner]),
+                Err(error) if error.is_about_credential() => {
+                    let judged = self.judge(batch, owner, credential).await;
+                    match blame.get_or_init(|| judged) {
+                        Blame::Credential { .. } => self.tell_of_refusal(credential, error),
+                        Blame::Items | Blame::Unclear(_) => park = None,
+                    }
+                }
+                Err(_) => {}
+            }
+            // A credential that may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
+            let park = park.map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
             Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
         };
         let answer = metered(&self.credentials, permit, call, told).await;
-        Ok(answer.and_then(|page| match &page.listing {
-            Listing::Members(Members { members, .. }) if members.len() > most as usize => {
+        Ok(match (answer, blame.into_inner()) {
+            (Err(error), Some(Blame::Items)) => {
+                let (list, why) = (&self.namespace, error.to_string());
+                tracing::info!(list, owner, why, "the API refuses a list and shows others to the same credential");
+                Ok(RelationPage { listing: Listing::Refused, quota: None })
+            }
+            (Err(error), Some(Blame::Unclear(why))) => {
+                Err(LookupError::Outage(format!("{error}; no other list shows whether the credential works: {why}")))
+            }
+            (Ok(RelationPage { listing: Listing::Members(Members { members, .. }), .. }), _)
+                if members.len() > most as usize =>
+            {
                 let count = members.len();
                 Err(LookupError::BadAnswer(format!("a page of {count} members, and one has at most {most}")))
             }
-            _ => Ok(page),
-        }))
+            (answer, _) => answer,
+        })
+    }
+
+    /// Reserves the reads of a page of so many ids.
+    async fn reserve(&self, permit: Permit, limit: u32) -> Result<(Reservation, Permit), Outlook> {
+        let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
+        Reservation::make(&self.credentials, permit, reads).await
+    }
+
+    /// Judges whose fault it is that the list of that owner was refused.
+    async fn judge(&self, batch: &Batch, owner: &str, credential: &Credential) -> Blame {
+        let owners = [owner.to_owned()];
+        let mut trial = self.evidence.trial(&credential.name, &owners);
+        while let Some(witness) = trial.witness() {
+            let testimony = self.ask_for_witness(batch, &witness, credential).await;
+            trial.hear(&witness, testimony);
+        }
+        trial.blame()
+    }
+
+    /// Asks for one member of a list that this credential was shown before: the answer shows that the credential works, and is
+    /// dropped.
+    async fn ask_for_witness(&self, batch: &Batch, witness: &str, credential: &Credential) -> Testimony {
+        let needed = clock::millis(self.call_timeout + 2 * self.save_timeout);
+        if batch.fence.deadline - batch.now.now() <= needed {
+            return Testimony::None("the lease has no time left for another call".to_owned());
+        }
+        let permit = match permit_for(&self.credentials, credential, self.endpoint()).await {
+            Ok(permit) => permit,
+            Err(why) => return Testimony::None(why),
+        };
+        let Ok((reservation, permit)) = self.reserve(permit, 1).await else {
+            return Testimony::None("the budget of reads has no room".to_owned());
+        };
+        let request = PageRequest { side: self.side, owner: witness, cursor: None, limit: 1 };
+        let call = async |credential: &Credential| {
+            page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
+        };
+        let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| Told {
+            quota: answer.as_ref().ok().and_then(|answer| answer.quota),
+            // Refusals are judged together.
+            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            charged: reservation.charged(answer, |page| self.read_on(page)),
+        };
+        metered(&self.credentials, permit, call, told).await.into()
+    }
+
+    fn tell_of_refusal(&self, credential: &Credential, error: &LookupError) {
+        let (list, credential) = (&self.namespace, &credential.name);
+        let pause_ms = error.park().map_or(0, |park| clock::millis(park.pause));
+        tracing::warn!(
+            list,
+            credential,
+            %error,
+            pause_ms,
+            "the API refuses all lists: none is read with this credential for a while"
+        );
     }
 
     /// The reads that a page is charged with.

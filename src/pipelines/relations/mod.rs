@@ -37,6 +37,7 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
+use crate::pipelines::blame::Evidence;
 use crate::pipelines::refresh::{Receiver, UNAVAILABLE_LANE, UnavailableSettings};
 use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
@@ -161,6 +162,7 @@ impl PipelineKind for Lists {
             counters,
             recruits,
             unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
         };
         Ok(Opened { work: Work::Metered(Arc::new(handler)), capabilities, beside })
     }

@@ -1,8 +1,7 @@
 //! When to connect again. Pure.
 //!
-//! The figures are Twitter's ("Connecting to a streaming endpoint", "Handling disconnections", the same for v1.1 and
-//! v2): network errors 250 ms more each time up to 16 s; HTTP errors 5 s, doubled up to 320 s; 420 and 429 one minute,
-//! doubled. There is no lot in them: one process connects.
+//! The figures are X's (docs.x.com, "Handling disconnections"): network errors 250 ms more each time up to 16 s; HTTP errors
+//! 5 s, doubled up to 320 s; 429 one minute, doubled. There is no lot in them: one process connects.
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ const RATE_MOST: Duration = Duration::from_secs(16 * 60);
 /// mending is all there is to do, and what is refused costs one call in five minutes.
 const REFUSED: Duration = HTTP_MOST;
 
-/// The number of failures of each kind since a connection last delivered data.
+/// The number of failures of each kind since a connection has lasted.
 #[derive(Debug, Default)]
 pub struct Backoff {
     network: u32,
@@ -32,7 +31,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// How long to wait before connecting again. Twitter would have the first attempt after a connection made at
+    /// How long to wait before connecting again. X would have the first attempt after a connection made at
     /// once; it is made after the first step, so that an API that opens and closes is no busy loop.
     pub fn after(&mut self, broken: &Broken) -> Duration {
         match broken {
@@ -41,13 +40,14 @@ impl Backoff {
                 NETWORK_STEP.saturating_mul(self.network).min(NETWORK_MOST)
             }
             Broken::Http(_) => doubled(&mut self.http, HTTP_FIRST, HTTP_MOST),
+            Broken::Overloaded { at_least, .. } => doubled(&mut self.http, HTTP_FIRST, HTTP_MOST).max(*at_least),
             Broken::RateLimited { at_least, .. } => doubled(&mut self.rate, RATE_FIRST, RATE_MOST).max(*at_least),
             Broken::Refused(_) => REFUSED,
         }
     }
 
-    /// A connection has delivered something: all is as at first.
-    pub fn delivered(&mut self) {
+    /// A connection has lasted: all is as at first. One that ends after its first post has not, however often it is made.
+    pub fn has_lasted(&mut self) {
         *self = Self::default();
     }
 }

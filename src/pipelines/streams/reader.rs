@@ -1,9 +1,8 @@
 //! A stream from its hold to its posts, for as long as the process runs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::backoff::Backoff;
@@ -12,13 +11,10 @@ use super::feed::{Feed, READ_AHEAD};
 use super::fill::Fill;
 use super::hold::Hold;
 use super::lines::{Cut, Lines};
-use crate::base::clock;
+use crate::base::clock::{self, Stopwatch};
 use crate::base::shutdown::Stop;
 use crate::model::post::Ingested;
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
-
-/// Posts that a limit held back are polled for no more often than this.
-const LIMITED_EVERY: Duration = Duration::from_secs(60);
 
 /// A stream.
 #[derive(Debug)]
@@ -48,6 +44,8 @@ impl StreamSource {
     }
 
     async fn take_turns(&self, posts: mpsc::Sender<Ingested>, stop: &Stop) {
+        // A stream that comes back to this poller has failed as often as before.
+        let mut backoff = Backoff::default();
         while let Some(mut held) = self.hold.take(stop).await {
             tracing::info!(stream = self.name, "a stream is this poller's");
             tokio::select! {
@@ -57,21 +55,20 @@ impl StreamSource {
                     tracing::warn!(stream = self.name, reason = why, "a stream is released: a poller may take it");
                     continue;
                 }
-                () = self.stay_connected(&posts) => {} // it never ends
+                () = self.stay_connected(&mut backoff, &posts) => {} // it never ends
             }
             self.hold.let_go(held).await;
         }
     }
 
     /// Connects, again and again.
-    async fn stay_connected(&self, posts: &mpsc::Sender<Ingested>) {
-        let mut backoff = Backoff::default();
+    async fn stay_connected(&self, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) {
         loop {
             let broken = match self.stream.connect().await {
                 Ok(chunks) => {
                     self.counters.stream_connects.add(1);
                     tracing::info!(stream = self.name, "a stream is connected");
-                    self.follow(chunks, &mut backoff, posts).await
+                    self.follow(chunks, backoff, posts).await
                 }
                 Err(broken) => broken,
             };
@@ -94,28 +91,18 @@ impl StreamSource {
 
     /// A connection from its first byte to its end, and beside it what it has missed.
     async fn follow(&self, chunks: Box<dyn Chunks>, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) -> Broken {
-        let limited = Notify::new();
         let filling = async {
-            loop {
-                self.fill.put_due().await;
-                limited.notified().await;
-                tokio::time::sleep(LIMITED_EVERY).await;
-            }
+            self.fill.put_due().await;
+            std::future::pending().await
         };
         tokio::select! {
-            broken = self.read(chunks, backoff, posts, &limited) => broken,
+            broken = self.read(chunks, backoff, posts) => broken,
             never = filling => never,
         }
     }
 
-    async fn read(
-        &self,
-        mut chunks: Box<dyn Chunks>,
-        backoff: &mut Backoff,
-        posts: &mpsc::Sender<Ingested>,
-        limited: &Notify,
-    ) -> Broken {
-        let silence = self.stream.silence();
+    async fn read(&self, mut chunks: Box<dyn Chunks>, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) -> Broken {
+        let (silence, connected) = (self.stream.silence(), Stopwatch::start());
         let mut lines = Lines::default();
         loop {
             let bytes = match timeout(silence, chunks.chunk()).await {
@@ -124,6 +111,10 @@ impl StreamSource {
                 Ok(Err(why)) => return Broken::Network(why),
                 Err(_) => return Broken::Network(format!("no byte came within {} s", silence.as_secs())),
             };
+            // Longer than any connection that is dead seems alive.
+            if connected.elapsed() >= silence {
+                backoff.has_lasted();
+            }
             for cut in lines.push(&bytes) {
                 let message = match cut {
                     Cut::Line(line) => self.stream.read(&line),
@@ -131,7 +122,6 @@ impl StreamSource {
                 };
                 match message {
                     Message::Post { post, broken } => {
-                        backoff.delivered();
                         self.counters.stream_posts.add(1);
                         if let Some(why) = broken {
                             self.counters.stream_broken.add(1);
@@ -144,17 +134,8 @@ impl StreamSource {
                         // It is taken for as long as anything is read.
                         let _ = posts.send(*post).await;
                     }
-                    Message::Limited(held_back) => {
-                        tracing::warn!(
-                            stream = self.name,
-                            held_back,
-                            "a stream is over its limit: what is held back is polled"
-                        );
-                        limited.notify_one();
-                    }
                     Message::Notice(notice) => tracing::warn!(stream = self.name, notice, "a stream has a warning"),
                     Message::Ended(broken) => return broken,
-                    Message::Other => backoff.delivered(),
                     Message::Unreadable(why) => {
                         self.counters.stream_broken.add(1);
                         tracing::warn!(stream = self.name, error = why, "a line of a stream is passed over");

@@ -23,7 +23,8 @@
 //! *fallback anchor*: a page that holds a post from there shows that nothing is left in between. Where that one is empty, too, pages
 //! are asked further and further down (a [`Hole`]) until one holds a post; what lies between is a gap, and the round goes on. An
 //! API that says itself which page is the last is asked twice again where that page is empty. If a post that was known should be
-//! below it, the round stays open, a page a poll, and only after [`BELIEVED_AFTER`] it ends, with a gap.
+//! below it, the round stays open, a page a poll, and only after [`BELIEVED_AFTER`] it ends. It ends with a gap if its new posts
+//! fill a page: pages are cut before deleted posts are left out, so fewer posts hide none.
 //!
 //! **What comes twice.** An API may repeat posts at the seam of two pages. They are handed over again, which does no harm. Only
 //! a page that holds nothing lower, and the newest posts instead, is one that does not heed what it was asked.
@@ -218,7 +219,9 @@ pub fn take(
     }
     if !met && !is_first {
         taken.gaps.extend(too_old(&next, rules, ask));
-        taken.gaps.extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, &span, ask, is_missed)));
+        taken
+            .gaps
+            .extend(too_deep(&next, rules, &span, reading).or_else(|| hidden(&next, rules, &span, ask, is_missed)));
     }
     taken.whole = Some(end(&mut next, span, met));
     *position = Some(next);
@@ -396,12 +399,18 @@ fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     (known.first().copied(), fallback_anchor)
 }
 
-/// The posts that an empty page may hide, if even the fallback anchor is gone, or a known post that `is_missed`.
-fn hidden(position: &Position, span: &Span, ask: &Ask, is_missed: bool) -> Option<Gap> {
+/// The posts that an empty page may hide, if even the fallback anchor is gone, or a known post that `is_missed`. A page is filled
+/// before deleted posts are left out, so fewer posts than a page holds, with none below them, hide none.
+fn hidden(position: &Position, rules: &Rules, span: &Span, ask: &Ask, is_missed: bool) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);
     let is_gone = is_missed || span.probing || span.hole.is_some() && position.anchor.is_some_and(asked_for);
-    (is_gone && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
+    (is_gone && fills_a_page(span, rules) && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
+}
+
+/// Returns true if the new posts of a round are at least as many as a page holds.
+fn fills_a_page(span: &Span, rules: &Rules) -> bool {
+    span.fresh >= u64::from(rules.count)
 }
 
 /// Nothing from below is left to be had: it is handed over or in a gap, or was there at the last whole round.
@@ -421,12 +430,23 @@ fn too_old(position: &Position, rules: &Rules, ask: &Ask) -> Option<Gap> {
 /// What lies deeper than the API gives. What came since the round began has pushed the limit up, too.
 fn too_deep(position: &Position, rules: &Rules, span: &Span, reading: &Reading) -> Option<Gap> {
     let (depth, below) = (rules.depth?, span.below?);
-    let made_at = |id: u64| rules.layout.made_at(id);
-    let read = made_at(position.latest.unwrap_or(below)).saturating_sub(made_at(below)).max(1);
     let elapsed = reading.about().saturating_sub(span.began_at).max(0);
-    // Twice as many as at the pace of those that were read: few posts are much, and bursts come.
-    let came = 2.0 * elapsed as f64 / read as f64 * span.passed as f64;
+    // Twice as many as at the pace of those that were read: bursts come.
+    let came = 2.0 * elapsed as f64 * pace(position, rules, span, below);
     let (from, to) = (position.since.saturating_add(1), below.saturating_sub(1));
     let may_have_met = span.passed as f64 + came >= depth as f64;
     (may_have_met && from <= to).then_some(Gap { from, to, reason: GapReason::Depth(depth) })
+}
+
+/// Posts per ms of a source whose round has read down to the id `below`.
+fn pace(position: &Position, rules: &Rules, span: &Span, below: u64) -> f64 {
+    let made_at = |id: u64| rules.layout.made_at(id);
+    let per_ms =
+        |posts: u64, from: Millis, to: Millis, least: Millis| posts as f64 / to.saturating_sub(from).max(least) as f64;
+    if fills_a_page(span, rules) {
+        return per_ms(span.passed, made_at(below), made_at(position.latest.unwrap_or(below)), 1);
+    }
+    // The time between a few posts is no pace: one post, or a thread of five, was made in a moment. They are all that came since
+    // the last round.
+    per_ms(span.fresh, made_at(floor(position, rules)), span.began_at, WINDOW_MARGIN)
 }

@@ -1,8 +1,8 @@
 //! Divides the followed accounts among the parts by the work that each makes, with few moves.
 //!
 //! ```text
-//!   recorded in the new part (store) ─▶ the list names the new part (store) ─▶ due in the new part (queue)
-//!                                                  └─ from here on the old part ends the account's job without a call
+//!   recorded in the new part (store) ─▶ an old delay there is removed (queue) ─▶ the list names the new part (store) ─▶ due in it (queue)
+//!                                                  from here on the old part ends the account's job without a call ─┘
 //! ```
 //!
 //! An interrupted move is done by the next call: it records and schedules every account of the list in its part, where it is not

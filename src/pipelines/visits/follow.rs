@@ -130,6 +130,9 @@ impl Follower {
         let starter = &self.queue(part)?.starter;
         let admitted = starter.record_ids(accounts).await?;
         if !come.is_empty() {
+            // This part may have visited some of them before. Before the list names it, so that a call that is cut off here leaves
+            // no old delay behind.
+            starter.clear_delays(&admitted, come).await?;
             self.followed.move_to(&self.namespace(), part, come).await?;
         }
         let answers = starter.hand_over(&admitted).await?;

@@ -5,14 +5,9 @@
 
 use serde_json::Value;
 
-use crate::base::clock::Millis;
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, believed, throttled, window};
+use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
-
-/// A reset below this is a span, as the draft of the headers has it (polli-ratelimit-headers-02); Bluesky's own
-/// servers write seconds since the epoch.
-const SPAN_BELOW: Millis = 1_000_000_000;
 
 /// Errors about a session, with any status: a data server answers them with a 400, too.
 const SESSION: &[&str] = &[
@@ -31,10 +26,7 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
 }
 
 fn told(reply: &Reply) -> Option<Quota> {
-    window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"], |reset, now| {
-        let seconds = Millis::from(reset.parse::<u32>().ok()?);
-        Some(if seconds < SPAN_BELOW { now + seconds * 1000 } else { seconds * 1000 })
-    })
+    window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"])
 }
 
 /// The decision about an answer that is not a success.
@@ -50,7 +42,7 @@ pub fn decide(reply: &Reply) -> LookupError {
         None => format!("HTTP {status}, {}", reply.what()),
     };
     match (status, name) {
-        (500.., _) => Outage(said),
+        (500.., _) => unavailable(reply, said, FIVE_MINUTES),
         (300..400, _) => reply.redirect(),
         (429, _) | (_, "RateLimitExceeded") => throttled(reply, told(reply), FIVE_MINUTES),
         _ if known.is_some() || status == 401 => Credential(format!("its session is not accepted ({said})")),

@@ -135,6 +135,18 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
+/// Returns true if a cursor is no longer good: asked for with it, the server fails, and answers the same call without it. The
+/// reference server answers a cursor that it cannot read with 500, as it does in an outage, so the call is made once more: an
+/// outage of moments spoils no cursor.
+pub(crate) async fn is_stale_cursor(
+    http: &HttpClient,
+    [with_cursor, without]: [Url; 2],
+    credential: &Credential,
+) -> Result<bool, LookupError> {
+    let answers = async |address| Ok(auth::get(http, address, credential).await?.status == 200);
+    Ok(answers(without).await? && !answers(with_cursor).await?)
+}
+
 /// When a post with this uri was made, in ms since the epoch, where its key says so.
 ///
 /// # Errors

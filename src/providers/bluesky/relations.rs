@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 use super::account::read_account;
 use super::uri::is_did;
-use super::{Bluesky, errors, refused};
+use super::{Bluesky, errors, is_stale_cursor, refused};
 use crate::base::clock::Millis;
 use crate::model::account::Absence;
 use crate::model::relation::Side;
@@ -102,7 +102,13 @@ impl Follows {
     }
 
     /// What a refusal says of the list; `None` where it is about the call.
-    fn of_refusal(&self, reply: &Reply, call: Call<'_>, credential: &Credential) -> Option<Listing> {
+    fn of_refusal(
+        &self,
+        reply: &Reply,
+        call: Call<'_>,
+        request: &PageRequest<'_>,
+        credential: &Credential,
+    ) -> Option<Listing> {
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         // Something in front of the server says nothing of it.
         let name = body["error"].as_str()?;
@@ -126,6 +132,16 @@ impl Follows {
             }
             Call::Views { .. } if is_anonymous && name == "AccountDeactivated" => {
                 Some(Listing::OwnerAbsent(Some(Absence::NotFound)))
+            }
+            // A data server shows the records of its own accounts to callers without a login, and views to none of them: it does not
+            // have this owner's records.
+            Call::Views { cursor: None }
+                if is_anonymous
+                    && reply.status == 401
+                    && request.cursor == Some(OF_VIEWS)
+                    && !self.lacks_records.load(Ordering::Relaxed) =>
+            {
+                Some(Listing::Refused)
             }
             Call::Views { .. } if matches!(name, "BlockedActor" | "BlockedByActor") => Some(Listing::Refused),
             Call::Records { cursor: Some(_) } | Call::Views { cursor: Some(_) } if is_refused => {
@@ -162,8 +178,20 @@ impl Relations for Follows {
         let call = self.call(&request);
         let reply = auth::get(&self.bluesky.http, self.address(&request, call), credential).await?;
         let quota = errors::quota(&reply);
+        if reply.status >= 500
+            && let Call::Views { cursor: Some(_) } | Call::Records { cursor: Some(_) } = call
+        {
+            let without = match call {
+                Call::Records { .. } => Call::Records { cursor: None },
+                Call::Views { .. } => Call::Views { cursor: None },
+            };
+            let addresses = [call, without].map(|call| self.address(&request, call));
+            if is_stale_cursor(&self.bluesky.http, addresses, credential).await? {
+                return Ok(RelationPage { listing: Listing::StaleCursor, quota });
+            }
+        }
         if reply.status != 200
-            && let Some(listing) = self.of_refusal(&reply, call, credential)
+            && let Some(listing) = self.of_refusal(&reply, call, &request, credential)
         {
             return Ok(RelationPage { listing, quota });
         }

@@ -13,12 +13,15 @@
 //! reference server. So where a cursor is refused, one is made of the time; and where it is a time alone, the next page begins
 //! a millisecond above it, since others of the last post's millisecond may be left.
 //!
-//! **A search** takes `since` and `until`, and is read by them: its cursor counts posts, which a deletion moves, and a caller
-//! without a login is refused with one (bsky-docs#296). A cursor is used where time does not lead on: behind an empty page, and
-//! within one millisecond.
+//! **A search** takes `since` and `until`, and is read by them: its cursor counts posts, which a deletion moves, and Bluesky refuses
+//! one to callers without a login (bsky-docs#296). A cursor is used where time does not lead on: behind an empty page, within one
+//! millisecond, and at a server that does not heed `until`.
 //!
-//! **The last page** is empty and has no cursor. One with posts and without a cursor has been followed by others
-//! (atproto#2616): the next one is asked for by time.
+//! **The last page** has no cursor. One of an author feed with posts and without a cursor has been followed by others (atproto#2616):
+//! where it ends above what is known, and the server has shown how its cursors are made, the next one is asked for by time.
+//!
+//! **A cursor that cannot be read** is answered with 400, or by the reference server with 500. So the call that fails is made once
+//! without the cursor: if that is answered, the cursor is to blame, and no outage.
 //!
 //! **No `Date` is believed.** An index is behind by a time that nobody states, and answers without a login come out of caches.
 
@@ -26,7 +29,7 @@ mod body;
 mod order;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -37,7 +40,7 @@ pub use self::body::{Read, read};
 pub use self::order::{LAYOUT, place};
 use crate::base::clock::{self, Millis};
 use crate::providers::auth::get;
-use crate::providers::bluesky::{self, errors, moment};
+use crate::providers::bluesky::{self, errors, is_stale_cursor, moment};
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
 use crate::providers::since::Reading;
@@ -71,6 +74,7 @@ pub struct BlueskyApi {
     /// Ends with a slash.
     base: Url,
     forms: Arc<Forms>,
+    searches: Arc<Searches>,
 }
 
 impl BlueskyApi {
@@ -79,7 +83,7 @@ impl BlueskyApi {
     /// # Errors
     /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
-        Ok(Self { http, base: base(base_url)?, forms: Arc::default() })
+        Ok(Self { http, base: base(base_url)?, forms: Arc::default(), searches: Arc::default() })
     }
 }
 
@@ -88,6 +92,17 @@ impl BlueskyApi {
 struct Forms {
     /// Odd where the next one has the reference server's form.
     refused: AtomicU8,
+    /// The server has shown its form.
+    is_known: AtomicBool,
+}
+
+/// The server's treatment of searches, as its answers show it.
+#[derive(Debug, Default)]
+struct Searches {
+    /// It refuses a cursor to callers without a login.
+    refuses_cursors: AtomicBool,
+    /// It does not heed `until`: only cursors lead on.
+    ignores_until: AtomicBool,
 }
 
 impl Forms {
@@ -100,6 +115,7 @@ impl Forms {
     fn heed(&self, cursor: &str) {
         if body::time_of(cursor).is_some() {
             self.refused.store(u8::from(cursor.contains("__")), Ordering::Relaxed);
+            self.is_known.store(true, Ordering::Relaxed);
         }
     }
 
@@ -125,6 +141,12 @@ fn is_stuck(ask: &Ask, read: &Read) -> bool {
         (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
         _ => false,
     }
+}
+
+/// Returns true if a page holds posts that are later than the moment it was to end before.
+fn is_not_heeded(ask: &Ask, read: &Read) -> bool {
+    let end = ask.below.map(end_before);
+    read.posts.iter().any(|post| end.is_some_and(|end| LAYOUT.made_at(post.id) > end))
 }
 
 /// The cursor of the page that begins with the millisecond at which this one ends, where a cursor is a time alone.
@@ -197,6 +219,7 @@ impl TimelineOf<Kind> {
         let is_empty = read.posts.is_empty();
         // By time the same page would come again.
         let is_had = is_empty || is_stuck(ask, read);
+        let by_cursor = || self.api.searches.ignores_until.load(Ordering::Relaxed) && !is_closed;
         match (&self.kind, &read.cursor) {
             // An empty page whose cursor is its own is the end.
             (_, Some(_)) if is_empty && read.cursor == ask.cursor => More::No,
@@ -204,10 +227,30 @@ impl TimelineOf<Kind> {
             (_, Some(_)) if is_closed && is_empty => More::Unsaid,
             (_, Some(cursor)) if is_had => More::Cursor(cursor.clone()),
             (Kind::Author { .. }, Some(cursor)) => More::Cursor(with_its_millisecond(cursor)),
+            (Kind::Search { .. }, Some(cursor)) if by_cursor() => More::Cursor(cursor.clone()),
             (Kind::Search { .. }, None) if ask.cursor.is_some() => More::No,
             (_, None) if is_had => More::No,
+            (Kind::Author { .. }, None) if !self.goes_on_below(ask, read) => More::No,
             _ => More::Unsaid,
         }
+    }
+
+    /// Returns true if an author feed may go on behind a page without a cursor: the page ends above what is known, and a cursor can be
+    /// made that the server takes.
+    fn goes_on_below(&self, ask: &Ask, read: &Read) -> bool {
+        let least = read.posts.iter().map(|post| post.id).min();
+        let is_above = ask.since.zip(least).is_some_and(|(since, least)| least > since.saturating_add(1));
+        is_above && self.api.forms.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the server fails because of the page's cursor.
+    async fn fails_by_cursor(&self, ask: &Ask, credential: &Credential) -> Result<bool, LookupError> {
+        let with_cursor = self.address(ask)?;
+        let without = self.address(&Ask { since: None, below: None, cursor: None, count: 1 })?;
+        if !with_cursor.query_pairs().any(|(name, _)| name == "cursor") {
+            return Ok(false);
+        }
+        is_stale_cursor(&self.api.http, [with_cursor, without], credential).await
     }
 }
 
@@ -250,17 +293,37 @@ impl SourceKind for Kind {
         let (reply, reading) = timed(call, of.rules.behind).await?;
         let reading = Reading { date: None, ..reading };
         let quota = errors::quota(&reply);
-        let is_closed = of.is_closed_to(credential);
-        let is_refused = is_closed && ask.cursor.is_some() && matches!(reply.status, 401 | 403);
-        if is_refused || reply.status == 400 && of.refuses_cursor(ask) {
+        let is_anonymous_search = of.is_closed_to(credential);
+        let searches = &of.api.searches;
+        let is_refused = is_anonymous_search && ask.cursor.is_some() && matches!(reply.status, 401 | 403);
+        if is_refused {
+            searches.refuses_cursors.store(true, Ordering::Relaxed);
+        }
+        let is_closed = is_anonymous_search && searches.refuses_cursors.load(Ordering::Relaxed);
+        let is_stale = match reply.status {
+            400 => true,
+            500.. => of.fails_by_cursor(ask, credential).await?,
+            _ => false,
+        };
+        if is_refused || is_stale && of.refuses_cursor(ask) {
             tracing::info!("a page's cursor is refused: going on by time");
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
+        }
+        if is_stale && reply.status >= 500 {
+            let why = "the server takes no cursor that is made of a time, and answers without one";
+            return Err(LookupError::BadRequest(why.to_owned()));
         }
         let reply = reply.json(|reply| of.refused(reply, credential))?;
         let read = read(&of.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
-            let why = "a page holds posts of one millisecond alone, and the next one needs a login";
+            let why = match searches.ignores_until.load(Ordering::Relaxed) {
+                true => "the server does not heed until, and a search's next page needs a login there",
+                false => "a page holds posts of one millisecond alone, and the next one needs a login",
+            };
             return Err(LookupError::BadRequest(why.to_owned()));
+        }
+        if matches!(of.kind, Kind::Search { .. }) && ask.cursor.is_none() && is_not_heeded(ask, &read) {
+            searches.ignores_until.store(true, Ordering::Relaxed);
         }
         if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.cursor {
             let why = "the page's cursor is the one it was asked for with: the server goes round in circles";

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::status::text_or_number;
-use super::{Calls, Mastodon, answered, check_id, errors, refused};
+use super::{Calls, Mastodon, answered, check_id, errors, limited, refused};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
@@ -38,7 +38,7 @@ pub struct Accounts(pub Mastodon);
 #[async_trait]
 impl Lookup<Account> for Accounts {
     fn capabilities(&self) -> Capabilities {
-        self.0.limited(CAPABILITIES)
+        limited(self.0.of_accounts.calls(), CAPABILITIES)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -46,21 +46,21 @@ impl Lookup<Account> for Accounts {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
-        let Some(batch) = batch(ids, self.0.limited(CAPABILITIES).batch_limit)? else { return Ok(Answer::empty()) };
-        let address = self.0.lookup_address(&self.0.accounts, &batch);
-        let reply = auth::get(&self.0.http, address, credential).await?;
-        let quota = errors::quota(&reply);
-        if self.0.calls == Calls::Single
-            && let Some(outcome) = absent(&reply).or_else(|| self.0.is_gone(&reply).then_some(Outcome::Unavailable))
-        {
-            return Ok(Answer::all(&outcome, ids, quota));
-        }
-        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        let answer = reply.answer(quota, |body| {
-            let (outcomes, strangers) = read(body, ids, self.0.calls)?;
-            Ok((outcomes.into_iter().map(suspended_is_absent).collect(), strangers))
-        })?;
-        Ok(self.0.noted(answer))
+        let read = |reply: &Reply, ids: &[String], calls| {
+            let quota = errors::quota(reply);
+            let gone = || self.0.is_gone(reply).then_some(Outcome::Unavailable);
+            if calls == Calls::Single
+                && let Some(outcome) = absent(reply).or_else(gone)
+            {
+                return Ok(Answer::all(&outcome, ids, quota));
+            }
+            reply.check_json(|reply| refused(reply, &credential.kind))?;
+            reply.answer(quota, |body| {
+                let (outcomes, strangers) = read(body, ids, calls)?;
+                Ok((outcomes.into_iter().map(suspended_is_absent).collect(), strangers))
+            })
+        };
+        self.0.call((&self.0.accounts, &self.0.of_accounts, CAPABILITIES), ids, credential, read).await
     }
 }
 
@@ -87,6 +87,10 @@ impl Handles for Accounts {
         let quota = errors::quota(&reply);
         if let Some(outcome) = absent(&reply) {
             return Ok(Answer::all(&outcome, &handles, quota));
+        }
+        // Not all software puts an error into it: Takahē's is a page. So is that of whatever stands in front of an instance.
+        if reply.status == 404 && self.0.instance(credential).await.is_some() {
+            return Ok(Answer::all(&Outcome::Unavailable, &handles, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
         reply.answer(quota, |body| {

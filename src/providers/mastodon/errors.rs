@@ -7,11 +7,10 @@
 use serde_json::Value;
 
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, believed, throttled, window};
+use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
-use crate::providers::scalar;
 
-/// The window, from the `x-ratelimit-*` headers, whose reset is a date. Of several limits they tell the tightest.
+/// The window, from the `x-ratelimit-*` headers, whose reset is a date, or seconds since the epoch (GoToSocial). Of several limits they tell the tightest.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
@@ -19,9 +18,7 @@ pub fn quota(reply: &Reply) -> Option<Quota> {
 
 fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
-    // A window ends with a whole second; the server adds the fraction of the moment it was asked at (its
-    // rate_limit_headers.rb), so that each answer would tell another end.
-    window(reply, names, |reset, _| scalar::rfc3339(reset).map(|at| at - at.rem_euclid(1000)))
+    window(reply, names)
 }
 
 /// Returns true if the one object that was asked for is not there: the instance's own 404, and not that of something in
@@ -46,7 +43,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     let status = reply.status;
     let said = format!("HTTP {status}, {}", reply.what());
     match status {
-        500.. => Outage(said),
+        500.. => unavailable(reply, said, FIVE_MINUTES),
         300..400 => reply.redirect(),
         429 => throttled(reply, told(reply), FIVE_MINUTES),
         401 => Credential(format!("the instance wants another token ({said})")),

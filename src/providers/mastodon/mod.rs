@@ -12,7 +12,9 @@
 //! (mastodon/mastodon#27871), recorded answers of two instances.
 
 pub mod account;
+mod batches;
 pub mod errors;
+mod instance;
 pub mod media;
 pub mod named;
 pub mod people;
@@ -26,14 +28,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::Url;
-use serde::Deserialize;
+use tokio::sync::OnceCell;
 
+use self::batches::Batches;
+pub use self::batches::Calls;
 pub use self::status::id_of;
 use super::asked::{batch, share};
 use crate::base::clock::{Millis, Stopwatch};
+use crate::base::random;
 use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
-use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot_build};
+use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{
     Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, list, text, whole,
 };
@@ -56,11 +61,8 @@ const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
 /// The remedy for a server that refuses anonymous requests.
 const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
-/// The same where it is asked what it can, which is asked without a token.
+/// The same where it is asked what it can.
 const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
-
-/// The first version with batches.
-const BATCHES_SINCE: (u32, u32) = (4, 3);
 
 /// The times that an id of Mastodon's may hold, ms since the epoch. From 2016-01-01, before the first Mastodon: ids hold the
 /// time since 2.0, and those that would be older are sequential. Until 2050-01-01: other software that shifts the time by
@@ -71,29 +73,6 @@ const TIMES: Range<Millis> = 1_451_606_400_000..2_524_608_000_000;
 /// For so long after an object was found, a bare 404 is about the one that was asked for. By default it takes twice as long until a
 /// miss is believed: where everything is a 404 from some moment on, that is an outage again before any is.
 const FOUND_WITHIN: Duration = Duration::from_secs(300);
-
-/// The number of statuses in a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Calls {
-    /// Up to 20, since 4.3.
-    #[default]
-    Batch,
-    /// One.
-    Single,
-}
-
-impl Calls {
-    /// Of a server that says it runs this version: `4.3.8`, `4.4.0-alpha.1+glitch`. Other software tells the version
-    /// of the API that it follows first: `2.7.2 (compatible; Pleroma 2.5.0)`.
-    #[must_use]
-    pub fn of_version(version: &str) -> Self {
-        let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-        match (parts.next(), parts.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= BATCHES_SINCE => Self::Batch,
-            _ => Self::Single,
-        }
-    }
-}
 
 /// The address of the instance, and the limits of a call.
 #[derive(Debug, Clone)]
@@ -124,7 +103,10 @@ pub struct Mastodon {
     instance: Url,
     instance_v1: Url,
     who: Url,
-    calls: Calls,
+    of_statuses: Batches,
+    of_accounts: Batches,
+    /// Its name in handles, once it was needed.
+    domain: Arc<OnceCell<String>>,
     /// Since an object was last found.
     found: Arc<Mutex<Option<Stopwatch>>>,
 }
@@ -139,71 +121,75 @@ impl Mastodon {
         let handles = below(&base, HANDLES_PATH)?;
         let (instance, instance_v1) = (below(&base, INSTANCE_PATH)?, below(&base, INSTANCE_V1_PATH)?);
         let who = below(&base, WHO_PATH)?;
-        let (calls, found) = (options.calls, Arc::default());
-        Ok(Self { http, statuses, accounts, handles, instance, instance_v1, who, calls, found })
-    }
-
-    /// Asks the instance what it runs, and goes by that.
-    ///
-    /// # Errors
-    /// The instance does not state its version.
-    pub async fn learn(mut self) -> Result<Self, LookupError> {
-        #[derive(Deserialize)]
-        struct Instance {
-            version: String,
-        }
-        let mut reply = self.ask(&self.instance).await?;
-        // An older version, or whatever stands in front of the instance: the first form tells them apart.
-        if reply.status == 404 {
-            reply = self.ask(&self.instance_v1).await?;
-        }
-        if reply.status != 200 {
-            let error = asked_as_nobody(errors::decide(&reply), &reply, &CredentialKind::Anonymous, NAME_CALLS);
-            // What the instance has not said itself is no reason to go by for as long as the process runs.
-            return Err(match error {
-                LookupError::Credential(why) | LookupError::BadRequest(why) if !errors::says_error(&reply) => {
-                    LookupError::Outage(why)
-                }
-                error => error,
-            });
-        }
-        let instance: Option<Instance> = serde_json::from_slice(&reply.body).ok();
-        let told = instance
-            .ok_or_else(|| LookupError::BadAnswer(format!("it tells no version of the instance: {}", reply.what())))?;
-        self.calls = Calls::of_version(&told.version);
-        Ok(self)
-    }
-
-    /// A call without a token.
-    async fn ask(&self, address: &Url) -> Result<Reply, LookupError> {
-        let request = self.http.client().get(address.clone()).build().map_err(cannot_build)?;
-        self.http.send(request).await
+        let (of_statuses, of_accounts) = (Batches::set(options.calls), Batches::set(options.calls));
+        let (domain, found) = (Arc::default(), Arc::default());
+        Ok(Self {
+            http,
+            statuses,
+            accounts,
+            handles,
+            instance,
+            instance_v1,
+            who,
+            of_statuses,
+            of_accounts,
+            domain,
+            found,
+        })
     }
 
     /// Asks for this many statuses a call, whatever the options said.
     #[must_use]
-    pub fn with_calls(mut self, calls: Calls) -> Self {
-        self.calls = calls;
-        self
+    pub fn with_calls(self, calls: Calls) -> Self {
+        Self { of_statuses: Batches::set(calls), of_accounts: Batches::set(calls), ..self }
     }
 
-    /// The address of a lookup of these ids at that endpoint.
-    fn lookup_address(&self, endpoint: &Url, ids: &[&str]) -> Url {
-        let mut address = endpoint.clone();
-        match (self.calls, ids) {
-            (Calls::Single, [id]) => {
-                // An address that was joined has segments.
-                if let Ok(mut segments) = address.path_segments_mut() {
-                    segments.push(id);
-                }
-            }
-            _ => {
-                address.query_pairs_mut().extend_pairs(ids.iter().map(|id| ("id[]", id)));
-            }
-        }
-        address
+    /// Asks for as many as the version says, where the instance has such calls.
+    fn guess_calls(self, calls: Calls) -> Self {
+        Self { of_statuses: Batches::guessed(calls), of_accounts: Batches::guessed(calls), ..self }
     }
 
+    /// One call for these ids at that endpoint. Where it returns nothing and the instance may have no calls for many, another one for
+    /// one of the ids tells; the two together have the time of one.
+    async fn call<T: Clone>(
+        &self,
+        (endpoint, batches, since_4_3): (&Url, &Batches, Capabilities),
+        ids: &[String],
+        credential: &Credential,
+        read: impl Fn(&Reply, &[String], Calls) -> Result<Answer<T>, LookupError>,
+    ) -> Result<Answer<T>, LookupError> {
+        let calls = batches.calls();
+        let Some(batch) = batch(ids, limited(calls, since_4_3).batch_limit)? else { return Ok(Answer::empty()) };
+        let exchanges = async {
+            let reply = auth::get(&self.http, lookup_address(endpoint, calls, &batch), credential).await?;
+            let answer = read(&reply, ids, calls);
+            if answer.as_ref().is_ok_and(returns_any) {
+                batches.has_returned();
+                return answer;
+            }
+            if calls == Calls::Single || !batches.may_lack(&reply) {
+                return answer;
+            }
+            let id = batch[random::number() as usize % batch.len()];
+            let one = auth::get(&self.http, lookup_address(endpoint, Calls::Single, &[id]), credential).await?;
+            let single = match read(&one, &[id.to_owned()], Calls::Single) {
+                Ok(single) if returns_any(&single) => single,
+                _ => return answer,
+            };
+            batches.has_none();
+            tracing::warn!(
+                endpoint = endpoint.path(),
+                status = reply.status,
+                "the instance says that it is Mastodon 4.3 or later, and returns nothing for several ids: one per call from now on"
+            );
+            match &batch[..] {
+                [_] => Ok(Answer { outcomes: vec![single.outcomes[0].clone(); ids.len()], ..single }),
+                _ => Err(LookupError::BatchTooLarge(format!("{} ids, and a call takes 1", batch.len()))),
+            }
+        };
+        let answer = HttpClient::within(self.http.timeout(), exchanges).await?;
+        Ok(self.noted(answer))
+    }
     /// Returns true if the answer to a call for one object says that it is not there. Not all software puts an error into that
     /// 404 (Pixelfed's is empty). So does what stands in front of an instance that is out, whatever is asked for: without an
     /// error it counts only while objects are found.
@@ -212,30 +198,52 @@ impl Mastodon {
             let found = *self.found.lock().unwrap_or_else(PoisonError::into_inner);
             found.is_some_and(|since| since.elapsed() < FOUND_WITHIN)
         };
-        errors::means_not_there(reply) || reply.status == 404 && finds()
+        // 410 and 451 are about one object as well, and an instance that is gone for good answers 410 to all.
+        errors::means_not_there(reply) || matches!(reply.status, 404 | 410 | 451) && finds()
     }
 
     /// The answer; notes if it has an object.
     fn noted<T>(&self, answer: Answer<T>) -> Answer<T> {
-        if answer.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Found(_))) {
+        if returns_any(&answer) {
             *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
         }
         answer
     }
+}
 
-    /// Those capabilities, as far as the instance has them.
-    fn limited(&self, since_4_3: Capabilities) -> Capabilities {
-        match self.calls {
-            Calls::Batch => since_4_3,
-            Calls::Single => Capabilities { batch_limit: 1, ..since_4_3 },
+/// The capabilities of an endpoint that takes these calls.
+fn limited(calls: Calls, since_4_3: Capabilities) -> Capabilities {
+    match calls {
+        Calls::Batch => since_4_3,
+        Calls::Single => Capabilities { batch_limit: 1, ..since_4_3 },
+    }
+}
+
+/// The address of a lookup of these ids at that endpoint.
+fn lookup_address(endpoint: &Url, calls: Calls, ids: &[&str]) -> Url {
+    let mut address = endpoint.clone();
+    match (calls, ids) {
+        (Calls::Single, [id]) => {
+            // An address that was joined has segments.
+            if let Ok(mut segments) = address.path_segments_mut() {
+                segments.push(id);
+            }
+        }
+        _ => {
+            address.query_pairs_mut().extend_pairs(ids.iter().map(|id| ("id[]", id)));
         }
     }
+    address
+}
+
+fn returns_any<T>(answer: &Answer<T>) -> bool {
+    answer.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Found(_)))
 }
 
 #[async_trait]
 impl Lookup for Mastodon {
     fn capabilities(&self) -> Capabilities {
-        self.limited(CAPABILITIES)
+        limited(self.of_statuses.calls(), CAPABILITIES)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -243,28 +251,30 @@ impl Lookup for Mastodon {
     }
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer, LookupError> {
-        let Some(batch) = batch(ids, self.capabilities().batch_limit)? else { return Ok(Answer::empty()) };
-        let reply = auth::get(&self.http, self.lookup_address(&self.statuses, &batch), credential).await?;
-        let quota = errors::quota(&reply);
-        if self.calls == Calls::Single && self.is_gone(&reply) {
-            return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
-        }
-        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        let answer = reply.answer(quota, |body| read_answer(body, ids, self.calls))?;
-        Ok(self.noted(answer))
+        let read = |reply: &Reply, ids: &[String], calls| {
+            let quota = errors::quota(reply);
+            if calls == Calls::Single && self.is_gone(reply) {
+                return Ok(Answer::all(&Outcome::Unavailable, ids, quota));
+            }
+            reply.check_json(|reply| refused(reply, &credential.kind))?;
+            reply.answer(quota, |body| read_answer(body, ids, calls))
+        };
+        self.call((&self.statuses, &self.of_statuses, CAPABILITIES), ids, credential, read).await
     }
 }
 
 #[async_trait]
 impl Api for Mastodon {
-    /// Asks whose token it is, or without one, what the instance is. An instance has one window for all calls, so
-    /// this is one of the lookup's, too, and tells of it.
+    /// Asks whose token it is, or without one, what the instance is: so is asked with a token where the software cannot say whose it
+    /// is. An instance has one window for all calls, so this is one of the lookup's, too, and tells of it.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
-        let address = match credential.kind {
-            CredentialKind::Anonymous => &self.instance,
-            _ => &self.who,
+        let mut reply = match credential.kind {
+            CredentialKind::Anonymous => self.ask_instance(credential).await?,
+            _ => auth::get(&self.http, self.who.clone(), credential).await?,
         };
-        let reply = auth::get(&self.http, address.clone(), credential).await?;
+        if matches!(reply.status, 404 | 405 | 501) && !matches!(credential.kind, CredentialKind::Anonymous) {
+            reply = self.ask_instance(credential).await?;
+        }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
         Ok(errors::quota(&reply))
     }
@@ -355,6 +365,9 @@ mod tests {
         assert!(!instance.is_gone(&bare));
         instance.noted(Answer::all(&Outcome::Found(Tweet::default()), &ids, None));
         assert!(instance.is_gone(&bare) && !instance.is_gone(&Reply::of(503, &[], "")));
+        for status in [410, 451] {
+            assert!(instance.is_gone(&Reply::of(status, &[], r#"{"error":"Gone"}"#)), "{status}");
+        }
         tokio::time::advance(FOUND_WITHIN).await;
         assert!(!instance.is_gone(&bare), "all of it is out since");
     }

@@ -50,7 +50,8 @@ impl Relations for Follows {
     }
 
     fn why_partial(&self, handle: &str) -> Option<Partial> {
-        handle.contains('@').then_some(Partial::Remote)
+        let (_, server) = handle.rsplit_once('@')?;
+        (!self.0.is_own(server)).then_some(Partial::Remote)
     }
 
     async fn page(&self, request: PageRequest<'_>, credential: &Credential) -> Result<RelationPage, LookupError> {
@@ -68,6 +69,10 @@ impl Relations for Follows {
             page.partial = Some(Partial::Hidden);
         } else if page.members.len() >= limit as usize && link.is_none() {
             page.partial = Some(Partial::Unlinked);
+        }
+        if page.next.is_none() && page.partial.is_none() {
+            // The end of a list: its owner may have a handle with the instance's own name in it.
+            self.0.learn_domain(credential).await;
         }
         Ok(RelationPage::of(page, quota))
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::base::clock;
 use crate::model::account::Absence;
 use crate::providers::http::Reply;
-use crate::providers::limits::{QUARTER_HOUR, throttled};
+use crate::providers::limits::{QUARTER_HOUR, throttled, unavailable};
 use crate::providers::lookup::LookupError;
 
 use super::limits;
@@ -30,7 +30,7 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     match (status, fault.code) {
         // Nothing behind an overloaded front can be blamed on what was asked. 130 over capacity, 131
         // internal error.
-        (500.., _) | (_, Some(130 | 131)) => Outage(said),
+        (500.., _) | (_, Some(130 | 131)) => unavailable(reply, said, QUARTER_HOUR),
         (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
         (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::told(reply), QUARTER_HOUR),

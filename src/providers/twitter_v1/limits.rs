@@ -11,8 +11,7 @@ use crate::providers::http::Reply;
 use crate::providers::limits::{believed, their_clock, window};
 use crate::providers::lookup::{LookupError, Quota};
 
-/// The window, from the `x-rate-limit-*` headers (reset in seconds since the epoch); `None` unless all
-/// three are there and are numbers, and it can be one.
+/// The window, from the `x-rate-limit-*` headers; `None` unless all three are there and can be read, and it can be one.
 pub fn of_headers(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
 }
@@ -20,7 +19,7 @@ pub fn of_headers(reply: &Reply) -> Option<Quota> {
 /// The same as it is told.
 pub fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
-    window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
+    window(reply, names)
 }
 
 /// The lookup's window, from the answer of `rate_limit_status`; `None` where it does not name it. A window

@@ -14,7 +14,6 @@ pub mod named;
 pub mod object;
 pub mod people;
 pub mod relations;
-pub mod stream;
 pub mod timeline;
 
 use async_trait::async_trait;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::clock::{self, Millis};
+use crate::base::clock;
 use crate::providers::http::Reply;
-use crate::providers::limits::{QUARTER_HOUR, believed, throttled, window};
+use crate::providers::limits::{QUARTER_HOUR, believed, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 use crate::providers::twitter_v1;
 
@@ -40,7 +40,7 @@ const KNOWN: &[&str] = &[
     "usage-capped",
 ];
 
-/// The lookup's window, from the headers (reset in seconds since the epoch).
+/// The lookup's window, from the headers.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
@@ -67,7 +67,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     };
     let credential = |why: &str| Credential(format!("{why} ({said})"));
     match (status, kind) {
-        (500.., _) => Outage(said),
+        (500.., _) => unavailable(reply, said, QUARTER_HOUR),
         (300..400, _) => reply.redirect(),
         // The plan's posts of this month are used up: no window's end brings them back.
         (_, "usage-capped") => LookupError::Throttled { status, pause: CAP_PAUSE, quota: quota(reply) },
@@ -138,5 +138,5 @@ fn day(reply: &Reply) -> Option<LookupError> {
 }
 
 fn of_headers(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
-    window(reply, names, |reset, _| Some(Millis::from(reset.parse::<u32>().ok()?) * 1000))
+    window(reply, names)
 }

@@ -1,34 +1,36 @@
 -- Grants one call to an endpoint. Flagged allow-oom.
 --
--- ARGV   endpoint, permit, expiry (ms), backlog (calls that are due), then the credentials' names
+-- ARGV   endpoint, permit, expiry (ms), backlog (calls that are due), then of each credential its name and fingerprint
 -- returns {'granted', name}, or {'wait', ms}
 --
--- `remaining` is what may still be granted. A window that is unknown or over is opened by one call.
+-- `remaining` is what may still be granted. A window that is unknown or over is opened by one call; after refusals one call at a
+-- time is granted.
 
 local endpoint, permit, expiry, backlog = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local OPENING, OPENING_POLL = 1000, 50
+local OPENING, OPENING_POLL, TRIAL = 1000, 50, 30000
 local LONGEST_WAIT = 5000
 local now = now_ms()
 
 local books, left = {}, 0
 local wake = now + LONGEST_WAIT
-for i = 5, #ARGV do
-  local name = ARGV[i]
+for i = 5, #ARGV, 2 do
+  local name, fingerprint = ARGV[i], ARGV[i + 1]
   local permits = key('permits:' .. name .. ':' .. endpoint)
   -- The same permit again: the first reply was lost.
   if redis.call('ZSCORE', permits, permit) then return { 'granted', name } end
   -- Permits that ran out are spent: the call may have gone out.
   redis.call('ZREMRANGEBYSCORE', permits, '-inf', digits(now))
   local window = key('window:' .. name .. ':' .. endpoint)
-  local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'next_at', 'parked_until', 'opening_until')
-  local parked = math.max(tonumber(redis.call('HGET', key('credential:' .. name), 'parked_until') or 0), tonumber(flat[5] or 0))
+  local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'next_at', 'opening_until')
+  local here, everywhere = refusals_of(name, fingerprint, endpoint)
   local book = {
-    name = name, permits = permits, window = window,
+    name = name, fingerprint = fingerprint, permits = permits, window = window,
     remaining = tonumber(flat[2] or 0), reset_at = tonumber(flat[3] or 0), next_at = tonumber(flat[4] or 0),
-    parked = parked, opening_until = tonumber(flat[6] or 0),
+    parked = now + math.max(parked_for(here, now), parked_for(everywhere, now)),
+    on_trial = here.in_a_row > 0 or everywhere.in_a_row > 0, opening_until = tonumber(flat[5] or 0),
   }
   book.open = tonumber(flat[1] or 0) > 0 and now < book.reset_at
-  if book.open and parked <= now then left = left + math.max(0, book.remaining) end
+  if book.open and book.parked <= now then left = left + math.max(0, book.remaining) end
   books[#books + 1] = book
 end
 
@@ -38,7 +40,7 @@ for _, book in ipairs(books) do
   local free_at
   if book.parked > now then
     free_at = book.parked
-  elseif not book.open then
+  elseif not book.open or (book.on_trial and book.opening_until > now) then
     -- Its answer is awaited for a while.
     free_at = math.min(book.opening_until, now + OPENING_POLL)
   elseif book.remaining <= 0 then
@@ -68,8 +70,9 @@ if best.open then
   -- Evenly over what is left, and a little faster, so that the last call does not miss the end.
   local gap = math.floor((best.reset_at - now) * 98 / 100 / math.max(1, best.remaining))
   redis.call('HSET', best.window, 'remaining', digits(best.remaining - 1), 'next_at', digits(now + gap))
-else
-  redis.call('HSET', best.window, 'opening_until', digits(now + OPENING))
+end
+if best.on_trial or not best.open then
+  redis.call('HSET', best.window, 'opening_until', digits(now + (best.on_trial and TRIAL or OPENING)))
 end
 local credential = key('credential:' .. best.name)
 local day = digits(math.floor(now / 86400000))
@@ -77,4 +80,5 @@ if redis.call('HGET', credential, 'day') ~= day then
   redis.call('HSET', credential, 'day', day, 'calls_today', 0)
 end
 redis.call('HINCRBY', credential, 'calls_today', 1)
+redis.call('HSET', credential, 'fingerprint', best.fingerprint)
 return { 'granted', best.name }

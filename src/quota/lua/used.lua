@@ -2,7 +2,7 @@
 --
 -- ARGV   name, endpoint, permit (or '': the call took none),
 --        limit (or ''), remaining, reset_at (the API's clock, ms: names the window), reset_in (ms),
---        parked for (ms, or ''), why, 'everywhere' or ''
+--        parked for (ms at least, or ''), why, 'everywhere' or '', fingerprint of the secret
 -- returns nothing
 
 local name, endpoint, permit = ARGV[1], ARGV[2], ARGV[3]
@@ -46,11 +46,16 @@ if ARGV[4] ~= '' then
   end
 end
 
-if ARGV[8] ~= '' then
-  local where = ARGV[10] == 'everywhere' and key('credential:' .. name) or window
-  local until_ms = now + tonumber(ARGV[8])
-  if until_ms > tonumber(redis.call('HGET', where, 'parked_until') or 0) then
-    redis.call('HSET', where, 'parked_until', digits(until_ms), 'parked_why', ARGV[9])
+-- A call with a window and without a pause was answered.
+local fingerprint = ARGV[11]
+local here, everywhere = refusals_of(name, fingerprint, endpoint)
+for where, refusals in pairs({ [endpoint] = here, [''] = everywhere }) do
+  local is_changed
+  if ARGV[8] == '' then
+    is_changed = ARGV[4] ~= '' and answer(refusals, now)
+  elseif (ARGV[10] == 'everywhere') == (where == '') then
+    is_changed = refuse(refusals, tonumber(ARGV[8]), ARGV[9], now)
   end
+  if is_changed then save_refusals(name, fingerprint, where, refusals, now) end
 end
 return false

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio_util::sync::CancellationToken;
-
 /// The streams that are open, and those that were.
 #[derive(Debug, Default)]
 pub struct Streams {
@@ -13,8 +11,8 @@ pub struct Streams {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By account: each connection, and what ends it.
-    open: HashMap<String, Vec<(u64, CancellationToken)>>,
+    /// The connections by account.
+    open: HashMap<String, u64>,
     counts: StreamCounts,
 }
 
@@ -34,25 +32,21 @@ pub struct StreamCounts {
 impl Streams {
     pub fn counts(&self) -> StreamCounts {
         let state = self.lock();
-        StreamCounts { open: state.open.values().map(|of| of.len() as u64).sum(), ..state.counts }
+        StreamCounts { open: state.open.values().sum(), ..state.counts }
     }
 
-    /// One more connection; `None` where the account has one and keeps it.
-    pub fn enter(self: &Arc<Self>, account: &str, keeps_the_older: bool) -> Option<Place> {
+    /// One more connection; `None` where the account has one, which it keeps.
+    pub fn enter(self: &Arc<Self>, account: &str) -> Option<Place> {
         let mut state = self.lock();
         let Open { open, counts } = &mut *state;
         let of_account = open.entry(account.to_owned()).or_default();
-        if !of_account.is_empty() {
+        if *of_account > 0 {
             counts.collisions += 1;
-            if keeps_the_older {
-                return None;
-            }
-            of_account.iter().for_each(|(_, ends)| ends.cancel());
+            return None;
         }
         counts.connects += 1;
-        let (number, ended) = (counts.connects, CancellationToken::new());
-        of_account.push((number, ended.clone()));
-        Some(Place { streams: self.clone(), account: account.to_owned(), number, ended })
+        *of_account += 1;
+        Some(Place { streams: self.clone(), account: account.to_owned() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -64,9 +58,6 @@ impl Streams {
 pub struct Place {
     streams: Arc<Streams>,
     account: String,
-    number: u64,
-    /// Cancelled when a newer connection of the account takes its place.
-    pub ended: CancellationToken,
 }
 
 impl Place {
@@ -79,7 +70,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(of_account) = self.streams.lock().open.get_mut(&self.account) {
-            of_account.retain(|(number, _)| *number != self.number);
+            *of_account -= 1;
         }
     }
 }

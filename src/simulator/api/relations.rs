@@ -71,6 +71,9 @@ impl Api {
             let again = cursor.filter(|_| self.repeats(owner));
             again.unwrap_or_else(|| written(last.from + Millis::from(overlaps), now))
         });
+        if cursor.is_some() && next.is_none() && self.faults.empties_last_pages() {
+            follows.clear();
+        }
         let previous = cursor.and_then(|_| follows.first()).map(|first| written(first.from, now));
         Some(Page { follows, next, previous })
     }

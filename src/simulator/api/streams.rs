@@ -1,8 +1,8 @@
-//! Simulated streams: `statuses/filter` and `GET /2/tweets/search/stream`.
+//! The simulated stream, `GET /2/tweets/search/stream`.
 //!
 //! A stream has the posts of the timelines that it names, each at the moment at which it becomes visible there, and none
-//! from before it was connected. An account has one: v1.1 ends the older of two (disconnect code 7), v2 refuses the
-//! newer (429).
+//! from before it was connected. An account has one: a second is
+//! refused (429).
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -29,21 +28,14 @@ use crate::simulator::reply::{failure, success};
 use crate::simulator::timeline::{Network, TimelinePost};
 use crate::simulator::x_v2::dialect::{Fields, refusal_of};
 
-/// Connections in a window: v2's limit.
+/// Connections in a window.
 const X_CONNECTS: u32 = 50;
-
-/// The last message of a connection that is replaced by another.
-const KICKED: &str =
-    r#"{"disconnect":{"code":7,"stream_name":"simulated","reason":"admin logout: a newer stream of this account"}}"#;
 
 /// The addresses.
 pub fn routes(router: Routes) -> Routes {
-    let answer = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.stream(dialect, &call).await;
+    let stream = async |State(api): TheApi, call: Call| api.stream(&call).await;
     let rules = async |State(api): TheApi, call: Call| api.stream_rules(&call);
-    router
-        .route("/1.1/statuses/filter.json", get(answer(Dialect::TwitterV1)).post(answer(Dialect::TwitterV1)))
-        .route("/2/tweets/search/stream", get(answer(Dialect::XV2)))
-        .route("/2/tweets/search/stream/rules", get(rules))
+    router.route("/2/tweets/search/stream", get(stream)).route("/2/tweets/search/stream/rules", get(rules))
 }
 
 impl Api {
@@ -60,8 +52,8 @@ impl Api {
         success(body.to_string())
     }
 
-    async fn stream(self: Arc<Self>, dialect: Dialect, call: &Call) -> Result<Response, Response> {
-        let calls = if dialect == Dialect::XV2 { (X_CONNECTS, X_CONNECTS) } else { (0, 0) };
+    async fn stream(self: Arc<Self>, call: &Call) -> Result<Response, Response> {
+        let (dialect, calls) = (Dialect::XV2, (X_CONNECTS, X_CONNECTS));
         let Entered { caller, window } = self.enter_own(dialect, call, "/2/tweets/search/stream", calls).await?;
         let fields = dialect
             .fields(call, &["backfill_minutes", "start_time", "end_time"])
@@ -72,28 +64,15 @@ impl Api {
         {
             return Ok(response);
         }
-        let targets: Vec<String> = match dialect {
-            Dialect::XV2 => self.options.stream_rules.clone(),
-            _ => ["track", "follow", "locations"]
-                .iter()
-                .filter_map(|name| call.parameter(name))
-                .flat_map(|list| list.split(','))
-                .map(|one| one.trim().to_owned())
-                .filter(|one| !one.is_empty())
-                .collect(),
-        };
+        let targets = self.options.stream_rules.clone();
         if targets.is_empty() {
-            let none = "No filter parameters found. Expect at least one parameter: follow track locations\r\n";
-            return Err(match dialect {
-                Dialect::XV2 => dialect.with(window, conflict()),
-                _ => (StatusCode::NOT_ACCEPTABLE, none).into_response(),
-            });
+            return Err(dialect.with(window, conflict()));
         }
-        let Some(place) = self.streams.enter(&caller.name, dialect == Dialect::XV2) else {
+        let Some(place) = self.streams.enter(&caller.name) else {
             return Err(dialect.with(window, dialect.refusal(429, 88)));
         };
         let cursor = (self.now(), 0);
-        let sending = Sending { api: self, dialect, fields, targets, cursor, sent: 0, fault, place, over: false };
+        let sending = Sending { api: self, fields, targets, cursor, sent: 0, fault, place };
         let body = Body::from_stream(stream::unfold(sending, async |mut sending| {
             let bytes = sending.next().await?;
             Some((bytes, sending))
@@ -124,27 +103,20 @@ impl Api {
     }
 
     /// A post as a stream writes it.
-    fn streamed(&self, dialect: Dialect, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
+    fn streamed(&self, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
         let view = View { extended: false, trim_user: false, entities: true };
         let shown = Shown { fields: fields.clone(), ..self.shown(self.now(), view) };
         let id = post.id.to_string();
-        let object = self.object(dialect, &id, &shown)?;
-        Some(match dialect {
-            Dialect::XV2 => {
-                let includes =
-                    self.includes(&[&id], &shown).map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
-                let rule = format!("[{{\"id\":\"{}\",\"tag\":\"\"}}]", 1_000 + rule);
-                format!("{{\"data\":{object}{includes},\"matching_rules\":{rule}}}\r\n")
-            }
-            _ => format!("{object}\r\n"),
-        })
+        let object = self.object(Dialect::XV2, &id, &shown)?;
+        let includes = self.includes(&[&id], &shown).map(|of| format!(",\"includes\":{of}")).unwrap_or_default();
+        let rule = format!("[{{\"id\":\"{}\",\"tag\":\"\"}}]", 1_000 + rule);
+        Some(format!("{{\"data\":{object}{includes},\"matching_rules\":{rule}}}\r\n"))
     }
 }
 
 /// A connection that is being written to.
 struct Sending {
     api: Arc<Api>,
-    dialect: Dialect,
     fields: Fields,
     targets: Vec<String>,
     /// The last post that was sent: when it became visible, and its id.
@@ -153,16 +125,11 @@ struct Sending {
     sent: u64,
     fault: Option<Fault>,
     place: Place,
-    /// True after the last message.
-    over: bool,
 }
 
 impl Sending {
     /// The next message; `None` at the end.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.over {
-            return None;
-        }
         let line = |line: String| Some(Ok(Bytes::from(line)));
         let due = |after: u64| self.sent >= after;
         match &self.fault {
@@ -172,10 +139,7 @@ impl Sending {
                 return Some(Err(faulty::broken()));
             }
             Some(Fault::Stalls { after }) if due(*after) => {
-                tokio::select! {
-                    () = self.api.stop.cancelled() => {}
-                    () = self.place.ended.cancelled() => {}
-                }
+                self.api.stop.cancelled().await;
                 return None;
             }
             Some(Fault::Line { after, line: said }) if due(*after) => {
@@ -185,27 +149,19 @@ impl Sending {
             }
             _ => {}
         }
-        let keep_alive = match self.dialect {
-            Dialect::XV2 => self.api.options.x_keep_alive,
-            _ => self.api.options.keep_alive,
-        };
-        let blank = tokio::time::sleep(keep_alive);
+        let blank = tokio::time::sleep(self.api.options.keep_alive);
         tokio::pin!(blank);
         loop {
             let (post, rule) = self.api.next_visible(&self.targets, self.cursor)?;
             tokio::select! {
                 biased;
                 () = self.api.stop.cancelled() => return None,
-                () = self.place.ended.cancelled() => {
-                    self.over = true;
-                    return line(format!("{KICKED}\r\n"));
-                }
                 () = &mut blank => return line("\r\n".to_owned()),
                 () = until(&self.api, post.visible_at) => {}
             }
             self.cursor = (post.visible_at, post.id.get());
             // One that was deleted before it was seen is nowhere.
-            let Some(mut text) = self.api.streamed(self.dialect, &self.fields, post, rule) else { continue };
+            let Some(mut text) = self.api.streamed(&self.fields, post, rule) else { continue };
             if let Some(Fault::HalfLine { after }) = &self.fault
                 && self.sent >= *after
             {
@@ -228,7 +184,7 @@ async fn until(api: &Api, at: Millis) {
     }
 }
 
-/// The answer of v2 without rules.
+/// The answer without rules.
 fn conflict() -> Response {
     let body = json!({
         "title": "ConnectionException",

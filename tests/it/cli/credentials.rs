@@ -7,7 +7,7 @@ use super::*;
 use crate::support::port::Port;
 use crate::support::process::Process;
 use crate::support::redis::TestRedis;
-use crate::support::wait::until;
+use crate::support::wait::{until, until_true};
 
 const QUOTA: &str = include_str!("../../../docs/quota.md");
 const NAMES: [&str; 3] = ["good", "locked", "revoked"];
@@ -137,6 +137,85 @@ async fn workers_park_and_a_check_frees_on_redis() {
     let redis = TestRedis::start(&[]);
     let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
     workers_park_and_a_check_frees(&Home::new(), &settings).await;
+}
+
+/// The table of parked credentials of `status --json`.
+fn parked(settings: &Variables) -> Vec<Value> {
+    let output = run(&["status", "--json"], settings);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    status["parked"].as_array().unwrap().clone()
+}
+
+/// A role whose token is refused says so at its next start, and uses a corrected one at once.
+async fn a_corrected_token_is_tried_at_once(role: &str, more: &[(&str, &str)]) {
+    let home = Home::new();
+    let options = SimulatorOptions {
+        bearer_tokens: Some(vec!["right".into()]),
+        posts_per_second: 20.0,
+        ..SimulatorOptions::default()
+    };
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let own = [
+        ("twitter.api", &*api.base_url()),
+        ("tweet_age", "1h: 200ms"),
+        ("updater.buffer_ttl", "50ms"),
+        ("poll.sources.a.kind", "user"),
+        ("poll.sources.a.screen_name", "a"),
+        ("poll.shortest", "1s"),
+        ("poll.longest", "2s"),
+    ];
+    let operator = home.settings(&[&own[..], more].concat());
+    let with = |token: &str| [operator.clone(), variables(&[("twitter.bearer_token", token)])].concat();
+    if role == "updater" {
+        let ids = home.file("ids.txt", young(20).join("\n"));
+        assert!(run(&["enqueue", &ids], &operator).status.success());
+    }
+    let status = |settings: &Variables| text(&run(&["status"], settings).stdout);
+    let within = Duration::from_secs(60);
+    let log = |life: &str| home.path(&format!("{life}.log"));
+
+    let mut first = Process::start(&[role], &with("wrong"), &log("first"));
+    until_true("the wrong token is parked", within, async || {
+        assert!(first.runs(), "{}", log_text(&log("first")));
+        parked(&with("wrong")).iter().any(|account| account["parked_everywhere"] == true)
+    })
+    .await;
+    assert_eq!(first.terminate().code(), Some(0));
+
+    // A second life with it says so, and makes no call.
+    let calls = api.counters().requests;
+    let second = Process::start(&[role], &with("wrong"), &log("second"));
+    let says = "a credential is parked since an earlier refusal";
+    until_true("the start says who is parked", within, async || log_text(&log("second")).contains(says)).await;
+    let line = log_text(&log("second"));
+    let line = line.lines().find(|line| line.contains(says)).unwrap();
+    for part in ["credential=\"bearer\"", "until=\"20", "code 89"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!line.contains("wrong"), "{line}");
+    assert_eq!(second.terminate().code(), Some(0));
+    assert_eq!(api.counters().requests, calls, "a parked credential makes no call");
+    let table = status(&with("wrong"));
+    assert!(table.contains("parked credentials\nbearer ") && table.contains(", until 20"), "{table}");
+
+    // The corrected one works, without a wait of 15 minutes.
+    let third = Process::start(&[role], &with("right"), &log("third"));
+    until_true("the corrected token is used", within, async || parked(&with("right")).is_empty()).await;
+    assert!(!log_text(&log("third")).contains("is parked"), "{}", log_text(&log("third")));
+    assert_eq!(third.terminate().code(), Some(0));
+    assert!(!status(&with("right")).contains("parked credentials"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_corrected_token_of_an_updater_is_tried_at_once_on_the_embedded_queue() {
+    a_corrected_token_is_tried_at_once("updater", &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_corrected_token_of_a_poller_is_tried_at_once_on_redis() {
+    let redis = TestRedis::start(&[]);
+    let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
+    a_corrected_token_is_tried_at_once("poll", &settings).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

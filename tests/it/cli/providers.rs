@@ -178,3 +178,77 @@ async fn rebuild_goes_through_all_of_them() {
     let output = run(&["rebuild"], &settings);
     assert!(text(&output.stdout).lines().all(|line| line.contains(":update: ")), "{}", text(&output.stdout));
 }
+
+/// Refusals that leave it open when to come again, at each network: two updaters that share a queue wait together, longer each
+/// time, and go on soon after the first answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_become_rarer_while_every_network_refuses_them() {
+    const CALLS: usize = 4;
+    let home = Home::new();
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
+    let zero = Canned::new(429, "{}").header("retry-after", "0");
+    let past = |prefix: &str| {
+        let past = (wall_ms() / 1_000 - 5).to_string();
+        [("limit", "900"), ("remaining", "0"), ("reset", &*past)]
+            .into_iter()
+            .fold(Canned::new(429, "{}"), |answer, (name, value)| answer.header(&format!("{prefix}-{name}"), value))
+    };
+    let servers = [
+        ("twitter", CannedServer::start(past("x-rate-limit")).await),
+        ("x", CannedServer::start(zero).await),
+        ("mastodon:near", CannedServer::start(past("x-ratelimit")).await),
+        ("bluesky", CannedServer::start(Canned::new(503, "busy").header("retry-after", "0")).await),
+    ];
+    let urls = servers.each_ref().map(|(_, server)| server.base_url());
+    let settings = |urls: &[String; 4]| {
+        home.settings(&[
+            ("providers", "twitter, x, mastodon, bluesky"),
+            ("tweet_age", "30d: 1s"),
+            ("updater.buffer_ttl", "100ms"),
+            ("twitter.api", &urls[0]),
+            ("x.api", &urls[1]),
+            ("mastodon.instances.near.api", &urls[2]),
+            ("mastodon.instances.near.calls", "batch"),
+            ("bluesky.api", &urls[3]),
+        ])
+    };
+    let settings_refused = settings(&urls);
+    let posts = servers.each_ref().map(|(name, _)| (*name, put_in(name, &settings_refused)));
+    let logs = ["one.log", "other.log"].map(|name| home.path(name));
+    let updaters = logs.each_ref().map(|log| Process::start(&["updater"], &settings_refused, log));
+    let watch = std::sync::Mutex::new(std::collections::BTreeMap::new());
+    until_true("each network is called often enough", PATIENCE, async || {
+        let mut seen = watch.lock().unwrap();
+        for (name, server) in &servers {
+            let (at, calls) = (wall_ms(), server.asked().len());
+            if calls > 0 {
+                seen.entry((*name, 1)).or_insert(at);
+            }
+            if calls >= CALLS {
+                seen.entry((*name, CALLS)).or_insert(at);
+            }
+        }
+        servers.iter().all(|(_, server)| server.asked().len() >= CALLS)
+    })
+    .await;
+    let seen = watch.into_inner().unwrap();
+    for (name, _) in &servers {
+        let span = seen[&(*name, CALLS)] - seen[&(*name, 1)];
+        // 1 + 2 + 4 s.
+        assert!(span >= 6_000, "{name}: {CALLS} calls in {span} ms");
+    }
+    for updater in updaters {
+        assert_eq!(updater.terminate().code(), Some(0));
+    }
+    // Started again, against an API that answers: the rest of the pause is waited, and no more.
+    let well = settings(&urls.map(|_| api.base_url()));
+    let updater = Process::start(&["updater"], &well, &home.path("well.log"));
+    let store = SqliteStore::open(&home.path("home.db"), PATIENCE).await.unwrap();
+    for (name, ids) in &posts {
+        until_true(&format!("{name}: all are answered"), PATIENCE, async || {
+            answered(&store, name, ids).await == ids.len()
+        })
+        .await;
+    }
+    assert_eq!(updater.terminate().code(), Some(0));
+}

@@ -210,6 +210,7 @@ async fn use_credentials(ledger: &dyn Ledger, raw: &mut MultiplexedConnection) -
     for name in &names {
         let ask = Ask {
             names: std::slice::from_ref(name),
+            fingerprints: &[],
             endpoint,
             permit: "p",
             expiry: Duration::from_secs(60),
@@ -217,10 +218,10 @@ async fn use_credentials(ledger: &dyn Ledger, raw: &mut MultiplexedConnection) -
         };
         ledger.acquire(&ask).await.unwrap();
         let window = Window { limit: 900, remaining: 640, reset_at: now + minutes, reset_in: minutes };
-        ledger.used(name, endpoint, "p", &Used { window: Some(window), park: None }).await.unwrap();
+        ledger.used(name, endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
     }
     let park = Park { pause: Duration::from_secs(900), why: "its account is locked".to_owned(), everywhere: true };
-    ledger.used(&names[0], endpoint, "", &Used { window: None, park: Some(park) }).await.unwrap();
+    ledger.used(&names[0], endpoint, "", &Used { park: Some(park), ..Used::default() }).await.unwrap();
     names
 }
 

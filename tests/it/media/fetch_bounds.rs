@@ -120,3 +120,21 @@ async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
     assert_eq!(world.files(), 0, "no medium has it");
     world.has(&world.fetch("/ok/199").await, 199);
 }
+
+/// The same sixteen are claimed again and again while there is no room for them.
+#[tokio::test]
+async fn files_without_room_are_not_downloaded_again_and_again() {
+    let size = content(99).len() as u64;
+    let world = World::with(size + 1_000, MINUTE).await;
+    world.has(&world.fetch("/ok/99").await, 99);
+    let paths: Vec<String> = (1..=16).map(|n| format!("/ok/{}", 99 + 100 * n)).collect();
+    for _ in 0..20 {
+        for fetched in futures::future::join_all(paths.iter().map(|path| world.fetch(path))).await {
+            assert!(matches!(&fetched, Fetched::Disk(why) if why.contains("no room for media")), "{fetched:?}");
+        }
+    }
+    // Those that were asked for before the first answer told its size.
+    let asked: usize = paths.iter().map(|path| world.server.asked(path).len()).sum();
+    assert!((1..=4).contains(&asked), "{asked} requests");
+    assert_eq!(world.files(), 1);
+}

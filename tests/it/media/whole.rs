@@ -38,9 +38,9 @@ pub fn fault(number: u32) -> (&'static str, MediaState) {
 }
 
 /// The media as posts bring them: recorded, and in the queue.
-pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbers: Range<u32>) {
+pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbers: impl IntoIterator<Item = u32>) {
     let now = wall_ms();
-    for chunk in numbers.collect::<Vec<_>>().chunks(1_000) {
+    for chunk in numbers.into_iter().collect::<Vec<_>>().chunks(1_000) {
         let ids: Vec<String> = chunk.iter().map(u32::to_string).collect();
         let new = |id: &String| NewTweet { id: id.clone(), created_at: None, next_due: Some(now), content: None };
         store.record(NS, now, &Way::of("fan_out"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();

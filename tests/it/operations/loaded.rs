@@ -148,14 +148,14 @@ async fn fill(queue: &RedisQueue, guarded: &Guarded) {
 async fn use_credentials(ledger: &RedisLedger) {
     let names = ["main".to_owned()];
     let endpoint = CAPABILITIES.endpoint;
-    let ask = Ask { names: &names, endpoint, permit: "p", expiry: LEASE, backlog: 0 };
+    let ask = Ask { names: &names, fingerprints: &[], endpoint, permit: "p", expiry: LEASE, backlog: 0 };
     ledger.acquire(&ask).await.unwrap();
     let window = Window { limit: 900, remaining: 640, reset_at: wall_ms() + 10 * MINUTE, reset_in: 10 * MINUTE };
-    ledger.used("main", endpoint, "p", &Used { window: Some(window), park: None }).await.unwrap();
+    ledger.used("main", endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
     let park = Park {
         pause: Duration::from_secs(900),
         why: "its account is locked (HTTP 403, code 326)".to_owned(),
         everywhere: true,
     };
-    ledger.used("second", endpoint, "", &Used { window: None, park: Some(park) }).await.unwrap();
+    ledger.used("second", endpoint, "", &Used { park: Some(park), ..Used::default() }).await.unwrap();
 }

@@ -113,7 +113,7 @@ impl Handler for Api {
             (window, verdicts)
         };
         tokio::time::sleep(LATENCY).await;
-        self.credentials.used(permit, Used { window: Some(window), park: None }).await;
+        self.credentials.used(permit, Used { window: Some(window), ..Used::default() }).await;
         Handled { verdicts, ..Handled::default() }
     }
 }

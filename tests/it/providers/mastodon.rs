@@ -85,12 +85,12 @@ async fn the_instance_says_how_it_is_asked() {
         assert_eq!(Calls::of_version(version), calls, "{version}");
         let options = SimulatorOptions { mastodon_version: version.to_owned(), ..SimulatorOptions::default() };
         let running = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
-        let learned = instance(&running.base_url(), Calls::default()).learn().await.unwrap();
+        let learned = instance(&running.base_url(), Calls::default()).learn(&anonymous()).await.unwrap();
         assert_eq!(learned.capabilities().batch_limit, if calls == Calls::Batch { 20 } else { 1 }, "{version}");
     }
     let learn = async |answer: Canned| {
         let server = CannedServer::start(answer).await;
-        instance(&server.base_url(), Calls::Batch).learn().await
+        instance(&server.base_url(), Calls::Batch).learn(&anonymous()).await
     };
     // Before 4.0, and where a page of what stands in front of the instance is a 404.
     for (version, limit) in [("4.3.8", 20), ("3.5.0", 1)] {
@@ -99,7 +99,7 @@ async fn the_instance_says_how_it_is_asked() {
             _ => Canned::new(404, "<html>"),
         })
         .await;
-        let learned = instance(&server.base_url(), Calls::Batch).learn().await.unwrap();
+        let learned = instance(&server.base_url(), Calls::Batch).learn(&anonymous()).await.unwrap();
         assert_eq!(learned.capabilities().batch_limit, limit, "{version}");
     }
     let error = r#"{"error":"in any language"}"#;
@@ -197,7 +197,10 @@ async fn a_reset_is_a_date() {
     assert!((187_001..=188_000).contains(&quota.reset_in), "{quota:?}");
     let later = answer.clone().header("x-ratelimit-reset", "2025-07-17T20:05:00.241610Z");
     assert_eq!(ask(later, Calls::Batch, &[A]).await.unwrap().quota.unwrap().reset_at, quota.reset_at);
-    for bad in ["1752782700", "soon", ""] {
+    // GoToSocial has it in seconds since the epoch.
+    let epoch = answer.clone().header("x-ratelimit-reset", "1752782700");
+    assert_eq!(ask(epoch, Calls::Batch, &[A]).await.unwrap().quota, Some(quota));
+    for bad in ["-1752782700", "soon", ""] {
         let answer = ask(answer.clone().header("x-ratelimit-reset", bad), Calls::Batch, &[A]).await.unwrap();
         assert_eq!(answer.quota, None, "{bad}");
     }

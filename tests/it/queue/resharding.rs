@@ -148,7 +148,14 @@ async fn no_call_runs(queue: &RedisQueue, ledger: &RedisLedger) {
     let job = |id: &str| NewJob { id: id.to_owned(), lane: young(), due: 0.into() };
     let incoming = [Incoming { member: "7".into(), created_at: 0 }];
     let names = ["a".to_owned()];
-    let ask = Ask { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names: &names };
+    let ask = Ask {
+        endpoint: "e",
+        permit: "p",
+        expiry: Duration::from_secs(60),
+        backlog: 0,
+        names: &names,
+        fingerprints: &[],
+    };
     let refused = [
         queue.schedule(&[job("new")]).await.err(),
         queue.promote(&[job("1")]).await.err(),

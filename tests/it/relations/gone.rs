@@ -15,6 +15,7 @@ use twitter_updater::engine::worker::Handler;
 use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::TweetState;
 use twitter_updater::model::relation::{Partial, Side};
+use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::refresh::UnavailableSettings;
 use twitter_updater::pipelines::relations::handler::{Bounds, ListReader, Unanswered};
 use twitter_updater::pipelines::relations::members::Recruits;
@@ -152,6 +153,7 @@ impl World {
             max_deliveries: 3,
             counters: Arc::default(),
             unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

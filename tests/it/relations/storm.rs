@@ -18,6 +18,7 @@ use twitter_updater::ingest::Starter;
 use twitter_updater::model::pipeline_id::PipelineId;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::model::relation::Side;
+use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::kind::PipelineKind;
 use twitter_updater::pipelines::refresh::{Mention, Receiver};
 use twitter_updater::pipelines::relations::Lists;
@@ -145,6 +146,7 @@ fn world() -> World {
             max_deliveries: updater.max_deliveries,
             counters: Arc::default(),
             unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

@@ -70,7 +70,7 @@ impl Provider {
         match self.mood() {
             Mood::Works => {}
             Mood::Silent => std::future::pending().await,
-            Mood::OverCapacity => return failed("HTTP 503", None),
+            Mood::OverCapacity | Mood::Refuses(_) | Mood::Alternates => return failed("HTTP 503", None),
             Mood::Throttles => return failed("HTTP 429", Some(Duration::from_secs(5))),
             Mood::Rubbish => {
                 return Fetched::Doubted { state: MediaState::Refused, why: "a page to sign in".to_owned() };

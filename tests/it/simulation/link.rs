@@ -368,9 +368,11 @@ impl Ledger for LinkedLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
         let Ask { expiry, backlog, .. } = *ask;
         let (names, endpoint, permit) = (ask.names.to_vec(), ask.endpoint.to_owned(), ask.permit.to_owned());
+        let fingerprints = ask.fingerprints.to_vec();
         let ledger = self.ledger.clone();
         let acquire = async move {
-            let ask = Ask { names: &names, endpoint: &endpoint, permit: &permit, expiry, backlog };
+            let (names, fingerprints) = (&*names, &*fingerprints);
+            let ask = Ask { names, fingerprints, endpoint: &endpoint, permit: &permit, expiry, backlog };
             ledger.acquire(&ask).await
         };
         self.call(acquire).await
@@ -387,14 +389,19 @@ impl Ledger for LinkedLedger {
         pass_on!(self.ledger.give_back(name, endpoint, permit))
     }
 
-    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
-        let name = name.to_owned();
-        pass_on!(self.ledger.free(name))
+    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
+        let (name, fingerprint) = (name.to_owned(), fingerprint.to_owned());
+        pass_on!(self.ledger.free(name, fingerprint))
     }
 
-    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
-        let (endpoint, names) = (endpoint.to_owned(), names.to_vec());
-        pass_on!(self.ledger.statuses(endpoint, names))
+    async fn statuses(
+        &self,
+        endpoint: &str,
+        names: &[String],
+        fingerprints: &[String],
+    ) -> Result<Vec<CredentialStatus>, LedgerError> {
+        let (endpoint, names, fingerprints) = (endpoint.to_owned(), names.to_vec(), fingerprints.to_vec());
+        pass_on!(self.ledger.statuses(endpoint, names, fingerprints))
     }
 
     async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {

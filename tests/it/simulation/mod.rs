@@ -11,6 +11,7 @@ pub mod network;
 mod outage;
 mod process;
 mod provider;
+mod refusals;
 mod seeds;
 mod visits;
 mod watch;

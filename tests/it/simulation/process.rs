@@ -17,6 +17,7 @@ use twitter_updater::engine::schedule::visits::classes;
 use twitter_updater::engine::worker::{Handler, Handling, Worker};
 use twitter_updater::model::post::Weights;
 use twitter_updater::model::relation::Side;
+use twitter_updater::pipelines::blame::Evidence;
 use twitter_updater::pipelines::posts::PostJudge;
 use twitter_updater::pipelines::profiles::ProfileJudge;
 use twitter_updater::pipelines::refresh::wave::Wave;
@@ -168,6 +169,7 @@ impl Parts<'_> {
             save_timeout: self.setup.save_timeout,
             counters: Arc::default(),
             unanswered: Unanswered::default(),
+            evidence: Evidence::default(),
             recruits: Recruits {
                 accounts: "profiles:twitter".to_owned(),
                 targets: Vec::new(),

@@ -36,6 +36,40 @@ pub enum Nature {
     Kills,
 }
 
+/// A refusal of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// 429, and the headers say that calls are left.
+    TooFast,
+    /// 429 with `Retry-After: 0`.
+    AtOnce,
+    /// 429 with a window that has just ended.
+    ResetPast,
+    /// 429 without headers.
+    Untold,
+    /// 503 with `Retry-After`, in seconds.
+    Overloaded(u64),
+    /// 403 without a reason.
+    Forbidden,
+}
+
+impl Refusal {
+    fn error(self, quota: Quota) -> LookupError {
+        let throttled =
+            |seconds, quota| LookupError::Throttled { status: 429, pause: Duration::from_secs(seconds), quota };
+        match self {
+            Self::TooFast => throttled(5, Some(quota)),
+            Self::AtOnce => throttled(1, None),
+            Self::ResetPast => throttled(1, Some(Quota { remaining: 0, reset_in: -5_000, ..quota })),
+            Self::Untold => throttled(60, None),
+            Self::Overloaded(seconds) => {
+                LookupError::Overloaded { why: "HTTP 503".to_owned(), pause: Duration::from_secs(seconds) }
+            }
+            Self::Forbidden => LookupError::Unready("HTTP 403".to_owned()),
+        }
+    }
+}
+
 /// How the API is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
@@ -46,6 +80,10 @@ pub enum Mood {
     Throttles,
     /// It works, and we have no room for what it gives.
     Full,
+    /// Every call is refused.
+    Refuses(Refusal),
+    /// Calls are refused and answered by turns.
+    Alternates,
 }
 
 /// One call as it was sent.
@@ -53,6 +91,14 @@ pub enum Mood {
 pub struct Call {
     pub at: Millis,
     pub process: usize,
+}
+
+/// A call as it was answered.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub at: Millis,
+    pub credential: String,
+    pub is_refused: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +120,7 @@ struct Inner {
     /// Calls by credential and window.
     used: BTreeMap<(String, Millis), u32>,
     calls: Vec<Call>,
+    answered: Vec<Answered>,
 }
 
 pub fn capabilities() -> Capabilities {
@@ -82,7 +129,14 @@ pub fn capabilities() -> Capabilities {
 
 impl Provider {
     pub fn new(clock: Arc<ServiceClock>, log: Arc<Log>, calls_per_window: u32) -> Arc<Self> {
-        let inner = Inner { mood: Mood::Works, left_out: 0.0, killing: true, used: BTreeMap::new(), calls: Vec::new() };
+        let inner = Inner {
+            mood: Mood::Works,
+            left_out: 0.0,
+            killing: true,
+            used: BTreeMap::new(),
+            calls: Vec::new(),
+            answered: Vec::new(),
+        };
         Arc::new(Self { clock, log, tweets: Mutex::default(), inner: Mutex::new(inner), calls_per_window })
     }
 
@@ -139,7 +193,19 @@ impl Provider {
         self.inner.lock().unwrap().calls.clone()
     }
 
+    /// Calls that reached it, in their order.
+    pub fn answered(&self) -> Vec<Answered> {
+        self.inner.lock().unwrap().answered.clone()
+    }
+
     pub async fn answer(&self, ids: &[String], credential: &str) -> Result<Answer, LookupError> {
+        let answer = self.decide(ids, credential).await;
+        let (at, credential, is_refused) = (self.now(), credential.to_owned(), answer.is_err());
+        self.inner.lock().unwrap().answered.push(Answered { at, credential, is_refused });
+        answer
+    }
+
+    async fn decide(&self, ids: &[String], credential: &str) -> Result<Answer, LookupError> {
         let mood = self.mood();
         if mood == Mood::Silent {
             std::future::pending::<()>().await;
@@ -154,6 +220,13 @@ impl Provider {
             Mood::OverCapacity => return Err(LookupError::Outage("HTTP 503".to_owned())),
             Mood::Rubbish => return Err(LookupError::BadAnswer("an HTML page".to_owned())),
             Mood::Throttles => return Err(throttled(quota.unwrap_or_else(|full| full))),
+            Mood::Refuses(refusal) => return Err(refusal.error(quota.unwrap_or_else(|full| full))),
+            Mood::Alternates => {
+                let was_refused = self.answered().last().is_some_and(|call| call.is_refused);
+                if !was_refused {
+                    return Err(Refusal::AtOnce.error(quota.unwrap_or_else(|full| full)));
+                }
+            }
             Mood::Works | Mood::Silent | Mood::Full => {}
         }
         let quota = quota.map_err(throttled)?;

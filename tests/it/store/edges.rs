@@ -67,6 +67,7 @@ on_both! {
     only_complete_crawls_close
     a_wave_closes_nothing_until_the_next_crawl_misses_the_same
     a_wave_that_was_none_closes_nothing
+    many_that_are_missing_behind_an_empty_last_page_are_confirmed_first
     a_clock_that_steps_back_turns_no_interval_round
     told_times_are_kept_inside_their_intervals
     a_follow_that_is_told_anew_is_another_one
@@ -404,6 +405,29 @@ async fn a_wave_that_was_none_closes_nothing(store: &dyn EdgeStore) {
     // The doubt is over: the next wave is a first one.
     begin(store, "9", 300, CrawlKind::Complete).await;
     assert_eq!(page(store, "9", 310, "a", end()).await.ended, Some(ended(CrawlEnd::Withheld, 0, 3)));
+}
+
+async fn many_that_are_missing_behind_an_empty_last_page_are_confirmed_first(store: &dyn EdgeStore) {
+    // Far below the share.
+    let end = |share| Next::End(End::Complete(WaveGuard { share, least: 2 }));
+    let read = async |at: Millis, last: &str, share: f64| {
+        begin(store, "9", at, CrawlKind::Complete).await;
+        page(store, "9", at + 10, "abcdefghijklmnopqrst", to("1")).await;
+        page(store, "9", at + 20, last, end(share)).await.ended.unwrap()
+    };
+    assert_eq!(read(100, "uvwxyz", 0.9).await, ended(CrawlEnd::Complete, 0, 0));
+    assert_eq!(read(200, "", 0.9).await, ended(CrawlEnd::Withheld, 0, 6));
+    assert_eq!(read(300, "uvwxyz", 0.9).await, ended(CrawlEnd::Complete, 0, 0));
+    // Twice in a row it is the truth.
+    assert_eq!(read(400, "", 0.9).await, ended(CrawlEnd::Withheld, 0, 6));
+    assert_eq!(read(500, "", 0.9).await, ended(CrawlEnd::Complete, 6, 0));
+    // A few may leave at any time; and a page with a member has come.
+    assert_eq!(read(600, "uvwxyz", 0.9).await, ended(CrawlEnd::Complete, 0, 0));
+    assert_eq!(read(700, "u", 0.9).await, ended(CrawlEnd::Complete, 5, 0));
+    assert_eq!(read(800, "uv", 0.9).await, ended(CrawlEnd::Complete, 0, 0));
+    assert_eq!(read(900, "", 0.9).await, ended(CrawlEnd::Complete, 2, 0));
+    assert_eq!(read(1_000, "uvwxyz", 0.9).await, ended(CrawlEnd::Complete, 0, 0));
+    assert_eq!(read(1_100, "", 1.0).await, ended(CrawlEnd::Complete, 6, 0), "all that is missing goes at once");
 }
 
 async fn a_clock_that_steps_back_turns_no_interval_round(store: &dyn EdgeStore) {

@@ -83,11 +83,11 @@ impl List {
         self.pages.iter().position(|page| page.crawl == crawl).unwrap_or(self.pages.len())
     }
 
-    fn end(&mut self, at: usize, end: End) -> Ended {
+    fn end(&mut self, at: usize, end: End, is_last_empty: bool) -> Ended {
         let crawl = self.crawls[at].under_way.number;
         let mut ended = Ended { end: CrawlEnd::Complete, vanished: 0, withheld: 0 };
         ended.end = match end {
-            End::Complete(guard) => return self.close(at, guard, ended),
+            End::Complete(guard) => return self.close(at, (guard, is_last_empty), ended),
             End::Capped => CrawlEnd::Capped,
             End::Hidden => CrawlEnd::Hidden,
             End::Partial => CrawlEnd::Partial,
@@ -100,8 +100,8 @@ impl List {
         ended
     }
 
-    /// Closes the open edges that no page of a crawl showed, unless they are too many.
-    fn close(&mut self, at: usize, guard: WaveGuard, mut ended: Ended) -> Ended {
+    /// Closes the open edges that no page of a crawl showed, unless they are too many, or many behind an empty last page.
+    fn close(&mut self, at: usize, (guard, is_last_empty): (WaveGuard, bool), mut ended: Ended) -> Ended {
         let number = self.crawls[at].under_way.number;
         let shown: BTreeSet<String> = self.shown(number).into_iter().cloned().collect();
         let open = self.edges.iter().filter(|edge| edge.closed.is_none());
@@ -117,9 +117,11 @@ impl List {
             since.is_none_or(|since| self.pages[since..own].iter().any(|page| page.members.contains(*member)))
         };
         let doubted: BTreeSet<String> = gone.iter().filter(is_doubted).cloned().collect();
-        let far_too_many = doubted.len() as f64 > guard.share * all as f64 && doubted.len() as u64 > guard.least;
+        let is_many = doubted.len() as u64 > guard.least;
+        let far_too_many = is_many && doubted.len() as f64 > guard.share * all as f64;
         let is_empty = shown.is_empty() && self.crawls[at].under_way.told != Some(0) && !doubted.is_empty();
-        if far_too_many || is_empty && guard.share < 1.0 {
+        let is_cut_short = is_many && is_last_empty;
+        if far_too_many || (is_empty || is_cut_short) && guard.share < 1.0 {
             (ended.end, ended.withheld) = (CrawlEnd::Withheld, doubted.len() as u64);
             gone.retain(|member| !doubted.contains(member));
         }
@@ -191,7 +193,7 @@ impl List {
         self.edges.extend(new);
         let stop = |end| Ended { end, vanished: 0, withheld: 0 };
         saved.ended = match &page.next {
-            Next::End(end) => Some(self.end(at, *end)),
+            Next::End(end) => Some(self.end(at, *end, page.members.is_empty() && page.cursor.is_some())),
             Next::Page(next) => {
                 let is_again = self.pages.iter().any(|of| of.crawl == number && of.cursor.as_ref() == Some(next));
                 let under_way = &mut self.crawls[at].under_way;
@@ -322,7 +324,7 @@ impl Edges for MemoryStore {
             let place = list.waiting(number, cursor)?;
             let under_way = &mut list.crawls[place].under_way;
             under_way.newest_at = under_way.newest_at.max(at);
-            Some(list.end(place, end))
+            Some(list.end(place, end, cursor.is_some()))
         })
     }
 

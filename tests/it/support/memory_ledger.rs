@@ -13,6 +13,11 @@ use super::memory_queue::ServiceClock;
 
 /// How long the call that opens a window keeps others waiting, and how often they ask.
 const OPENING: (Millis, Millis) = (1_000, 50);
+/// The same for a call after refusals.
+const TRIAL: Millis = 30_000;
+/// First and longest pause after a refusal, and the time of answers after which the next one is a first one.
+const PAUSES: (Millis, Millis) = (1_000, 256_000);
+const RECOVERY: Millis = 60_000;
 const LONGEST_WAIT: Millis = 5_000;
 /// Two ends of one window are told less than this apart.
 const SAME_WINDOW: Millis = 2_000;
@@ -29,15 +34,55 @@ pub struct MemoryLedger {
 struct Inner {
     /// By credential and endpoint.
     windows: BTreeMap<(String, String), Known>,
-    /// Until when a credential is parked everywhere, and why.
-    parked: BTreeMap<String, (Millis, String)>,
+    /// By credential, fingerprint of its secret, and endpoint; everywhere where that is empty.
+    refusals: BTreeMap<(String, String, String), Refused>,
+    /// The fingerprint of each credential that was used or refused last.
+    fingerprints: BTreeMap<String, String>,
     /// Calls granted, by credential and day.
     calls: BTreeMap<(String, Millis), u64>,
     /// Ids that were read, by day: by which calls, and in which period.
     read: BTreeMap<(Millis, String), (BTreeSet<String>, Span)>,
 }
 
+/// Refusals of a secret, while they count.
+#[derive(Debug, Clone, Default)]
+struct Refused {
+    until: Millis,
+    /// The pause that these refusals demand; the next one doubles it.
+    pause: Millis,
+    at: Millis,
+    why: String,
+}
+
+impl Refused {
+    fn left(&self, now: Millis) -> Millis {
+        if self.at <= now { (self.until - now).max(0) } else { 0 }
+    }
+
+    fn once_more(&mut self, stated: Millis, why: &str, now: Millis) {
+        if self.left(now) == 0 {
+            self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
+            (self.until, self.at, self.why) = (now.saturating_add(stated.max(self.pause)), now, why.to_owned());
+        } else if now.saturating_add(stated) > self.until {
+            (self.until, self.why) = (now.saturating_add(stated), why.to_owned());
+        }
+    }
+
+    /// Whether an answer ends it.
+    fn is_over(&self, now: Millis) -> bool {
+        self.left(now) == 0 && (now < self.at || now - self.at >= self.pause + self.pause.min(RECOVERY))
+    }
+}
+
 impl Inner {
+    /// What is known against a secret: here, and everywhere.
+    fn against(&self, name: &str, fingerprint: &str, endpoint: &str) -> [Refused; 2] {
+        [endpoint, ""].map(|endpoint| {
+            let key = (name.to_owned(), fingerprint.to_owned(), endpoint.to_owned());
+            self.refusals.get(&key).cloned().unwrap_or_default()
+        })
+    }
+
     /// Reads that count in that period: none is kept twice, so they are counted anew each time.
     fn reads(&self, span: Span) -> u64 {
         let counts = |((day, _), (_, of)): &(&(Millis, String), &(BTreeSet<String>, Span))| match span {
@@ -61,7 +106,6 @@ struct Known {
     lasts: Millis,
     next_call: Millis,
     opening_until: Millis,
-    parked: (Millis, String),
     /// Permits out, and when they count as spent.
     permits: BTreeMap<String, Millis>,
 }
@@ -95,23 +139,28 @@ impl Ledger for MemoryLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
         let _granting = self.granting.lock().unwrap();
         let mut known = Vec::new();
-        for name in ask.names {
+        for (at, name) in ask.names.iter().enumerate() {
+            let fingerprint = ask.fingerprints.get(at).cloned().unwrap_or_default();
             let window = self.with(name, ask.endpoint, |window, _| window.clone());
             if window.permits.contains_key(ask.permit) {
                 return Ok(Grant::Granted(name.clone()));
             }
-            let everywhere = self.inner.lock().unwrap().parked.get(name).map_or(0, |(until, _)| *until);
-            known.push((name, everywhere.max(window.parked.0), window));
+            let against = self.inner.lock().unwrap().against(name, &fingerprint, ask.endpoint);
+            let now = self.clock.now();
+            let parked = now + against.iter().map(|refused| refused.left(now)).max().unwrap();
+            let on_trial = against.iter().any(|refused| refused.pause > 0);
+            known.push(((name, fingerprint, on_trial), parked, window));
         }
         let now = self.clock.now();
-        let usable = |(_, parked, window): &&(&String, Millis, Known)| *parked <= now && window.is_open(now);
-        let left: i64 = known.iter().filter(usable).map(|(.., window)| window.remaining.max(0)).sum();
+        let usable = known.iter().filter(|(_, parked, window)| *parked <= now && window.is_open(now));
+        let left: i64 = usable.map(|(.., window)| window.remaining.max(0)).sum();
         let spread = i64::try_from(ask.backlog).unwrap_or(i64::MAX) > left;
         let mut wake = now + LONGEST_WAIT;
-        let mut best: Option<(Millis, &String)> = None;
-        for (name, parked, window) in &known {
+        let mut best = None;
+        for (of, parked, window) in &known {
             let free = match window.is_open(now) {
                 _ if *parked > now => *parked,
+                _ if of.2 && window.opening_until > now => window.opening_until.min(now + OPENING.1),
                 false => window.opening_until.clamp(now, now + OPENING.1),
                 true if window.remaining <= 0 => window.ends,
                 true if spread => window.next_call.max(now),
@@ -123,27 +172,30 @@ impl Ledger for MemoryLedger {
             }
             let ends = if window.is_open(now) { window.ends } else { 0 };
             if best.is_none_or(|(soonest, _)| ends < soonest) {
-                best = Some((ends, name));
+                best = Some((ends, of));
             }
         }
-        let Some((_, name)) = best else {
+        let Some((_, (name, fingerprint, on_trial))) = best else {
             return Ok(Grant::Wait(span((wake - now).clamp(1, LONGEST_WAIT))));
         };
         self.with(name, ask.endpoint, |window, now| {
             if window.is_open(now) {
                 window.next_call = now + (window.ends - now) * 98 / 100 / window.remaining.max(1);
                 window.remaining -= 1;
-            } else {
-                window.opening_until = now + OPENING.0;
+            }
+            if *on_trial || !window.is_open(now) {
+                window.opening_until = now + if *on_trial { TRIAL } else { OPENING.0 };
             }
             window.permits.insert(ask.permit.to_owned(), now + millis(ask.expiry));
         });
-        *self.inner.lock().unwrap().calls.entry((name.clone(), day(now))).or_default() += 1;
-        Ok(Grant::Granted(name.clone()))
+        let mut inner = self.inner.lock().unwrap();
+        *inner.calls.entry(((*name).clone(), day(now))).or_default() += 1;
+        inner.fingerprints.insert((*name).clone(), fingerprint.clone());
+        Ok(Grant::Granted((*name).clone()))
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
-        let everywhere = self.with(name, endpoint, |window, now| {
+        self.with(name, endpoint, |window, now| {
             if window.permits.remove(permit).is_some() || used.window.is_some() {
                 window.opening_until = 0;
             }
@@ -172,18 +224,18 @@ impl Ledger for MemoryLedger {
                     };
                 }
             }
-            let park = used.park.as_ref()?;
-            let until = now.saturating_add(millis(park.pause));
-            if !park.everywhere && until > window.parked.0 {
-                window.parked = (until, park.why.clone());
-            }
-            park.everywhere.then(|| (until, park.why.clone()))
         });
-        if let Some(park) = everywhere {
-            let mut inner = self.inner.lock().unwrap();
-            let parked = inner.parked.entry(name.to_owned()).or_default();
-            if park.0 > parked.0 {
-                *parked = park;
+        let (mut inner, now) = (self.inner.lock().unwrap(), self.clock.now());
+        let key = |endpoint: &str| (name.to_owned(), used.fingerprint.clone(), endpoint.to_owned());
+        if let Some(park) = &used.park {
+            let refused = inner.refusals.entry(key(if park.everywhere { "" } else { endpoint })).or_default();
+            refused.once_more(millis(park.pause), &park.why, now);
+            inner.fingerprints.insert(name.to_owned(), used.fingerprint.clone());
+        } else if used.window.is_some() {
+            for endpoint in [endpoint, ""] {
+                if inner.refusals.get(&key(endpoint)).is_some_and(|refused| refused.is_over(now)) {
+                    inner.refusals.remove(&key(endpoint));
+                }
             }
         }
         Ok(())
@@ -208,21 +260,29 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn free(&self, name: &str) -> Result<bool, LedgerError> {
+    async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError> {
+        let key = (name.to_owned(), fingerprint.to_owned(), String::new());
         let now = self.clock.now();
-        Ok(self.inner.lock().unwrap().parked.remove(name).is_some_and(|(until, _)| until > now))
+        Ok(self.inner.lock().unwrap().refusals.remove(&key).is_some_and(|refused| refused.left(now) > 0))
     }
 
-    async fn statuses(&self, endpoint: &str, names: &[String]) -> Result<Vec<CredentialStatus>, LedgerError> {
-        let account = |name: &String| {
+    async fn statuses(
+        &self,
+        endpoint: &str,
+        names: &[String],
+        fingerprints: &[String],
+    ) -> Result<Vec<CredentialStatus>, LedgerError> {
+        let account = |(at, name): (usize, &String)| {
             let window = self.with(name, endpoint, |window, _| window.clone());
             let (inner, now) = (self.inner.lock().unwrap(), self.clock.now());
             let told = u32::try_from(window.limit).ok().filter(|limit| *limit > 0);
             let limit = told.filter(|limit| *limit < u32::MAX);
             let open = limit.filter(|_| window.is_open(now));
-            let everywhere = inner.parked.get(name).cloned().unwrap_or_default();
-            let parked_everywhere = everywhere.0 > now;
-            let (until, why) = if everywhere.0 >= window.parked.0 { everywhere } else { window.parked.clone() };
+            let fingerprint =
+                fingerprints.get(at).or_else(|| inner.fingerprints.get(name)).cloned().unwrap_or_default();
+            let [here, everywhere] = inner.against(name, &fingerprint, endpoint);
+            let parked_everywhere = everywhere.left(now) > 0;
+            let longer = if everywhere.left(now) >= here.left(now) { everywhere } else { here };
             CredentialStatus {
                 name: name.clone(),
                 limit,
@@ -231,13 +291,13 @@ impl Ledger for MemoryLedger {
                 remaining: open.map(|_| u32::try_from(window.remaining).unwrap_or(0)),
                 reset_in_ms: open.map(|_| window.ends - now),
                 outstanding: window.permits.len() as u32,
-                parked_for_ms: (until - now).max(0),
-                parked_why: (until > now).then_some(why),
+                parked_for_ms: longer.left(now),
+                parked_why: (longer.left(now) > 0).then_some(longer.why),
                 parked_everywhere,
                 calls_today: inner.calls.get(&(name.clone(), day(now))).copied().unwrap_or(0),
             }
         };
-        Ok(names.iter().map(account).collect())
+        Ok(names.iter().enumerate().map(account).collect())
     }
 
     async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError> {

@@ -201,7 +201,7 @@ impl Rig {
         // A simulator without limits is known to be one: no call has to find out first, alone.
         if setup.simulator.calls_per_window == 0 && setup.simulator.app_calls_per_window == 0 {
             for credential in credentials.all() {
-                let used = Used { window: Some(Window::unmetered()), park: None };
+                let used = Used { window: Some(Window::unmetered()), ..Used::default() };
                 let endpoint = "statuses/lookup";
                 ledger.used(&credential.name, endpoint, "none", &used).await.unwrap();
             }

@@ -79,10 +79,15 @@ impl World {
         Self { settings, queue, store, edges, followed, communities, redis: None }
     }
 
+    /// The queue of another pipeline in the Redis at that address.
+    pub fn queue_at(&self, url: &str, namespace: &str) -> Arc<dyn Queue> {
+        Arc::new(RedisQueue::new(pool(url), namespace))
+    }
+
     /// The queue of another pipeline; `folder` is that of the world's files.
     pub async fn queue_of(&self, folder: &Path, namespace: &str) -> Arc<dyn Queue> {
         match &self.redis {
-            Some(redis) => Arc::new(RedisQueue::new(pool(&redis.url), namespace)),
+            Some(redis) => self.queue_at(&redis.url, namespace),
             None => {
                 let patience = Duration::from_secs(10);
                 Arc::new(EmbeddedQueue::open(&folder.join("jobs.db"), namespace, patience).await.unwrap())

@@ -3,6 +3,7 @@
 mod feed;
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use twitter_updater::providers::timeline::{Ask, More};
 use twitter_updater::quota::Credential;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
-use self::feed::{Cursors, Feed, refused, view};
+use self::feed::{Cursors, Feed, iso, refused, view};
 use crate::support::http::{Canned, CannedServer, anonymous};
 use crate::support::wait::until_true;
 
@@ -249,9 +250,22 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     let round = of(feed.clone(), &token("next"), 200, full).await;
     assert!(matches!(&round, Err(LookupError::BadRequest(why)) if why.contains("round in circles")), "{round:?}");
     assert_eq!(of(feed.clone(), &newest(), 200, json!({"feed": []})).await.unwrap(), (0, More::No));
-    // Posts and no cursor: there may be more.
+    // A page without a cursor is the last one, unless it ends above what is known and the server has shown how its cursors are made.
     let one = json!({"feed": [{"post": view("a", at, at)}]});
-    assert_eq!(of(feed.clone(), &token("next"), 200, one.clone()).await.unwrap(), (1, More::Unsaid));
+    assert_eq!(of(feed.clone(), &token("next"), 200, one.clone()).await.unwrap(), (1, More::No));
+    let known = |since: i64| Ask { since: Some(place(since, "x")), ..newest() };
+    assert_eq!(of(feed.clone(), &known(at - 9_000), 200, one.clone()).await.unwrap(), (1, More::No));
+    let next = Mutex::new(Some(iso(at - 1)));
+    let server = CannedServer::start_with(move |_| {
+        let page = json!({"feed": [{"post": view("a", at, at)}], "cursor": next.lock().unwrap().take()});
+        Canned::new(200, page.to_string())
+    })
+    .await;
+    let shown = timeline(&server.base_url(), feed.clone());
+    for (since, more) in [(at - 9_000, None), (at - 9_000, Some(More::Unsaid)), (at, Some(More::No))] {
+        let page = shown.page(&known(since), &anonymous()).await.unwrap();
+        assert!(more.is_none_or(|more| page.more == more), "{since}: {:?}", page.more);
+    }
     let below = Ask { below: Some(place(at, "z")), ..newest() };
     assert_eq!(of(feed.clone(), &below, 200, one).await.unwrap(), (1, More::No), "it was asked for by time");
     // The same page under another cursor is below nothing.
@@ -263,11 +277,32 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     // Of a search, whose cursor counts.
     let found = json!({"posts": [view("a", at, at)], "cursor": "100"});
     assert_eq!(of(search("a"), &newest(), 200, found.clone()).await.unwrap(), (1, More::Unsaid), "it goes on by time");
-    let stuck = of(search("a"), &below, 200, found).await;
-    assert!(matches!(&stuck, Err(LookupError::BadRequest(why)) if why.contains("needs a login")), "{stuck:?}");
-    // Whoever has no login is not sent the cursor of a search: it would be refused.
+    // Not each server refuses the cursor of a search to callers without a login; where one has, it is not sent again.
     let filtered = json!({"posts": [], "cursor": "100"});
-    assert_eq!(of(search("a"), &below, 200, filtered).await.unwrap(), (0, More::Unsaid));
+    let pages = Mutex::new(vec![filtered.clone(), found.clone(), json!(null), filtered, found]);
+    let server = CannedServer::start_with(move |_| match pages.lock().unwrap().pop().unwrap() {
+        Value::Null => Canned::new(403, "{}"),
+        page => Canned::new(200, page.to_string()),
+    })
+    .await;
+    let searched = timeline(&server.base_url(), search("a"));
+    let by_cursor = More::Cursor("100".to_owned());
+    for (asked, expected) in [
+        (&below, Some((1, by_cursor.clone()))),
+        (&below, Some((0, by_cursor))),
+        (&token("100"), Some((0, More::Anew))),
+        (&below, None),
+        (&below, Some((0, More::Unsaid))),
+    ] {
+        let page = searched.page(asked, &anonymous()).await.map(|page| (page.posts.len(), page.more));
+        match expected {
+            Some(expected) => assert_eq!(page.unwrap(), expected),
+            None => {
+                let is_told = matches!(&page, Err(LookupError::BadRequest(why)) if why.contains("needs a login"));
+                assert!(is_told, "{page:?}");
+            }
+        }
+    }
     assert_eq!(of(search("a"), &token("100"), 403, json!({})).await.unwrap(), (0, More::Anew), "one that is kept");
     assert_eq!(of(search("a"), &token("100"), 400, json!({"error": "InvalidRequest"})).await.unwrap(), (0, More::Anew));
     // Whose fault a refusal is.

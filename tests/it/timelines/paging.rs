@@ -450,6 +450,73 @@ fn what_lies_deeper_than_the_api_gives_is_a_gap() {
     assert_eq!(gaps, vec![]);
 }
 
+/// Pages until the round is whole, each so long after the one before; the gaps.
+fn slow_round(
+    timeline: &mut Timeline,
+    position: &mut Option<Position>,
+    rules: &Rules,
+    (at, pause): (Millis, Millis),
+) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for step in 0..1_000 {
+        let at = at + step * pause;
+        let (taken, next) = page(timeline, position, rules, at, &reading(at, 0, true));
+        *position = next;
+        gaps.extend(taken.gaps);
+        if taken.whole.is_some() {
+            return gaps;
+        }
+    }
+    panic!("no end: {position:?}");
+}
+
+/// Processes that are killed between two pages take their time, and the posts of a moment tell no pace.
+#[test]
+fn a_few_posts_after_a_quiet_time_meet_no_limit() {
+    for says_last in [false, true] {
+        for (posts, before) in [(1, 0), (5, 0), (1, 3), (5, 3)] {
+            for pause in [80, 1_000, 60_000, 3_600_000] {
+                // Some of long ago, and then a thread within a second.
+                let made = (0..before).map(|n| T - 30 * DAY + n * DAY).chain((0..posts).map(|n| T + n * 200));
+                let mut timeline = Timeline::new(IdLayout::TWITTER, K, made, &mut Lots::new(5));
+                (timeline.depth, timeline.says_last) = (3_200, says_last);
+                let rules = rules(&timeline);
+                let mut position = None;
+                round(&mut timeline, &mut position, &rules, T - 6 * 3_600_000);
+                let began = T + 2_000;
+                let gaps = slow_round(&mut timeline, &mut position, &rules, (began, pause));
+                assert_eq!(gaps, vec![], "{says_last} {posts} {before} {pause}");
+                let newest = timeline.posts.last().unwrap().id;
+                assert_eq!(position.unwrap().latest, Some(newest));
+            }
+        }
+    }
+}
+
+/// Pages are filled before deleted posts are left out: one that is not full has all there is.
+#[test]
+fn an_empty_page_behind_a_few_posts_hides_none_also_where_the_known_posts_are_deleted() {
+    for says_last in [false, true] {
+        for known in [1, 2, 20] {
+            let made = (0..known).map(|n| T + n * 60_000).chain([T + DAY]);
+            let mut timeline = Timeline::new(IdLayout::TWITTER, K, made, &mut Lots::new(5));
+            timeline.says_last = says_last;
+            let rules = few(&timeline, 40);
+            let mut position = None;
+            round(&mut timeline, &mut position, &rules, T + 3_600_000);
+            timeline.posts[..known as usize].iter_mut().for_each(|post| post.deleted_at = 0);
+            // An API that names its last page is doubted for ten minutes where a known post is missing on it.
+            let mut gaps = Vec::new();
+            for minutes in 1..=12 {
+                let (_, of_round) = round(&mut timeline, &mut position, &rules, T + DAY + minutes * 60_000);
+                gaps.extend(of_round);
+            }
+            assert_eq!(gaps, vec![], "{says_last} {known}");
+            assert_eq!(position.unwrap().open, None, "{says_last} {known}");
+        }
+    }
+}
+
 #[test]
 fn what_is_older_than_the_api_gives_is_a_gap_unless_all_was_there() {
     let mut timeline = minutely(30_000);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::engine::queue::Place;
 use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -233,6 +234,57 @@ async fn accounts_change_their_part_while_they_are_visited() {
     }
     assert!(waiting >= accounts.len(), "{waiting}");
     api.stop().await;
+}
+
+/// Accounts go to another part and come back, while the job of their first visits still waits.
+async fn an_account_that_comes_back_to_its_part_is_due_at_once(redis: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let api = api().await;
+    let mut world = world(Backends { redis, postgres: redis }, folder.path(), &api, "1").await;
+    let slow = [("visits.policy", "round-robin"), ("visits.every", "2d"), ("visits.longest", "7d")];
+    world.settings.extend(variables(&slow));
+    let accounts = accounts(&api, 0..20);
+    change("follow", &world.settings, &accounts);
+    let log = folder.path().join("updater.log");
+    let updater = Process::start(&["updater"], &world.settings, &log);
+    all_visited(WITHIN, "at first", &world, &[VISITS], &accounts, 0).await;
+    let status = updater.terminate();
+    assert!(status.success(), "{status}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+
+    let queue = world.queue_of(folder.path(), VISITS).await;
+    let divide = |parts: &str| {
+        let settings = world.settings.iter().cloned().chain(variables(&[("visits.parts", parts)])).collect();
+        let output = run(&["accounts", "divide", "--json"], &settings);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["moved"].as_u64().unwrap()
+    };
+    let due_now = async || {
+        let (places, now) = (queue.locate(&accounts).await.unwrap(), wall_ms());
+        let is_due = |places: &Vec<Place>| matches!(places[..], [Place::Delayed { due, .. }] if due <= now);
+        places.iter().filter(|places| is_due(places)).count() as u64
+    };
+    assert_eq!(due_now().await, 0, "each waits for two days");
+    let moved = divide("2");
+    assert!((5..=15).contains(&moved), "{moved}");
+    assert_eq!(due_now().await, 0);
+    assert_eq!((divide("1"), due_now().await), (moved, moved));
+    assert_eq!((divide("1"), due_now().await), (0, moved), "done again, it changes nothing");
+    // A wiped queue is rebuilt from the store, which knows it as well.
+    queue.forget(&accounts).await.unwrap();
+    let output = run(&["rebuild"], &world.settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    until_true("those that came back are due", WITHIN, async || due_now().await == moved).await;
+    api.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_comes_back_to_its_part_is_due_at_once_on_redis_and_postgres() {
+    an_account_that_comes_back_to_its_part_is_due_at_once(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_that_comes_back_to_its_part_is_due_at_once_embedded() {
+    an_account_that_comes_back_to_its_part_is_due_at_once(false).await;
 }
 
 /// A part is given up while its process and that of the other part visit: its accounts are moved, also those whose visit is under

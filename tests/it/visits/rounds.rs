@@ -1,6 +1,6 @@
 //! A round of pages is one visit: of one claim, or of several where it is cut short.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,14 +42,15 @@ const ACCOUNT: &str = "7";
 /// Posts of a page.
 const PAGE: u32 = 5;
 
-/// The ids of an account's posts, the newest last; while the queue's clock is wrong there is no answer.
+/// The ids of an account's posts, the newest last; while the queue's clock is wrong there is no answer. The last figure is the time
+/// that processes have lost meanwhile, ms.
 #[derive(Debug, Clone, Default)]
-struct Scripted(Arc<Mutex<Vec<u64>>>, Arc<AtomicBool>);
+struct Scripted(Arc<Mutex<Vec<u64>>>, Arc<AtomicBool>, Arc<AtomicI64>);
 
 #[async_trait]
 impl Timeline for Scripted {
     fn rules(&self) -> Rules {
-        Rules::of(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE)
+        Rules { depth: Some(3_200), ..Rules::of(ENDPOINT, IdLayout::TWITTER, 1_000, PAGE) }
     }
 
     async fn page(&self, ask: &Ask, _: &Credential) -> Result<Page, LookupError> {
@@ -63,7 +64,7 @@ impl Timeline for Scripted {
             Post { id, tweet: Tweet { id: id.to_string(), created_at, raw: "{}".to_owned(), ..Tweet::default() } }
         };
         let posts = ids.into_iter().rev().take(ask.count as usize).map(post).collect();
-        let reading = Reading { sent_at: wall_ms(), took: 1, date: None };
+        let reading = Reading { sent_at: wall_ms() + self.2.load(Ordering::Relaxed), took: 1, date: None };
         Ok(Page { posts, broken: 0, more: More::Unsaid, reading, quota: None })
     }
 }
@@ -221,6 +222,36 @@ async fn a_visit_that_is_cut_short_is_one_visit_in_rhythm_and_summary() {
     assert_eq!((last.before, last.count), (first.visited, first.count + 12));
     assert_eq!(last.priority, first.priority + classes::Rules::default().up);
     assert_eq!(world.summary().await.posts, 12);
+}
+
+/// The processes that read its pages die in between, an hour each.
+#[tokio::test]
+async fn an_account_without_posts_that_posts_once_has_no_gap() {
+    let world = World::new().await;
+    world.is_due().await;
+    assert!(world.claim(1).await, "its timeline is empty");
+    world.make(1, Duration::from_secs(2));
+    world.is_due().await;
+    while !world.claim(1).await {
+        world.timeline.2.fetch_add(3_600_000, Ordering::Relaxed);
+    }
+    assert_eq!(world.summary().await.posts, 1);
+    assert_eq!(world.store.gaps(VISITS, ACCOUNT).await.unwrap(), []);
+    assert_eq!(world.polls.gaps.get(), 0);
+}
+
+#[tokio::test]
+async fn an_empty_page_below_a_new_post_is_no_gap_where_the_older_posts_are_deleted() {
+    let world = World::new().await;
+    world.make(2, Duration::from_secs(7_200));
+    world.is_due().await;
+    assert!(world.claim(1).await);
+    world.timeline.0.lock().unwrap().clear();
+    world.make(1, Duration::from_secs(2));
+    world.is_due().await;
+    while !world.claim(1).await {}
+    assert_eq!(world.summary().await.posts, 1);
+    assert_eq!(world.store.gaps(VISITS, ACCOUNT).await.unwrap(), []);
 }
 
 /// It is no failure of the account, whose next visit would be by that clock.

@@ -238,11 +238,20 @@ impl SharedFile {
         self.file.is_there()?;
         let turn = self.turn().await;
         // While it waited; and first, since without its file SQLite may fail in ways of its own.
+        self.check()?;
+        Ok(turn?)
+    }
+
+    /// Checks that its name still names the file, and that no flush failed.
+    ///
+    /// # Errors
+    /// The file was deleted or replaced, or the disk may have dropped some of it.
+    pub fn check(&self) -> Result<(), Missing> {
         self.file.is_there()?;
         if self.connections.is_lost.load(Ordering::Relaxed) {
-            return Err(Missing::Lost(self.file.path.clone()).into());
+            return Err(Missing::Lost(self.file.path.clone()));
         }
-        Ok(turn?)
+        Ok(())
     }
 
     async fn turn(&self) -> Result<Tx, sqlx::Error> {

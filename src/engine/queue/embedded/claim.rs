@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use sqlx::SqliteConnection;
 
 use super::super::{Batch, Claim, ClaimRequest, Fence, Job, Lane, Order, Result};
 use super::pick::{Candidate, Pick, halved};
@@ -63,16 +64,10 @@ const LEASE_AGAIN: &str = lease!(
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    let asked = ask(queue, &mut tx, now, request).await?;
-    if let Some(batch) = asked.claimed_before(now, request.token)? {
-        return Ok(Claim::Batch(batch));
-    }
-    if asked.paused.is_some() {
-        return Ok(Claim::Empty { wait: request.linger, paused: asked.paused });
-    }
-    let chosen = match choose(queue, &mut tx, now, request, &asked).await? {
-        Ok(chosen) => chosen,
-        Err(wait) => return Ok(Claim::Empty { wait: clock::span(wait), paused: None }),
+    let (asked, chosen) = match look(queue, &mut tx, now, request).await? {
+        Found::Ready(asked, chosen) => (asked, chosen),
+        Found::Claimed(batch) => return Ok(Claim::Batch(batch)),
+        Found::Nothing { wait, paused } => return Ok(Claim::Empty { wait, paused }),
     };
     // Those whose lease ran out for the first time are no suspects yet.
     let of_suspects = chosen.jobs.first().is_some_and(|job| job.deliveries > u32::from(chosen.expired));
@@ -84,6 +79,45 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     // Without it the ids are where they were: due.
     tx.commit_unflushed().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
+}
+
+/// The answer of a claim that would bring no batch, from a connection that only reads.
+pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
+    queue.file.check()?;
+    let mut file = queue.file.readers().begin().await?;
+    Ok(match look(queue, &mut file, clock::wall_ms(), request).await? {
+        Found::Nothing { wait, paused } => Some(Claim::Empty { wait, paused }),
+        Found::Ready(..) | Found::Claimed(_) => None,
+    })
+}
+
+/// The findings of a claim before it writes.
+enum Found {
+    /// Jobs of a batch.
+    Ready(Asked, Chosen),
+    /// The batch that the same token has already.
+    Claimed(Batch),
+    /// As [`Claim::Empty`].
+    Nothing { wait: Duration, paused: Option<String> },
+}
+
+async fn look(
+    queue: &EmbeddedQueue,
+    file: &mut SqliteConnection,
+    now: Millis,
+    request: &ClaimRequest<'_>,
+) -> Result<Found> {
+    let asked = ask(queue, file, now, request).await?;
+    if let Some(batch) = asked.claimed_before(now, request.token)? {
+        return Ok(Found::Claimed(batch));
+    }
+    if asked.paused.is_some() {
+        return Ok(Found::Nothing { wait: request.linger, paused: asked.paused });
+    }
+    Ok(match choose(queue, file, now, request, &asked).await? {
+        Ok(chosen) => Found::Ready(asked, chosen),
+        Err(wait) => Found::Nothing { wait: clock::span(wait), paused: None },
+    })
 }
 
 /// An answer to [`ASK`].
@@ -98,9 +132,14 @@ struct Asked {
     any_suspects: bool,
 }
 
-async fn ask(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, request: &ClaimRequest<'_>) -> Result<Asked> {
+async fn ask(
+    queue: &EmbeddedQueue,
+    file: &mut SqliteConnection,
+    now: Millis,
+    request: &ClaimRequest<'_>,
+) -> Result<Asked> {
     let asked = sqlx::query_as(ASK).bind(&queue.namespace).bind(now).bind(request.token).bind(2 * request.limit as i64);
-    Ok(asked.fetch_one(&mut **tx).await?)
+    Ok(asked.fetch_one(file).await?)
 }
 
 impl Asked {
@@ -149,7 +188,7 @@ struct Chosen {
 /// Chooses the next batch, or answers how long none can be ready, ms.
 async fn choose(
     queue: &EmbeddedQueue,
-    tx: &mut Tx,
+    file: &mut SqliteConnection,
     now: Millis,
     request: &ClaimRequest<'_>,
     asked: &Asked,
@@ -160,7 +199,7 @@ async fn choose(
         (true, false) => Among::Others,
         (true, true) => Among::All,
     };
-    let (lanes, mut found) = candidates(queue, tx, now, request.limit, among).await?;
+    let (lanes, mut found) = candidates(queue, file, now, request.limit, among).await?;
     let Expired { first, suspects } = asked.expired(request, &lanes)?;
     let over = |of: Vec<(i64, Job)>| {
         let (keys, jobs) = of.into_iter().unzip();
@@ -200,7 +239,7 @@ async fn choose(
             // No other job is ready, so the batch is of suspects.
             return over(suspects);
         }
-        (_, found) = candidates(queue, tx, now, request.limit, Among::All).await?;
+        (_, found) = candidates(queue, file, now, request.limit, Among::All).await?;
     }
     let dues: Vec<Millis> = found.iter().map(|job| job.due).collect();
     if asked.any_suspects && request.early > 0.0 {
@@ -210,13 +249,13 @@ async fn choose(
         }
         // Where it was not the suspects' turn, the others were looked at above.
         found = match suspects_turn {
-            true => candidates(queue, tx, now, request.limit, Among::Others).await?.1,
+            true => candidates(queue, file, now, request.limit, Among::Others).await?.1,
             false => Vec::new(),
         };
     }
     match pick.batch(found) {
         Ok(batch) => picked(batch),
-        Err(waited) => Ok(Err(wait(queue, tx, now, request, waited, dues).await?)),
+        Err(waited) => Ok(Err(wait(queue, file, now, request, waited, dues).await?)),
     }
 }
 
@@ -303,13 +342,13 @@ impl Among {
 /// they say when the next batch is ready.
 async fn candidates(
     queue: &EmbeddedQueue,
-    tx: &mut Tx,
+    file: &mut SqliteConnection,
     now: Millis,
     limit: usize,
     among: Among,
 ) -> Result<(Vec<Lane>, Vec<Candidate>)> {
     let asked = sqlx::query_as(among.statement()).bind(&queue.namespace).bind(limit as i64).bind(now);
-    let rows: Vec<(String, Millis, u8, String, String)> = asked.fetch_all(&mut **tx).await?;
+    let rows: Vec<(String, Millis, u8, String, String)> = asked.fetch_all(file).await?;
     let (mut lanes, mut candidates) = (Vec::with_capacity(rows.len()), Vec::new());
     for (lane, (name, patience, tier, ordering, of_lane)) in rows.into_iter().enumerate() {
         let candidate = |(key, id, due, deliveries, failures)| Candidate { key, id, lane, due, deliveries, failures };
@@ -323,7 +362,7 @@ async fn candidates(
 /// when `limit` ids will be due; at most `linger`.
 async fn wait(
     queue: &EmbeddedQueue,
-    tx: &mut Tx,
+    file: &mut SqliteConnection,
     now: Millis,
     request: &ClaimRequest<'_>,
     waited: Option<Millis>,
@@ -334,7 +373,7 @@ async fn wait(
     let next_lease: Option<Millis> =
         sqlx::query_scalar("SELECT min(fence) FROM queue_job WHERE namespace = ? AND state = 1")
             .bind(&queue.namespace)
-            .fetch_one(&mut **tx)
+            .fetch_one(file)
             .await?;
     if let Some(fence) = next_lease {
         wait = wait.min(fence - now);

@@ -229,6 +229,10 @@ impl Jobs for EmbeddedQueue {
         claim::claim(self, request).await.map(|claim| claim.asked(&asked))
     }
 
+    async fn empty_claim(&self, request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
+        claim::empty(self, request).await
+    }
+
     async fn settle(&self, fence: &Fence, verdicts: &[(Job, Verdict)], tally: &[(&str, i64)]) -> Result<Settled> {
         settle::settle(self, fence, verdicts, tally).await
     }

@@ -4,12 +4,14 @@
 -- How many are named: those that were used last.
 local CREDENTIALS_SAID = 200
 
-local function parked_of(window, credential, now)
-  local here, everywhere = tonumber(window.parked_until or 0), tonumber(credential.parked_until or 0)
-  local till = math.max(here, everywhere)
-  if till <= now then return '-' end
-  local why = everywhere >= here and credential.parked_why or window.parked_why
-  return span(till - now) .. ': ' .. plain(why or '')
+-- The longer one of the pauses of the secret that was used last: at this endpoint, and everywhere.
+local function parked_of(refusals, fingerprint, endpoint, now)
+  local longest, why = now, nil
+  for _, where in ipairs({ '', endpoint }) do
+    local till, last_at, said = string.match(refusals[fingerprint .. ' ' .. where] or '', '^(%d+) %d+ (%d+) (.*)$')
+    if till and tonumber(last_at) <= now and tonumber(till) > longest then longest, why = tonumber(till), said end
+  end
+  return why and span(longest - now) .. ': ' .. plain(why) or '-'
 end
 
 local function say_credentials(tag, now)
@@ -26,6 +28,7 @@ local function say_credentials(tag, now)
   for i = 1, #used, 2 do
     local name, endpoint = string.match(used[i], '^([^:]*):(.*)$')
     local window, credential = hash(tag .. ':window:' .. used[i]), hash(tag .. ':credential:' .. (name or used[i]))
+    local refusals = hash(tag .. ':refusals:' .. (name or used[i]))
     local open = tonumber(window.reset_at or 0) > now
     local metered = tonumber(window.limit or 0) < 4294967295
     local today = credential.day == digits(math.floor(now / DAY)) and tonumber(credential.calls_today or 0) or 0
@@ -35,7 +38,7 @@ local function say_credentials(tag, now)
       window.limit and metered and figure(tonumber(window.limit)) or '-',
       open and span(window.reset_at - now) or '-',
       figure(redis.call('ZCOUNT', tag .. ':permits:' .. used[i], digits(now), '+inf')),
-      figure(today), span(now - tonumber(used[i + 1])) .. ' ago', parked_of(window, credential, now),
+      figure(today), span(now - tonumber(used[i + 1])) .. ' ago', parked_of(refusals, credential.fingerprint or '', endpoint or '', now),
     }
   end
   table_of('llrrrrrrl', rows)

@@ -79,6 +79,8 @@ pub fn answers() -> Vec<Answer> {
         lookup("429/88, no calls left", Fault::RateLimited { reset_s: 300 }, "HTTP 429"),
         lookup("429 with Retry-After", worded(429, &rest, "{}"), "HTTP 429"),
         lookup("420 with Retry-After", worded(420, &rest, "{}"), "HTTP 420"),
+        lookup("503 with Retry-After", worded(503, &rest, "{}"), "HTTP 503"),
+        lookup("503/130 with Retry-After", worded(503, &rest, r#"{"errors":[{"code":130}]}"#), "HTTP 503, code 130"),
         lookup("429/88, calls left", Fault::TooFast, "HTTP 429"),
         lookup("401 in plain text", worded(401, &[("content-type", "text/plain")], ECHO), "HTTP 401, text/plain"),
         lookup("401 with an error text", json(401, &format!(r#"{{"error":"Invalid {ECHO}"}}"#)), "HTTP 401"),

@@ -33,7 +33,7 @@ pub struct Feed {
     asked: Arc<Mutex<usize>>,
 }
 
-fn iso(at: Millis) -> String {
+pub fn iso(at: Millis) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(at.unsigned_abs())).to_string()
 }
 

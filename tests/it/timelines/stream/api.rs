@@ -8,7 +8,6 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::pipelines::streams::lines::{Cut, Lines};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
-use twitter_updater::providers::twitter_v1::stream::{Filter, FilterStream};
 use twitter_updater::providers::x_v2::Fields;
 use twitter_updater::providers::x_v2::stream::SearchStream;
 use twitter_updater::quota::{AppToken, Credential, CredentialKind, UserKeys};
@@ -54,7 +53,12 @@ async fn simulated(options: SimulatorOptions) -> Running {
 }
 
 fn quick() -> SimulatorOptions {
-    SimulatorOptions { posts_per_second: 50.0, missing_share: 0.1, ..SimulatorOptions::default() }
+    SimulatorOptions {
+        posts_per_second: 50.0,
+        stream_rules: vec![TARGET.to_owned()],
+        missing_share: 0.1,
+        ..SimulatorOptions::default()
+    }
 }
 
 fn http() -> HttpClient {
@@ -62,18 +66,13 @@ fn http() -> HttpClient {
     HttpClient::new(&options).unwrap()
 }
 
-fn filter(base_url: &str, credential: Credential) -> FilterStream {
-    let filter = Filter { track: TARGET.into(), ..Filter::default() };
-    FilterStream::new(http(), base_url, filter, Arc::new(credential)).unwrap()
-}
-
 fn search(base_url: &str, credential: Credential) -> SearchStream {
     SearchStream::new(http(), base_url, &Fields::default(), Arc::new(credential)).unwrap()
 }
 
-/// Both, each as it asks: as a user (a signed form), and as an application (a token that is fetched).
+/// As a user, who signs, and as an application, whose token is fetched.
 fn both(simulator: &Running) -> [Box<dyn Stream>; 2] {
-    [Box::new(filter(&simulator.base_url(), user())), Box::new(search(&simulator.base_url(), app()))]
+    [user(), app()].map(|credential| Box::new(search(&simulator.base_url(), credential)) as Box<dyn Stream>)
 }
 
 /// What a connection says until that is enough.
@@ -130,7 +129,7 @@ async fn every_post_that_becomes_visible_is_in_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_has_nothing_to_say_says_that_it_lives() {
     let soon = Duration::from_millis(50);
-    let options = SimulatorOptions { posts_per_second: 0.001, keep_alive: soon, x_keep_alive: soon, ..quick() };
+    let options = SimulatorOptions { posts_per_second: 0.001, keep_alive: soon, ..quick() };
     let simulator = simulated(options).await;
     for stream in both(&simulator) {
         let mut chunks = stream.connect().await.unwrap();
@@ -147,21 +146,14 @@ async fn one_that_has_nothing_to_say_says_that_it_lives() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_has_one() {
     let simulator = simulated(quick()).await;
-    let [v1, v2] = both(&simulator);
-    let mut older = v1.connect().await.unwrap();
-    let _newer = v1.connect().await.unwrap();
-    heard(&*v1, &mut *older, |message| match message {
-        Message::Ended(Broken::Refused(why)) => why.contains("another stream of the same account"),
-        _ => false,
-    })
-    .await;
-    let older = v2.connect().await.unwrap();
-    assert!(matches!(why_not(&*v2).await, Broken::RateLimited { .. }));
-    assert_eq!(simulator.streams().collisions, 2);
+    let [one, _] = both(&simulator);
+    let older = one.connect().await.unwrap();
+    assert!(matches!(why_not(&*one).await, Broken::RateLimited { .. }));
+    assert_eq!(simulator.streams().collisions, 1);
     drop(older);
     // The API hears of it when it next writes.
     let again = async {
-        while v2.connect().await.is_err() {
+        while one.connect().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -203,7 +195,7 @@ async fn each_refusal_says_when_to_come_again() {
         }
         assert!(simulator.set_standing(name, Standing::Good));
     }
-    let nowhere = filter("http://127.0.0.1:9", user());
+    let nowhere = search("http://127.0.0.1:9", user());
     assert!(matches!(why_not(&nowhere).await, Broken::Network(_)));
     let unruly = simulated(SimulatorOptions { stream_rules: vec![], ..quick() }).await;
     let broken = why_not(&search(&unruly.base_url(), app())).await;

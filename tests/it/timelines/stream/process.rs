@@ -33,7 +33,7 @@ async fn all_are_there(api: &Running, world: &World, queue: &dyn Queue, since: i
     due.len()
 }
 
-async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
+async fn survives(backends: Backends) {
     let folder = tempfile::tempdir().unwrap();
     let options = SimulatorOptions {
         posts_per_second: 20.0,
@@ -45,7 +45,7 @@ async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
     let mut world = World::new(backends, folder.path(), &api.base_url()).await;
     world.settings.extend(variables(&[
         ("x.api", &api.base_url()),
-        ("providers", provider),
+        ("providers", "x"),
         ("poll.shortest", "1h"),
         ("poll.longest", "1h"),
         // A source is nobody's for lookup.timeout + 5 × updater.save_timeout when its poller was killed.
@@ -53,12 +53,14 @@ async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
         ("updater.save_timeout", "500ms"),
         // A stream is nobody's for so long.
         ("updater.lease", "9s"),
-        ("poll.sources.rust.provider", provider),
-        ("poll.streams.rust.provider", provider),
+        ("poll.sources.rust.provider", "x"),
+        // A search of X is 30 s behind; what a user writes is not.
+        ("poll.sources.rust.kind", "user"),
+        ("poll.sources.rust.user_id", TARGET),
+        ("poll.streams.rust.provider", "x"),
         ("poll.streams.rust.fills", "rust"),
     ]));
-    world.settings.extend(variables(more));
-    let namespace = provider.parse::<Provider>().unwrap().namespace();
+    let namespace = Provider::X.namespace();
     let queue: Arc<dyn Queue> = match &world.redis {
         Some(redis) => Arc::new(RedisQueue::new(pool(&redis.url), &namespace)),
         None => Arc::new(EmbeddedQueue::open(&folder.path().join("jobs.db"), &namespace, WITHIN).await.unwrap()),
@@ -115,41 +117,32 @@ async fn survives(backends: Backends, provider: &str, more: &[(&str, &str)]) {
     let streams = api.streams();
     assert_eq!(streams.collisions, 0, "no two were ever connected: {streams:?}");
     println!(
-        "{provider}, {backends:?}: {whole} posts, {} of them by the stream in {} connections, away for {away} ms when \
+        "{backends:?}: {whole} posts, {} of them by the stream in {} connections, away for {away} ms when \
          stopped; none lost",
         streams.posts, streams.connects
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn v1_over_files() {
-    survives(
-        Backends { redis: false, postgres: false },
-        "twitter",
-        &[
-            ("poll.sources.rust.kind", "search"),
-            ("poll.sources.rust.query", TARGET),
-            ("poll.streams.rust.track", TARGET),
-        ],
-    )
-    .await;
+async fn nothing_is_lost_over_files() {
+    survives(Backends { redis: false, postgres: false }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn v2_over_servers() {
-    // A search of X is 30 s behind; what a user writes is not.
-    let source = [("poll.sources.rust.kind", "user"), ("poll.sources.rust.user_id", TARGET)];
-    survives(Backends { redis: true, postgres: true }, "x", &source).await;
+async fn nothing_is_lost_over_servers() {
+    survives(Backends { redis: true, postgres: true }).await;
 }
 
 #[test]
 fn a_stream_whose_credential_cannot_be_told_is_refused() {
     let settings = variables(&[
-        ("twitter.api", "http://127.0.0.1:9"),
+        ("providers", "x"),
+        ("x.api", "http://127.0.0.1:9"),
         ("log.level", "error"),
-        ("poll.sources.rust.kind", "home"),
-        ("poll.streams.rust.provider", "twitter"),
-        ("poll.streams.rust.track", "rust"),
+        ("poll.sources.rust.provider", "x"),
+        ("poll.sources.rust.kind", "search"),
+        ("poll.sources.rust.query", "rust"),
+        ("poll.streams.rust.provider", "x"),
         ("poll.streams.rust.fills", "rust"),
         ("poll.streams.rust.credential", "other"),
     ]);
@@ -157,4 +150,25 @@ fn a_stream_whose_credential_cannot_be_told_is_refused() {
     assert_eq!(output.status.code(), Some(64));
     let said = text(&output.stderr);
     assert!(said.contains("poll.streams.rust.credential (\"other\") must be one of anonymous"), "{said}");
+}
+
+#[test]
+fn a_stream_of_api_v1_is_refused_by_every_source_of_settings() {
+    for (key, value, says) in [
+        ("poll.streams.rust.provider", "twitter", "twitter has no streams any more"),
+        ("poll.streams.rust.track", "rust", "track, follow and locations were removed"),
+    ] {
+        let settings = variables(&[
+            ("twitter.api", "http://127.0.0.1:9"),
+            ("poll.sources.rust.kind", "search"),
+            ("poll.sources.rust.query", "rust"),
+            ("poll.streams.rust.fills", "rust"),
+            ("poll.streams.rust.provider", "x"),
+            (key, value),
+        ]);
+        let output = run(&["poll"], &settings);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.contains(says) && said.contains("poll.streams.rust"), "{said}");
+    }
 }

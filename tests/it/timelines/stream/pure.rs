@@ -7,7 +7,6 @@ use twitter_updater::pipelines::streams::backoff::Backoff;
 use twitter_updater::pipelines::streams::lines::{Cut, Lines};
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::stream::{Broken, Message};
-use twitter_updater::providers::twitter_v1::stream as twitter_v1;
 use twitter_updater::providers::x_v2::stream as x_v2;
 
 fn network() -> Broken {
@@ -27,7 +26,7 @@ fn delays(backoff: &mut Backoff, times: usize, broken: &Broken) -> Vec<u128> {
     (0..times).map(|_| backoff.after(broken).as_millis()).collect()
 }
 
-/// "Connecting to a streaming endpoint": 250 ms more up to 16 s; 5 s doubled up to 320 s; a minute doubled.
+/// "Handling disconnections": 250 ms more up to 16 s; 5 s doubled up to 320 s; a minute doubled.
 #[test]
 fn the_delays_are_those_that_are_documented() {
     let mut backoff = Backoff::default();
@@ -38,9 +37,12 @@ fn the_delays_are_those_that_are_documented() {
     let minutes = [60_000, 120_000, 240_000, 480_000, 960_000, 960_000];
     assert_eq!(delays(&mut backoff, 6, &rate(0)), minutes);
     assert_eq!(delays(&mut backoff, 40, &http()).last(), Some(&320_000), "no doubling overflows");
-    backoff.delivered();
+    backoff.has_lasted();
     assert_eq!(delays(&mut backoff, 2, &network()), [250, 500]);
     assert_eq!(delays(&mut backoff, 2, &http()), [5_000, 10_000]);
+    let overloaded = |s| Broken::Overloaded { why: "x".into(), at_least: Duration::from_secs(s) };
+    assert_eq!(delays(&mut backoff, 1, &overloaded(600)), [600_000]);
+    assert_eq!(delays(&mut backoff, 1, &overloaded(1)), [40_000]);
     // What the answer says is heeded where it is longer, and makes no step shorter.
     assert_eq!(delays(&mut backoff, 1, &rate(900)), [900_000]);
     assert_eq!(delays(&mut backoff, 1, &rate(1)), [120_000]);
@@ -53,6 +55,8 @@ fn what_a_refusal_means_for_a_stream() {
     let refused = |error| Broken::refused(error);
     assert!(matches!(refused(LookupError::Outage("x".into())), Broken::Http(_)));
     assert!(matches!(refused(LookupError::Clock(5)), Broken::Http(_)));
+    let overloaded = LookupError::Overloaded { why: "x".into(), pause };
+    assert!(matches!(refused(overloaded), Broken::Overloaded { at_least, .. } if at_least == pause));
     let throttled = LookupError::Throttled { status: 429, pause, quota: None };
     assert!(matches!(refused(throttled), Broken::RateLimited { at_least, .. } if at_least == pause));
     for error in [
@@ -87,53 +91,17 @@ fn said(message: Message) -> String {
     match message {
         Message::Post { post, broken: None } => format!("post {} {:?}", post.id, post.created_at),
         Message::Post { post, broken: Some(why) } => format!("id {} {}: {why}", post.id, post.content.is_none()),
-        Message::Limited(count) => format!("limited {count}"),
         Message::Notice(notice) => format!("notice {notice}"),
         Message::Ended(Broken::Network(why)) => format!("network {why}"),
         Message::Ended(Broken::Refused(why)) => format!("refused {why}"),
         Message::Ended(Broken::RateLimited { why, .. }) => format!("rate {why}"),
-        Message::Ended(Broken::Http(why)) => format!("http {why}"),
-        Message::Other => "other".to_owned(),
+        Message::Ended(Broken::Http(why) | Broken::Overloaded { why, .. }) => format!("http {why}"),
         Message::Unreadable(why) => format!("unreadable {why}"),
     }
 }
 
 #[test]
-fn each_message_of_v1_is_read() {
-    let post = r#"{"created_at":"Fri Nov 20 20:00:00 +0000 2026","id":2000000000000000001,"id_str":"2000000000000000001","text":"canary"}"#;
-    for (line, says) in [
-        (post, "post 2000000000000000001 Some(1795204800000)"),
-        (r#"{"id":5,"id_str":"5","text":{},"created_at":12}"#, "id 5 true: created_at"),
-        (r#"{"id":{},"text":"canary"}"#, "unreadable"),
-        (r#"{"limit":{"track":1234,"timestamp_ms":"1"}}"#, "limited 1234"),
-        (r#"{"limit":"canary"}"#, "unreadable it is neither"),
-        (
-            r#"{"disconnect":{"code":4,"stream_name":"canary","reason":"canary"}}"#,
-            "network the API ended the connection (disconnect code 4)",
-        ),
-        (r#"{"disconnect":{"code":7,"reason":"canary"}}"#, "refused another stream of the same account"),
-        (r#"{"disconnect":{"code":2}}"#, "refused another stream of the same account"),
-        (r#"{"disconnect":{"code":6}}"#, "refused the credential was revoked"),
-        (r#"{"disconnect":"canary"}"#, "network the API ended the connection"),
-        (
-            r#"{"warning":{"code":"FALLING_BEHIND","message":"canary","percent_full":60}}"#,
-            "notice read too slowly: 60 %",
-        ),
-        (r#"{"warning":{"code":"canary"}}"#, "notice one that we do not know"),
-        (r#"{"delete":{"status":{"id":1,"id_str":"1","user_id":3}}}"#, "other"),
-        (r#"{"status_withheld":{"id":1,"user_id":2,"withheld_in_countries":["DE"]}}"#, "other"),
-        (r#"{"canary":1}"#, "unreadable it is neither"),
-        (r#"{"id_str":"5","text":"can"#, "unreadable it is no JSON object, at column"),
-        ("[]", "unreadable it is no JSON object"),
-        ("canary", "unreadable it is no JSON object"),
-    ] {
-        let told = said(twitter_v1::read(line));
-        assert!(told.starts_with(says) && !told.contains("canary"), "{line}: {told}");
-    }
-}
-
-#[test]
-fn each_message_of_v2_is_read() {
+fn each_message_is_read() {
     let data = r#""data":{"id":"2000000000000000001","text":"canary","created_at":"2026-11-20T20:00:00.000Z"}"#;
     let post = format!(r#"{{{data},"matching_rules":[{{"id":"1","tag":"canary"}}]}}"#);
     let beside = format!(r#"{{{data},"errors":[{{"title":"canary","parameter":"referenced_tweets.id"}}]}}"#);

@@ -21,7 +21,7 @@ use twitter_updater::pipelines::streams::hold::{Hold, HoldTerms, JOB};
 use twitter_updater::pipelines::streams::reader::StreamSource;
 use twitter_updater::pipelines::timelines::pace::lane;
 use twitter_updater::providers::stream::{Broken, Chunks, Message, Stream};
-use twitter_updater::providers::twitter_v1::stream as twitter_v1;
+use twitter_updater::providers::x_v2::stream::read;
 
 use crate::support::claim;
 use crate::support::memory_queue::{MemoryQueue, ServiceClock};
@@ -31,6 +31,7 @@ use crate::timelines::polled;
 
 const SILENCE: Duration = Duration::from_secs(90);
 const LATE: i64 = 1_000;
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What a connection does next.
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ impl Stream for Scripted {
     }
 
     fn read(&self, line: &str) -> Message {
-        twitter_v1::read(line)
+        read(line)
     }
 }
 
@@ -94,7 +95,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// A post that was just made: its id and its line.
 fn post() -> (String, Then) {
     let id = TweetId::at(wall_ms() - 1_000, NEXT.fetch_add(1, Ordering::Relaxed)).to_string();
-    let line = format!("{{\"id\":{id},\"id_str\":\"{id}\",\"text\":\"hello\"}}\r\n");
+    let line = format!("{{\"data\":{{\"id\":\"{id}\",\"text\":\"hello\"}}}}\r\n");
     (id, Then::Says(line))
 }
 
@@ -124,7 +125,7 @@ impl Rig {
         let clock = ServiceClock::right();
         let queue = |namespace: &str| Arc::new(MemoryQueue::new(namespace, clock.clone(), Rules::default()));
         let (tweets, sources) = (queue("tweet:update"), queue(&polled("search/tweets")));
-        let holds = queue("source:stream:twitter:main");
+        let holds = queue("source:stream:x:main");
         let (store, counters, stop) = (Arc::new(MemoryStore::default()), Arc::<StreamCounters>::default(), Stop::new());
         let made = Arc::new(Mutex::new(Vec::new()));
         let rig = Self {
@@ -153,7 +154,7 @@ impl Rig {
             },
             feed: Feed {
                 name: "rust".into(),
-                starter: app::starter(&posts_of(&Provider::Twitter), tweets, Some(store), ages),
+                starter: app::starter(&posts_of(&Provider::X), tweets, Some(store), ages),
                 counters: counters.clone(),
             },
             counters,
@@ -211,7 +212,9 @@ async fn it_comes_again_when_the_documents_say() {
     let rate = |at_least| Err(Broken::RateLimited { why: "HTTP 420".into(), at_least: Duration::from_secs(at_least) });
     let (id, says_it) = post();
     let delivers = Ok(vec![says_it, Then::Breaks]);
-    let stalls = Ok(vec![says(""), Then::Waits(SILENCE - Duration::from_secs(1)), says(""), Then::Stalls]);
+    let stalls = Ok(vec![says(""), Then::Waits(SILENCE - MOMENT), says(""), Then::Stalls]);
+    let lasts =
+        Ok(vec![says(""), Then::Waits(SILENCE - MOMENT), says(""), Then::Waits(MOMENT), says(""), Then::Breaks]);
     let attempts = vec![
         network(), // 250 ms
         network(), // 500 ms
@@ -221,24 +224,49 @@ async fn it_comes_again_when_the_documents_say() {
         rate(0),   // 2 min
         rate(400), // its 400 s, where 4 min would be shorter
         refused(), // 320 s
-        delivers,  // all is as at first: 250 ms
-        network(), // 500 ms
-        // Keep-alives are no data, so the next wait is 750 ms; they come for 89 s, then none for 90.
+        delivers,  // a post, and it breaks: 750 ms
+        network(), // 1 s
+        // Keep-alives come for 89 s, then none for 90: 1.25 s.
         stalls,
-        Ok(vec![Then::Ends]), // 1 s
+        lasts,                // all is as at first: 250 ms
+        Ok(vec![Then::Ends]), // 500 ms
     ];
     let rig = Rig::start(attempts).await;
-    rig.attempted(13).await;
+    rig.attempted(14).await;
     let made = rig.made.lock().unwrap().clone();
     let waits: Vec<u128> = made.windows(2).map(|two| (two[1] - two[0]).as_millis()).collect();
-    let expected = [250, 500, 5_000, 10_000, 60_000, 120_000, 400_000, 320_000, 250, 500, 179_000 + 750, 1_000];
+    let (dead, lasted) = (179_000 + 1_250, 90_000 + 250);
+    let expected = [250, 500, 5_000, 10_000, 60_000, 120_000, 400_000, 320_000, 750, 1_000, dead, lasted, 500];
     for (at, (waited, expected)) in waits.iter().zip(expected).enumerate() {
         // Timers are a millisecond late.
         assert!((expected..expected + 20).contains(waited), "attempt {}: {waits:?}", at + 2);
     }
     assert!(rig.is_scheduled_once(&[id]).await);
-    assert_eq!(rig.counters.stream_connects.get(), 4);
+    assert_eq!(rig.counters.stream_connects.get(), 5);
     rig.stop().await;
+}
+
+/// An API that ends each connection after one post, or after an error in it: X allows 50 connections in 15 minutes.
+#[tokio::test(start_paused = true)]
+async fn connections_that_end_after_one_message_are_made_more_and_more_seldom() {
+    let too_many = r#"{"errors":[{"title":"ConnectionException","connection_issue":"TooManyConnections"}]}"#;
+    let operational =
+        r#"{"errors":[{"title":"operational-disconnect","disconnect_type":"UpstreamOperationalDisconnect"}]}"#;
+    for (what, most, message) in [
+        ("a post", 70, None),
+        ("an operational disconnect", 70, Some(operational)),
+        ("too many connections", 5, Some(too_many)),
+    ] {
+        let script = || Ok(vec![message.map_or_else(|| post().1, says), Then::Ends]);
+        let rig = Rig::start((0..3_000).map(|_| script()).collect()).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let made = rig.made.lock().unwrap().clone();
+        assert!((3..=most).contains(&made.len()), "{what}: {} connections in 10 minutes", made.len());
+        let waits: Vec<Duration> = made.windows(2).map(|two| two[1] - two[0]).collect();
+        let grows = |pair: &[Duration]| pair[1] + Duration::from_millis(5) >= pair[0];
+        assert!(waits.windows(2).all(grows), "{what}: {waits:?}");
+        rig.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +277,7 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
         refused(),
         Ok(vec![first, Then::Waits(Duration::from_secs(60)), Then::Breaks]),
         Err(Broken::Http("HTTP 503".into())),
-        Ok(vec![says(r#"{"limit":{"track":5}}"#), Then::Waits(Duration::from_secs(80)), Then::Waits(long)]),
+        Ok(vec![Then::Waits(long)]),
     ];
     let rig = Rig::start(attempts).await;
     rig.attempted(1).await;
@@ -279,14 +307,6 @@ async fn whenever_it_is_connected_its_gap_is_polled() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let due = rig.polled_in().await.unwrap();
     assert!((0..=LATE).contains(&due), "{due}");
-
-    // What its limit held back is polled, too: a minute later, so that a stream that is always over it is not all
-    // that is polled for.
-    rig.put_off().await;
-    tokio::time::sleep(Duration::from_secs(40)).await;
-    assert!(rig.polled_in().await.unwrap() > 600_000);
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    assert!(rig.polled_in().await.unwrap() <= LATE);
     rig.stop().await;
 }
 
@@ -332,8 +352,7 @@ async fn a_bad_line_costs_itself_and_no_post_waits_long() {
     for (at, bad) in ["canary", "{\"id\":", "{\"canary\":1}"].into_iter().enumerate() {
         script.insert(50 * (at + 1), says(bad));
     }
-    script.insert(10, says(&format!("{{\"id_str\":\"{bare}\",\"text\":7}}")));
-    script.insert(11, says(r#"{"delete":{"status":{"id_str":"5"}}}"#));
+    script.insert(10, says(&format!("{{\"data\":{{\"id\":\"{bare}\",\"text\":7}}}}")));
     script.push(Then::Waits(Duration::from_secs(30)));
     script.push(says_last);
     let rig = Rig::start(vec![Ok(script)]).await;

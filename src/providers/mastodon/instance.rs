@@ -1,0 +1,120 @@
+//! `GET /api/v2/instance`, and `/api/v1/instance` before 4.0 and of other software: what the instance runs, and its name.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Calls, Mastodon, NAME_CALLS, errors};
+use crate::providers::auth::{self, asked_as_nobody};
+use crate::providers::http::Reply;
+use crate::providers::lookup::LookupError;
+use crate::quota::{Credential, CredentialKind};
+
+/// The description that an instance gives of itself.
+#[derive(Debug, Deserialize)]
+pub(super) struct Instance {
+    pub version: String,
+    /// Its name in handles.
+    #[serde(default)]
+    domain: Value,
+    /// The same in the first form: an address, or the name.
+    #[serde(default)]
+    uri: Value,
+}
+
+impl Instance {
+    /// Its name in handles, in lower case.
+    pub fn domain(&self) -> Option<String> {
+        let text = self.domain.as_str().or(self.uri.as_str())?.trim_end_matches('/');
+        let name = text.rsplit_once("://").map_or(text, |(_, name)| name);
+        Some(name.to_ascii_lowercase()).filter(|name| !name.is_empty())
+    }
+}
+
+impl Mastodon {
+    /// Asks the instance what it runs with that credential, and goes by that. An instance in limited federation mode answers only
+    /// callers with a token; one that does not accept the token may answer callers without one.
+    ///
+    /// # Errors
+    /// The instance does not state its version.
+    pub async fn learn(self, credential: &Credential) -> Result<Self, LookupError> {
+        let mut kind = &credential.kind;
+        let mut reply = self.ask_instance(credential).await?;
+        if matches!(reply.status, 401 | 403) && !matches!(kind, CredentialKind::Anonymous) {
+            reply = self.ask_instance(&anonymous()).await?;
+            kind = &CredentialKind::Anonymous;
+        }
+        if reply.status != 200 {
+            let error = asked_as_nobody(errors::decide(&reply), &reply, kind, NAME_CALLS);
+            // A refusal of something in front of the instance may pass: it decides nothing for the life of the process.
+            return Err(match error {
+                LookupError::Credential(why) | LookupError::BadRequest(why) if !errors::says_error(&reply) => {
+                    LookupError::Outage(why)
+                }
+                error => error,
+            });
+        }
+        let stated = read(&reply);
+        let stated = stated
+            .ok_or_else(|| LookupError::BadAnswer(format!("it states no version of the instance: {}", reply.what())))?;
+        Ok(self.guess_calls(Calls::of_version(&stated.version)))
+    }
+
+    /// Returns the description that the instance gives to that credential; `None` where it gives none.
+    pub(super) async fn instance(&self, credential: &Credential) -> Option<Instance> {
+        let reply = self.ask_instance(credential).await.ok()?;
+        read(&reply).filter(|_| reply.status == 200)
+    }
+
+    /// Asks for its name in handles, unless that is known. Where it says none, the next call asks again.
+    pub(super) async fn learn_domain(&self, credential: &Credential) {
+        let ask = async { self.instance(credential).await.and_then(|instance| instance.domain()).ok_or(()) };
+        // Until it is known, the host of its address counts.
+        let _ = self.domain.get_or_try_init(|| ask).await;
+    }
+
+    /// Returns true if that is the server of its own accounts, as handles name it. Not all software leaves it out of them.
+    pub(super) fn is_own(&self, server: &str) -> bool {
+        let names = [self.domain.get().map(String::as_str), self.instance.host_str()];
+        names.into_iter().flatten().any(|name| name.eq_ignore_ascii_case(server))
+    }
+
+    /// The answer in its second form, or else in its first: an older version, and whatever stands in front of an instance,
+    /// answers the second with 404.
+    pub(super) async fn ask_instance(&self, credential: &Credential) -> Result<Reply, LookupError> {
+        let reply = auth::get(&self.http, self.instance.clone(), credential).await?;
+        match reply.status {
+            404 => auth::get(&self.http, self.instance_v1.clone(), credential).await,
+            _ => Ok(reply),
+        }
+    }
+}
+
+fn read(reply: &Reply) -> Option<Instance> {
+    serde_json::from_slice(&reply.body).ok()
+}
+
+fn anonymous() -> Credential {
+    Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_instance_is_in_both_forms() {
+        for (body, name) in [
+            (r#"{"version":"4.3.0","domain":"Takahe.test"}"#, Some("takahe.test")),
+            (r#"{"version":"3.5.3","uri":"https://social.example/"}"#, Some("social.example")),
+            (r#"{"version":"3.5.3","uri":"social.example"}"#, Some("social.example")),
+            (r#"{"version":"4.3.0","domain":"a.example","uri":"b.example"}"#, Some("a.example")),
+            (r#"{"version":"3.5.3"}"#, None),
+            (r#"{"version":"3.5.3","uri":7}"#, None),
+            (r#"{"version":"3.5.3","domain":""}"#, None),
+        ] {
+            let instance: Instance = serde_json::from_str(body).unwrap();
+            assert_eq!(instance.domain().as_deref(), name, "{body}");
+        }
+        assert!(read(&Reply::of(200, &[], r#"{"domain":"a"}"#)).is_none(), "no version");
+    }
+}

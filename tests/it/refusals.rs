@@ -1,0 +1,5 @@
+//! Refusals with 401 and 403: one that is about a post, an account or a list delays no other; one that is about the credential
+//! parks it.
+
+mod credential;
+mod items;
