@@ -122,16 +122,17 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let many = snapshot.words.many;
         return Some(format!("the queue is empty, and the store has living {many}: run `twitter-updater rebuild`"));
     }
-    if let Some(why) = no_worker(stats) {
-        return Some(why);
-    }
-    // A lease that was longer than those of now is ahead as well: only stored answers prove it.
+    // Before the workers: heartbeats of a moment ago are dated ahead, too. A lease that was longer than those of now is ahead
+    // as well: only stored answers prove it.
     let ahead = snapshot.measured.of.iter().flatten().any(|of| of.ahead > 0);
     if ahead && stats.fence_ahead_ms > snapshot.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - snapshot.lease_ms) / 1_000 * 1_000);
         return Some(format!(
             "the queue's clock stepped back by about {behind}: nothing comes due until it has caught up; set the clock right"
         ));
+    }
+    if let Some(why) = no_worker(stats) {
+        return Some(why);
     }
     if let Some(Reads { reads, limit: Some(limit), spent: true, reset_in_ms, .. }) = &snapshot.status.budget {
         let [reads, limit] = [reads, limit].map(|count| grouped(*count));
@@ -752,6 +753,15 @@ mod tests {
              clock right"
         );
         assert_eq!(answers(|reading| reading.stats.fence_ahead_ms = 3_660_000).0, State::Fresh, "a longer lease");
+        assert!(
+            stopped(|reading| {
+                reading.stats.fence_ahead_ms = 3_660_000;
+                hourly(reading).ahead = 1;
+                reading.stats.workers[0].beat_age_ms = 3_595_000;
+            })
+            .contains("the queue's clock stepped back"),
+            "the last heartbeat is from before it did"
+        );
         let reads = Reads {
             reads: 2_000,
             limit: Some(2_000),

@@ -313,9 +313,12 @@ impl Reader {
             (known.measured.error, known.measured_at) = (Some(why.clone()), None);
             return;
         }
-        // A queue that has just become empty may have lost all.
         let last = &known.measured;
-        let is_news = ids == 0 && last.error.is_none() && last.of.iter().flatten().any(|of| of.ids > 0);
+        // A queue that has just become empty may have lost all,
+        let became_empty = ids == 0 && last.error.is_none() && last.of.iter().flatten().any(|of| of.ids > 0);
+        // and a clock that stepped back makes the last measurement one of the future.
+        let stepped_back = last.at_ms.is_some_and(|at| now < at);
+        let is_news = became_empty || stepped_back;
         let will_do = known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long);
         if will_do && !is_news {
             return;
