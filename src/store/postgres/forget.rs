@@ -189,7 +189,9 @@ impl PostgresStore {
 
     /// Moves a key that an earlier version kept in the database into its file.
     pub(super) async fn move_key(&self, connection: &mut PgConnection) -> Result<()> {
-        const IS_THERE: &str = "SELECT to_regclass('forgotten_salt') IS NOT NULL";
+        // Not `to_regclass`: inside of a transaction it tells of a table that another one has dropped.
+        const IS_THERE: &str = "SELECT EXISTS (SELECT FROM pg_tables WHERE tablename = 'forgotten_salt' \
+             AND schemaname = ANY (current_schemas(false)))";
         if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *connection).await? {
             return Ok(());
         }

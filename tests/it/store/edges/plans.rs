@@ -94,6 +94,8 @@ pub(in crate::store) async fn read_when_alone(connection: &mut PgConnection, tab
         sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *connection).await.unwrap() == 0
     })
     .await;
+    // A server counts what a connection read when that is idle for a while, or ends.
+    sqlx::query("SELECT pg_stat_force_next_flush()").execute(&mut *connection).await.unwrap();
     let read = "SELECT SUM(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables WHERE relname = ANY($1)";
     sqlx::query_scalar(read).bind(tables).fetch_one(connection).await.unwrap()
 }
