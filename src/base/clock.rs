@@ -96,8 +96,8 @@ pub fn queue_ms() -> Option<Millis> {
     AT_WORK.try_with(QueueTime::now).ok()
 }
 
-/// A monotonic reading, for spans inside one process.
-#[derive(Debug, Clone, Copy)]
+/// A monotonic reading, for spans inside one process. One that was started later is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {

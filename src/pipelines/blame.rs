@@ -10,6 +10,9 @@
 //!            └▶ no witness could be asked ──▶ unclear: as in an outage, nothing is to blame
 //! ```
 //!
+//! The refusal of a credential's [trial](Permit::is_trial), the one call after a pause, confirms that it is to blame: there is no
+//! call for a witness then. Refusals that arrive together share a witness, so that many calls under way do not become more.
+//!
 //! The evidence is in this process's memory: a new process has none, and blames the credential first.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -94,7 +97,40 @@ pub async fn permit_for(
 pub struct Evidence {
     /// The latest items that each credential was answered.
     witnesses: Mutex<HashMap<String, VecDeque<String>>>,
+    /// The latest judgment of each credential. One refusal is judged at a time.
+    judgments: tokio::sync::Mutex<HashMap<String, Judged>>,
     items: Mutex<Suspects>,
+}
+
+/// A call that was refused.
+#[derive(Debug)]
+pub struct Refused<'a> {
+    /// Its credential.
+    pub credential: &'a str,
+    /// The items that it asked for.
+    pub items: &'a [String],
+    /// When it began.
+    pub begun: Stopwatch,
+    /// It was a [trial](Permit::is_trial).
+    pub is_trial: bool,
+}
+
+/// The testimony of witnesses.
+#[derive(Debug)]
+struct Judged {
+    works: bool,
+    /// When they were asked, and when they had answered.
+    asked_at: Stopwatch,
+    heard_at: Stopwatch,
+}
+
+impl Judged {
+    /// Returns whether the credential works, where that holds for a call that was refused at that moment: one that was under way
+    /// when all were refused, or refused before another one was answered.
+    fn holds_for(&self, refused: &Refused<'_>, at: Stopwatch) -> Option<bool> {
+        let holds = if self.works { at <= self.asked_at } else { refused.begun <= self.heard_at };
+        holds.then_some(self.works)
+    }
 }
 
 /// Items that were refused alone, when nothing showed whose fault it was.
@@ -128,10 +164,14 @@ impl Evidence {
         }
     }
 
-    /// Begins to judge the refusal of a call for `items` with that credential.
-    pub fn trial<'a>(&'a self, credential: &'a str, items: &'a [String]) -> Trial<'a> {
-        let (witnesses, judged) = (self.witnesses(credential, items), None);
-        Trial { evidence: self, credential, items, witnesses, judged }
+    /// Begins to judge a refusal, as soon as no other one is judged.
+    pub async fn trial<'a>(&'a self, refused: Refused<'a>) -> Trial<'a> {
+        let at = Stopwatch::start();
+        let judgments = self.judgments.lock().await;
+        let known = judgments.get(refused.credential).and_then(|judged| judged.holds_for(&refused, at));
+        let works = known.or_else(|| refused.is_trial.then_some(false));
+        let witnesses = if works.is_some() { Vec::new() } else { self.witnesses(refused.credential, refused.items) };
+        Trial { evidence: self, refused, judgments, asked_at: Stopwatch::start(), witnesses, works, unclear: None }
     }
 
     /// Returns true if this item has to let others go first, once: it was refused, and nothing shows yet whose fault that is.
@@ -187,46 +227,72 @@ impl Evidence {
 #[derive(Debug)]
 pub struct Trial<'a> {
     evidence: &'a Evidence,
-    credential: &'a str,
-    items: &'a [String],
+    refused: Refused<'a>,
+    judgments: tokio::sync::MutexGuard<'a, HashMap<String, Judged>>,
+    asked_at: Stopwatch,
     witnesses: Vec<String>,
-    judged: Option<Blame>,
+    /// Whether the credential works, once that is known.
+    works: Option<bool>,
+    unclear: Option<String>,
 }
 
 impl Trial<'_> {
     /// The next witness; `None` when the refusal can be judged.
     pub fn witness(&mut self) -> Option<String> {
-        if self.judged.is_some() { None } else { self.witnesses.pop() }
+        if self.works.is_some() || self.unclear.is_some() { None } else { self.witnesses.pop() }
     }
 
     /// Hears that witness.
     pub fn hear(&mut self, witness: &str, testimony: Testimony) {
+        let credential = self.refused.credential;
         match testimony {
             Testimony::Answered => {
-                self.evidence.answered(self.credential, []);
-                self.judged = Some(Blame::Items);
+                self.evidence.answered(credential, []);
+                self.works = Some(true);
+                self.note(true);
             }
-            Testimony::Refused => self.evidence.dismiss(self.credential, witness),
-            Testimony::None(why) => self.judged = Some(Blame::Unclear(why)),
+            Testimony::Refused => {
+                self.evidence.dismiss(credential, witness);
+                if self.witnesses.is_empty() {
+                    self.note(false);
+                }
+            }
+            Testimony::None(why) => self.unclear = Some(why),
         }
+    }
+
+    fn note(&mut self, works: bool) {
+        let judged = Judged { works, asked_at: self.asked_at, heard_at: Stopwatch::start() };
+        self.judgments.insert(self.refused.credential.to_owned(), judged);
     }
 
     /// The judgment.
     #[must_use]
     pub fn blame(self) -> Blame {
-        let everywhere = || Blame::Credential { everywhere: self.evidence.is_new(self.items) };
-        self.judged.unwrap_or_else(everywhere)
+        match (self.works, self.unclear) {
+            (Some(true), _) => Blame::Items,
+            (None, Some(why)) => Blame::Unclear(why),
+            _ => Blame::Credential { everywhere: self.evidence.is_new(self.refused.items) },
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
+    fn refused<'a>(items: &'a [String]) -> Refused<'a> {
+        Refused { credential: "a", items, begun: Stopwatch::start(), is_trial: false }
+    }
+
     /// The judgment where each witness says the same, and the witnesses.
-    fn judge(evidence: &Evidence, item: &str, testimony: impl Fn() -> Testimony) -> (Blame, Vec<String>) {
+    async fn judge(evidence: &Evidence, item: &str, testimony: impl Fn() -> Testimony) -> (Blame, Vec<String>) {
+        // A later call than those that were judged before.
+        tokio::time::advance(Duration::from_secs(1)).await;
         let (items, mut asked) = ([item.to_owned()], Vec::new());
-        let mut trial = evidence.trial("a", &items);
+        let mut trial = evidence.trial(refused(&items)).await;
         while let Some(witness) = trial.witness() {
             trial.hear(&witness, testimony());
             asked.push(witness);
@@ -234,52 +300,99 @@ mod tests {
         (trial.blame(), asked)
     }
 
-    #[test]
-    fn a_witness_tells_whose_fault_a_refusal_is() {
+    #[tokio::test(start_paused = true)]
+    async fn a_witness_tells_whose_fault_a_refusal_is() {
         let evidence = Evidence::default();
         evidence.answered("a", ["1", "2", "3"]);
-        let (blame, asked) = judge(&evidence, "9", || Testimony::Answered);
+        let (blame, asked) = judge(&evidence, "9", || Testimony::Answered).await;
         assert!(matches!(blame, Blame::Items) && asked.len() == 1, "{asked:?}");
         assert!(!evidence.steps_back("9"));
-        let (blame, asked) = judge(&evidence, "9", || Testimony::None("down".to_owned()));
+        let (blame, asked) = judge(&evidence, "9", || Testimony::None("down".to_owned())).await;
         assert!(matches!(blame, Blame::Unclear(why) if why == "down") && asked.len() == 1);
-        let (blame, asked) = judge(&evidence, "9", || Testimony::Refused);
+        let (blame, asked) = judge(&evidence, "9", || Testimony::Refused).await;
         assert!(matches!(blame, Blame::Credential { everywhere: true }) && asked.len() == 2, "{asked:?}");
         assert!(evidence.steps_back("9") && !evidence.steps_back("9"), "once");
-        assert_eq!(judge(&evidence, "9", || Testimony::Refused).1.len(), 0, "they are no witnesses any more");
+        let (_, asked) = judge(&evidence, "9", || Testimony::Refused).await;
+        assert!(asked.is_empty(), "they are no witnesses any more");
     }
 
-    #[test]
-    fn without_a_witness_the_credential_is_to_blame() {
+    #[tokio::test(start_paused = true)]
+    async fn without_a_witness_the_credential_is_to_blame() {
         let evidence = Evidence::default();
         // Its own answer is no witness, and neither is one to another credential.
         evidence.answered("a", ["9"]);
-        let everywhere = |item: &str| {
+        let everywhere = async |item: &str| {
             evidence.answered("b", []);
-            match judge(&evidence, item, || panic!("there is no witness")).0 {
+            match judge(&evidence, item, || panic!("there is no witness")).await.0 {
                 Blame::Credential { everywhere } => everywhere,
                 other => panic!("{other:?}"),
             }
         };
-        assert!(everywhere("9") && everywhere("9"));
+        assert!(everywhere("9").await && everywhere("9").await);
         assert!(evidence.steps_back("9"));
-        assert!(everywhere("9"), "another credential was answered since");
-        let again = |item: &str| {
-            matches!(judge(&evidence, item, || Testimony::Refused).0, Blame::Credential { everywhere: false })
+        assert!(everywhere("9").await, "another credential was answered since");
+        let again = async |item: &str| {
+            let blame = judge(&evidence, item, || Testimony::Refused).await.0;
+            matches!(blame, Blame::Credential { everywhere: false })
         };
-        assert!(evidence.steps_back("9") && again("9") && again("9"));
-        assert!(!again("8"), "another item");
+        assert!(evidence.steps_back("9") && again("9").await && again("9").await);
+        assert!(!again("8").await, "another item");
     }
 
-    #[test]
-    fn witnesses_are_few_and_of_many_answers() {
+    #[tokio::test(start_paused = true)]
+    async fn the_refusal_of_a_trial_needs_no_witness() {
+        let (evidence, items) = (Evidence::default(), ["9".to_owned()]);
+        evidence.answered("a", ["1", "2"]);
+        let mut trial = evidence.trial(Refused { is_trial: true, ..refused(&items) }).await;
+        assert_eq!(trial.witness(), None);
+        assert!(matches!(trial.blame(), Blame::Credential { .. }));
+        let (blame, asked) = judge(&evidence, "9", || Testimony::Answered).await;
+        assert!(matches!(blame, Blame::Items) && asked.len() == 1, "the next one does");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_that_arrive_together_share_a_witness() {
+        for testimony in [|| Testimony::Answered, || Testimony::Refused] {
+            let (evidence, asked) = (Evidence::default(), AtomicUsize::new(0));
+            evidence.answered("a", ["1"]);
+            let items: Vec<[String; 1]> = (10..20).map(|item| [item.to_string()]).collect();
+            let judging = items.iter().map(async |items| {
+                let mut trial = evidence.trial(refused(items)).await;
+                while let Some(witness) = trial.witness() {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    trial.hear(&witness, testimony());
+                }
+                trial.blame()
+            });
+            let works = futures::future::join_all(judging).await.iter().all(|blame| matches!(blame, Blame::Items));
+            assert_eq!((works, asked.into_inner()), (matches!(testimony(), Testimony::Answered), 1));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_witness_that_was_answered_before_a_refusal_does_not_hold_for_it() {
+        let (evidence, items) = (Evidence::default(), ["9".to_owned()]);
+        evidence.answered("a", ["1", "2", "3"]);
+        let early = refused(&items);
+        assert!(matches!(judge(&evidence, "8", || Testimony::Answered).await.0, Blame::Items));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let mut trial = evidence.trial(early).await;
+        while let Some(witness) = trial.witness() {
+            trial.hear(&witness, Testimony::Refused);
+        }
+        assert!(matches!(trial.blame(), Blame::Credential { .. }), "it was revoked meanwhile");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn witnesses_are_few_and_of_many_answers() {
         let evidence = Evidence::default();
         for answer in 0..20 {
             let returned: Vec<String> = (0..50).map(|n| format!("{answer} {n}")).collect();
             evidence.answered("a", returned.iter().map(String::as_str));
         }
         assert_eq!(evidence.witnesses.lock().unwrap()["a"].len(), KEPT);
-        assert_eq!(judge(&evidence, "9", || Testimony::Refused).1.len(), ASKED);
+        assert_eq!(judge(&evidence, "9", || Testimony::Refused).await.1.len(), ASKED);
     }
 
     #[test]
@@ -287,7 +400,7 @@ mod tests {
         let evidence = Evidence::default();
         evidence.answered("a", ["1"]);
         let several = ["1", "2"].map(str::to_owned);
-        assert_eq!(evidence.trial("a", &several).witness().as_deref(), Some("1"));
-        assert_eq!(evidence.trial("a", &several[..1]).witness(), None);
+        assert_eq!(evidence.witnesses("a", &several), ["1"]);
+        assert!(evidence.witnesses("a", &several[..1]).is_empty());
     }
 }

@@ -6,21 +6,22 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use serde::Serialize;
-use tokio::io::AsyncBufRead;
-
-use crate::base::clock;
+use crate::base::clock::{self, Stopwatch};
 use crate::base::retry::{Retry, RetryPolicy};
 use crate::base::shutdown::Stop;
 use crate::ingest::{NamedLine, NamedLines};
 use crate::model::account::{Absence, Account};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
 use crate::providers::handles::Handles;
-use crate::providers::lookup::{Answer, LookupError, Outcome};
+use crate::providers::lookup::{Answer, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::providers::named::Named;
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, LedgerError, Permit};
+use serde::Serialize;
+use tokio::io::AsyncBufRead;
 
 /// Ids that are handed over together, at the most.
 const TOGETHER: usize = 1_000;
@@ -170,6 +171,8 @@ struct Said {
     is_again: bool,
     /// They are asked for again later, by whoever keeps them.
     is_kept: bool,
+    /// Answers and refusals of credentials.
+    evidence: Evidence,
 }
 
 impl Resolver<'_> {
@@ -327,7 +330,7 @@ impl Resolver<'_> {
             tries.parts.push(later);
         }
         let credential = permit.credential.clone();
-        match self.call(&part, permit).await {
+        match self.call(&part, permit, &said.evidence).await {
             Ok(answer) => {
                 tries.retry.succeeded();
                 tries.useless.clear();
@@ -482,15 +485,22 @@ impl Resolver<'_> {
     }
 
     /// One call, accounted for.
-    async fn call(&self, part: &[Asked], permit: Permit) -> Result<Answer<Account>, LookupError> {
-        let handles: Vec<String> = part.iter().map(|one| one.handle.clone()).collect();
-        let call = async |credential: &Credential| {
-            let answer = tokio::time::timeout(self.call_timeout, self.handles.resolve(&handles, credential)).await;
-            let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
-            answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
-        };
+    async fn call(&self, part: &[Asked], permit: Permit, evidence: &Evidence) -> Result<Answer<Account>, LookupError> {
+        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
+        let handles = handles(part);
         let told = async |credential: &Credential, answer: &Result<Answer<Account>, LookupError>| {
-            let park = answer.as_ref().err().and_then(LookupError::park);
+            let mut park = answer.as_ref().err().and_then(LookupError::park);
+            match answer {
+                Ok(answer) => evidence.answered(&credential.name, found(&handles, answer)),
+                Err(error) if error.is_about_credential() => {
+                    let refused = Refused { credential: &credential.name, items: &handles, begun, is_trial };
+                    let judged = self.judge(refused, credential, evidence).await;
+                    if !matches!(blame.get_or_init(|| judged), Blame::Credential { .. }) {
+                        park = None;
+                    }
+                }
+                Err(_) => {}
+            }
             if let (Some(park), Err(error)) = (&park, answer) {
                 let pause_ms = clock::millis(park.pause);
                 tracing::warn!(credential = credential.name, %error, pause_ms, "the credential is parked");
@@ -498,8 +508,68 @@ impl Resolver<'_> {
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
             Told { quota, park, charged: self.charged(part, answer) }
         };
-        metered(self.credentials, permit, call, told).await
+        let call = async |credential: &Credential| self.in_time(&handles, credential).await;
+        let answer = metered(self.credentials, permit, call, told).await;
+        match (answer, blame.into_inner()) {
+            (Err(error), Some(Blame::Items)) if part.len() > 1 => Err(LookupError::BadRequest(error.to_string())),
+            (Err(_), Some(Blame::Items)) => {
+                Ok(Answer::new(vec![Outcome::Absent(Absence::Protected)], None, Strangers::default()))
+            }
+            (Err(error), Some(Blame::Unclear(why))) => {
+                Err(LookupError::Outage(format!("{error}; no other handle shows whether the credential works: {why}")))
+            }
+            (answer, _) => answer,
+        }
     }
+
+    /// Judges whose fault a refusal is.
+    async fn judge(&self, refused: Refused<'_>, credential: &Credential, evidence: &Evidence) -> Blame {
+        let mut trial = evidence.trial(refused).await;
+        while let Some(witness) = trial.witness() {
+            let testimony = self.ask_for_witness(&witness, credential).await;
+            trial.hear(&witness, testimony);
+        }
+        trial.blame()
+    }
+
+    /// Asks for a handle that this credential was answered before: its answer shows that the credential works, and is dropped.
+    async fn ask_for_witness(&self, handle: &str, credential: &Credential) -> Testimony {
+        let permit = match permit_for(self.credentials, credential, self.handles.capabilities().endpoint).await {
+            Ok(permit) => permit,
+            Err(why) => return Testimony::None(why),
+        };
+        let part = [Asked { line: 0, handle: handle.to_owned() }];
+        let permit = match self.reserve(permit, self.names(&part)).await {
+            Ok(Some((permit, _))) => permit,
+            Ok(None) => return Testimony::None("the budget of reads has no room".to_owned()),
+            Err(error) => return Testimony::None(error.to_string()),
+        };
+        let call = async |credential: &Credential| self.in_time(&handles(&part), credential).await;
+        let told = async |_: &Credential, answer: &Result<Answer<Account>, LookupError>| Told {
+            quota: answer.as_ref().ok().and_then(|answer| answer.quota),
+            // Refusals are judged together.
+            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            charged: self.charged(&part, answer),
+        };
+        metered(self.credentials, permit, call, told).await.into()
+    }
+
+    /// The answer to a call, within its time.
+    async fn in_time(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let answer = tokio::time::timeout(self.call_timeout, self.handles.resolve(handles, credential)).await;
+        let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
+        answer.unwrap_or_else(|_| Err(LookupError::Outage(silent())))
+    }
+}
+
+fn handles(part: &[Asked]) -> Vec<String> {
+    part.iter().map(|one| one.handle.clone()).collect()
+}
+
+/// The asked handles whose accounts an answer returned.
+fn found<'a>(handles: &'a [String], answer: &'a Answer<Account>) -> impl Iterator<Item = &'a str> {
+    let is_found = |(_, outcome): &(&String, &Outcome<Account>)| matches!(outcome, Outcome::Found(_));
+    handles.iter().zip(&answer.outcomes).filter(is_found).map(|(handle, _)| handle.as_str())
 }
 
 impl Said {

@@ -27,6 +27,7 @@ pub struct Permit {
     pub credential: Arc<Credential>,
     endpoint: &'static str,
     id: String,
+    is_trial: bool,
     /// The ledger to which it returns; `None` once its call has begun.
     from: Option<Arc<dyn Ledger>>,
 }
@@ -35,6 +36,12 @@ impl Permit {
     /// Its name: no other has it.
     fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns true if the call shows whether the refusals of the credential are over.
+    #[must_use]
+    pub fn is_trial(&self) -> bool {
+        self.is_trial
     }
 
     /// The call is made: from here on it may reach the API, whatever becomes of us.
@@ -165,17 +172,17 @@ impl Credentials {
             Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,
             answer => answer?,
         };
-        Ok(match grant {
-            Grant::Wait(wait) => Acquired::Wait(wait),
-            Grant::Granted(name) => match self.credentials.iter().find(|credential| credential.name == name) {
-                Some(credential) => {
-                    let from = Some(self.ledger.clone());
-                    Acquired::Granted(Permit { credential: credential.clone(), endpoint, id, from })
-                }
-                // Only names that were asked for are granted.
-                None => return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}"))),
-            },
-        })
+        let (name, is_trial) = match grant {
+            Grant::Wait(wait) => return Ok(Acquired::Wait(wait)),
+            Grant::Granted(name) => (name, false),
+            Grant::Trial(name) => (name, true),
+        };
+        // Only names that were asked for are granted.
+        let Some(credential) = self.credentials.iter().find(|credential| credential.name == name) else {
+            return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}")));
+        };
+        let from = Some(self.ledger.clone());
+        Ok(Acquired::Granted(Permit { credential: credential.clone(), endpoint, id, is_trial, from }))
     }
 
     /// The call was made: what its answer said of the window, and whether the credential is to be left

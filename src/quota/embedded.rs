@@ -277,7 +277,8 @@ impl Ledger for EmbeddedLedger {
         sqlite::run(&mut tx, grant).await?;
         // Who starts a machine again asks the API what is left of the windows that were open.
         tx.commit_unflushed().await?;
-        Ok(Grant::Granted((*name).clone()))
+        let grant = if entry.is_on_trial() { Grant::Trial } else { Grant::Granted };
+        Ok(grant((*name).clone()))
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {

@@ -42,6 +42,8 @@ pub(super) const UNMETERED: u32 = u32::MAX;
 pub enum Grant {
     /// A call with this credential.
     Granted(String),
+    /// The one call that shows whether the refusals of this credential are over.
+    Trial(String),
     /// Nobody may call now; when it may be worth asking again.
     Wait(Duration),
 }

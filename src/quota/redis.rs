@@ -76,6 +76,7 @@ impl Ledger for RedisLedger {
         match (&*word, value.parse()) {
             ("wait", Ok(wait)) => Ok(Grant::Wait(clock::span(wait))),
             ("granted", _) => Ok(Grant::Granted(value)),
+            ("trial", _) => Ok(Grant::Trial(value)),
             _ => Err(LedgerError::Refused("Redis gave an answer of unknown format to an acquire".to_owned())),
         }
     }

@@ -142,6 +142,8 @@ pub enum Endpoint {
     Accounts,
     /// A page of a list of followers or friends, whosever it is. What is about tweets does not concern it.
     Relations,
+    /// A page of a timeline, whosever it is. What is about tweets does not concern it.
+    Timelines,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
     /// A stream's connection. What is about tweets does not concern it.
@@ -157,7 +159,8 @@ pub struct Rule {
     /// Where.
     #[serde(default)]
     pub at: Endpoint,
-    /// Only for calls that ask for one of these ids; for all where it is empty.
+    /// Only for calls that ask for one of these ids, or of these accounts, queries and lists where it is a timeline; for all where it
+    /// is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
     /// For so many calls; until cleared where it is missing.

@@ -28,7 +28,7 @@ use crate::support::memory_queue::ServiceClock;
 const T: Millis = 1_795_000_000_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A network: handles that begin with `bad` make it refuse the call, `gone` is suspended, `none` is not returned, `lost` is not
+/// A network: handles that begin with `bad` make it refuse the call, with `hidden` and `secret` the credential, `gone` is suspended, `none` is not returned, `lost` is not
 /// mentioned in the first answer.
 #[derive(Debug, Default)]
 struct Fake {
@@ -78,6 +78,12 @@ impl Handles for Fake {
         }
         if handles.iter().any(|handle| handle.starts_with("bad")) {
             return Err(LookupError::BadRequest("HTTP 400".to_owned()));
+        }
+        if handles.iter().any(|handle| handle.starts_with("hidden")) {
+            return Err(LookupError::Credential("HTTP 401".to_owned()));
+        }
+        if handles.iter().any(|handle| handle.starts_with("secret")) {
+            return Err(LookupError::Unready("HTTP 403".to_owned()));
         }
         let slips = self.slips.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         let outcome = |handle: &String| match handle {
@@ -301,6 +307,23 @@ async fn one_bad_handle_costs_itself_alone() {
     let done = resolve(&fake, &credentials(&["app"]), &all).await;
     assert_eq!((done.refused(), fake.calls().len()), (vec![], 9));
     assert!(done.error().starts_with("the file is done up to line 0, then: "), "{}", done.error());
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_that_are_refused_with_401_or_403_cost_themselves_alone() {
+    let _clock = clock::simulated(T);
+    for batch_limit in [1, 2] {
+        let (fake, credentials) = (Fake::taking(batch_limit), credentials(&["app"]));
+        let watch = Stopwatch::start();
+        let done = resolve(&fake, &credentials, "a\nb\nhidden\nc\nsecret\nd\n").await;
+        assert_eq!(done.result.as_ref().unwrap(), &Resolution { ids: 0, handles: 4, refused: 2 }, "{batch_limit}");
+        assert_eq!(done.refused(), [3, 5]);
+        assert!(done.refused[0].1.contains("may not be seen"), "{:?}", done.refused);
+        assert!(watch.elapsed() < Duration::from_secs(5), "nothing is parked: {:?}", watch.elapsed());
+    }
+    // With nothing to show that the credential works, it is the credential.
+    let done = resolve(&Fake::taking(1), &credentials(&["app"]), "hidden\na\n").await;
+    assert!(done.error().contains("HTTP 401"), "{}", done.error());
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::judge::Item;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::random;
 use crate::base::rarely::{Rarely, shown};
@@ -20,7 +20,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
 use crate::model::account::Absence;
-use crate::pipelines::blame::{Blame, Evidence, Testimony, permit_for};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
 use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
@@ -439,7 +439,7 @@ impl<T: Item> Calls<'_, T> {
         batch: &Batch,
         is_own: bool,
     ) -> Result<Answer<T>, LookupError> {
-        let blame = OnceLock::new();
+        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let call = async |credential: &Credential| {
             task::step("looks up");
             failpoint::soon("during_lookup");
@@ -462,7 +462,8 @@ impl<T: Item> Calls<'_, T> {
                     let is_of_all = !(is_own && matches!(error, LookupError::Overloaded { .. }));
                     let mut park = error.park().filter(|_| is_of_all);
                     if error.is_about_credential() {
-                        let judged = self.judge(&ids, credential, batch).await;
+                        let refused = Refused { credential: &credential.name, items: &ids, begun, is_trial };
+                        let judged = self.judge(refused, credential, batch).await;
                         park = match (park, blame.get_or_init(|| judged)) {
                             (Some(park), Blame::Credential { everywhere }) => {
                                 Some(Park { everywhere: park.everywhere && *everywhere, ..park })
@@ -491,18 +492,18 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Judges whose fault it is that a call for these ids was refused.
-    async fn judge(&self, ids: &[String], credential: &Credential, batch: &Batch) -> Blame {
-        let mut trial = self.suspicions.evidence.trial(&credential.name, ids);
+    /// Judges whose fault a refusal is.
+    async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
+        let mut trial = self.suspicions.evidence.trial(refused).await;
         while let Some(witness) = trial.witness() {
-            let testimony = self.ask_for_witness(witness.clone(), credential, batch).await;
+            let testimony = self.ask_for_witness(&witness, credential, batch).await;
             trial.hear(&witness, testimony);
         }
         trial.blame()
     }
 
     /// Asks for an id that this credential was answered before: its answer shows that the credential works, and is dropped.
-    async fn ask_for_witness(&self, witness: String, credential: &Credential, batch: &Batch) -> Testimony {
+    async fn ask_for_witness(&self, witness: &str, credential: &Credential, batch: &Batch) -> Testimony {
         if self.time_is_up(batch) {
             return Testimony::None("the lease has no time left for another call".to_owned());
         }
@@ -510,7 +511,7 @@ impl<T: Item> Calls<'_, T> {
             Ok(permit) => permit,
             Err(why) => return Testimony::None(why),
         };
-        let ids = [witness];
+        let ids = [witness.to_owned()];
         match self.credentials.reserve_items(&permit, &[self.lookup.reads(&ids[0])]).await {
             Ok(None) => {}
             Ok(Some(granted)) if !granted.contains(&false) => {}

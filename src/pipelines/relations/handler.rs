@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use super::counters::Reads;
 use super::members::Recruits;
 use super::schedule::Visits;
-use crate::base::clock::{self, Millis};
+use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
@@ -26,7 +26,7 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
-use crate::pipelines::blame::{Blame, Evidence, Testimony, permit_for};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
 use crate::pipelines::refresh::misses::Belief;
@@ -317,7 +317,7 @@ impl ListReader {
         let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
         let (reservation, permit) = self.reserve(permit, limit).await?;
-        let blame = OnceLock::new();
+        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let call = async |credential: &Credential| {
             page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
         };
@@ -326,7 +326,9 @@ impl ListReader {
             match answer {
                 Ok(_) => self.evidence.answered(&credential.name, [owner]),
                 Err(error) if error.is_about_credential() => {
-                    let judged = self.judge(batch, owner, credential).await;
+                    let items = [owner.to_owned()];
+                    let refused = Refused { credential: &credential.name, items: &items, begun, is_trial };
+                    let judged = self.judge(refused, credential, batch).await;
                     match blame.get_or_init(|| judged) {
                         Blame::Credential { .. } => self.tell_of_refusal(credential, error),
                         Blame::Items | Blame::Unclear(_) => park = None,
@@ -365,10 +367,9 @@ impl ListReader {
         Reservation::make(&self.credentials, permit, reads).await
     }
 
-    /// Judges whose fault it is that the list of that owner was refused.
-    async fn judge(&self, batch: &Batch, owner: &str, credential: &Credential) -> Blame {
-        let owners = [owner.to_owned()];
-        let mut trial = self.evidence.trial(&credential.name, &owners);
+    /// Judges whose fault a refusal is.
+    async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
+        let mut trial = self.evidence.trial(refused).await;
         while let Some(witness) = trial.witness() {
             let testimony = self.ask_for_witness(batch, &witness, credential).await;
             trial.hear(&witness, testimony);

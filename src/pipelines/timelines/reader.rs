@@ -26,6 +26,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::Batch;
 use crate::engine::worker::Outlook;
 use crate::ingest::{Starter, StarterError};
+use crate::pipelines::blame::{Testimony, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
@@ -34,6 +35,9 @@ use crate::providers::source::Source;
 use crate::providers::timeline::{Ask, Page, Post, Rules, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
+
+/// Posts that a witness is asked for: no API refuses so few.
+const OF_A_WITNESS: u32 = 10;
 
 /// Reads the timelines of one endpoint, and hands their posts over.
 pub struct Reader {
@@ -169,7 +173,7 @@ impl Reader {
             let now = clock::wall_ms();
             let rules = timeline.rules();
             let ask = paging::ask(position.as_ref(), &rules, now);
-            let page = self.call(name, &*timeline, saved.trouble.as_ref(), &ask, leave).await?;
+            let page = self.call((name, &timeline), saved.trouble.as_ref(), (&ask, leave), batch).await?;
             failpoint::point("after_answer");
             let promised = position.as_ref().map_or(0, |position| position.since);
             let known = position.as_ref().and_then(newest_known);
@@ -252,9 +256,7 @@ impl Reader {
         if let Some(permit) = permit.take() {
             return Some(permit);
         }
-        // A page needs a call, the hand-over and the position, and so does the settling: less than `timeline_lease`.
-        let needed = clock::millis(self.call_timeout + 4 * self.save_timeout);
-        if batch.fence.deadline - batch.now.now() < needed {
+        if !self.has_time(batch) {
             return None;
         }
         match self.credentials.acquire(self.endpoint, 0).await {
@@ -267,28 +269,35 @@ impl Reader {
         }
     }
 
+    /// Returns true if the lease has time for one more page: it needs a call, the hand-over and the position, and so does the
+    /// settling. That is less than `timeline_lease`.
+    fn has_time(&self, batch: &Batch) -> bool {
+        batch.fence.deadline - batch.now.now() >= clock::millis(self.call_timeout + 4 * self.save_timeout)
+    }
+
     /// One call, accounted for.
     async fn call(
         &self,
-        name: &str,
-        timeline: &dyn Timeline,
+        (name, timeline): (&str, &Arc<dyn Timeline>),
         trouble: Option<&SourceTrouble>,
-        ask: &Ask,
-        permit: Permit,
+        (ask, permit): (&Ask, Permit),
+        batch: &Batch,
     ) -> Result<Page, Ended> {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
-        let call = async |credential: &Credential| {
-            page_call::in_time(&self.metrics, self.call_timeout, timeline.page(ask, credential)).await
-        };
+        let is_trial = permit.is_trial();
+        let call = async |credential: &Credential| self.page(&**timeline, ask, credential).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
-            let believed = self.in_common.refusals.are_believed(&credential.name, name, answer);
+            let believed = self.in_common.refusals.are_believed(&credential.name, (name, timeline), answer);
             let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
-            if park.is_some() && self.fails_alone(name, trouble).await {
+            let is_refusal = answer.as_ref().is_err_and(LookupError::is_about_credential);
+            if park.is_some()
+                && (self.fails_alone(name, trouble).await
+                    || is_refusal && !is_trial && self.a_witness_is_read(name, credential, batch).await)
+            {
                 park = None;
             }
             let quota = answer.as_ref().ok().and_then(|page| page.quota);
-            let came = |page: &Page| page.posts.iter().map(|post| post.id.to_string()).collect();
-            Told { quota, park, charged: reservation.charged(answer, came) }
+            Told { quota, park, charged: reservation.charged(answer, ids) }
         };
         let answer = metered(&self.credentials, permit, call, told).await;
         answer.map_err(|error| match Failed::from(error) {
@@ -298,6 +307,66 @@ impl Reader {
             Failed::Clock(why) => Ended::Later(Outlook::Outage(why)),
             Failed::Process(why) => Ended::Later(Outlook::Stop(why)),
         })
+    }
+
+    async fn page(&self, timeline: &dyn Timeline, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
+        page_call::in_time(&self.metrics, self.call_timeout, timeline.page(ask, credential)).await
+    }
+
+    /// Returns true unless all sources are refused that this credential was shown before: it works while one of them is read.
+    /// Where none can be asked nothing is to blame, as in an outage; where there is none, nothing shows that it ever worked.
+    async fn a_witness_is_read(&self, name: &str, credential: &Credential, batch: &Batch) -> bool {
+        let refusals = &self.in_common.refusals;
+        for (witness, timeline) in refusals.witnesses(&credential.name, name) {
+            if !self.has_time(batch) {
+                return true;
+            }
+            match self.ask_for_witness((&witness, &timeline), credential).await {
+                Testimony::Refused => refusals.dismiss(&credential.name, &witness),
+                Testimony::Answered => {
+                    tracing::info!(
+                        source = name,
+                        credential = credential.name,
+                        witness,
+                        "the API refuses a source and shows another to the same credential"
+                    );
+                    return true;
+                }
+                Testimony::None(why) => {
+                    tracing::info!(source = name, witness, why, "nothing shows whether a refused credential works");
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Asks for a few posts of a source that this credential was shown before; they are dropped.
+    async fn ask_for_witness(
+        &self,
+        (witness, timeline): (&str, &Arc<dyn Timeline>),
+        credential: &Credential,
+    ) -> Testimony {
+        let rules = timeline.rules();
+        let permit = match permit_for(&self.credentials, credential, rules.endpoint).await {
+            Ok(permit) => permit,
+            Err(why) => return Testimony::None(why),
+        };
+        let ask = Ask { since: None, below: None, cursor: None, count: rules.count.min(OF_A_WITNESS) };
+        let Ok((reservation, permit)) = Reservation::make(&self.credentials, permit, ask.count).await else {
+            return Testimony::None("the budget of reads has no room".to_owned());
+        };
+        let call = async |credential: &Credential| self.page(&**timeline, &ask, credential).await;
+        let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
+            self.in_common.refusals.are_believed(&credential.name, (witness, timeline), answer);
+            Told {
+                quota: answer.as_ref().ok().and_then(|page| page.quota),
+                // Refusals are judged together.
+                park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+                charged: reservation.charged(answer, ids),
+            }
+        };
+        metered(&self.credentials, permit, call, told).await.into()
     }
 
     /// Returns true if others are read since a source began to fail: what is refused to it says nothing about the
@@ -355,6 +424,11 @@ pub(crate) struct Trouble {
     pub since: Millis,
     /// What it means for the process.
     pub outlook: Outlook,
+}
+
+/// The ids of a page's posts: each is a read.
+fn ids(page: &Page) -> Vec<String> {
+    page.posts.iter().map(|post| post.id.to_string()).collect()
 }
 
 /// A position as the store keeps it.

@@ -4,12 +4,13 @@
 //! one is read since a source began to fail, the source fails alone: it comes again later and later, behind all others, and
 //! nobody waits for it. What is known of it is in the store, so another poller, or the next, knows it, too.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::{self, Millis};
 use crate::providers::lookup::LookupError;
+use crate::providers::timeline::Timeline;
 use crate::store::{Positions, SourceTrouble, StoreError};
 
 /// An error is cut to so many characters: others write it.
@@ -63,9 +64,16 @@ pub fn pause(shortest: Duration, longest: Duration, failures: u32) -> Millis {
     clock::millis(shortest.saturating_mul(doubled).min(longest)).max(1)
 }
 
-/// Refusals of credentials since each was last answered. What is refused to one source may be open to the others.
+/// Answers to credentials, and refusals since each was last answered. What is refused to one source may be open to the others.
 #[derive(Debug, Clone, Default)]
-pub struct Refusals(Arc<Mutex<HashMap<String, Refused>>>);
+pub struct Refusals(Arc<Mutex<HashMap<String, OfCredential>>>);
+
+#[derive(Debug, Default)]
+struct OfCredential {
+    refused: Option<Refused>,
+    /// The latest sources that were read with it, the last one at the end.
+    witnesses: VecDeque<(String, Arc<dyn Timeline>)>,
+}
 
 #[derive(Debug)]
 struct Refused {
@@ -75,31 +83,69 @@ struct Refused {
 
 /// The number of refusals in a row that are believed, if all are of one source.
 const BELIEVED_TIMES: u32 = 3;
+/// Witnesses kept of each credential: some may be hidden by now, as the refused source is.
+const WITNESSES: usize = 3;
 
 impl Refusals {
     /// Takes note of a source's answer to a credential; says whether a refusal is about the credential, and no matter of
     /// that source alone.
-    pub fn are_believed<T>(&self, credential: &str, source: &str, answer: &Result<T, LookupError>) -> bool {
-        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn are_believed<T>(
+        &self,
+        credential: &str,
+        (source, timeline): (&str, &Arc<dyn Timeline>),
+        answer: &Result<T, LookupError>,
+    ) -> bool {
+        let mut all = self.all();
+        let of = all.entry(credential.to_owned()).or_default();
         match answer {
-            Ok(_) | Err(LookupError::BadRequest(_) | LookupError::BatchTooLarge(_)) => {
-                refusals.remove(credential);
+            Ok(_) => {
+                of.refused = None;
+                of.witnesses.retain(|(known, _)| known != source);
+                of.witnesses.push_back((source.to_owned(), timeline.clone()));
+                if of.witnesses.len() > WITNESSES {
+                    of.witnesses.pop_front();
+                }
                 false
             }
-            Err(LookupError::Credential(_) | LookupError::Unready(_)) => {
-                let refused = || Refused { source: source.to_owned(), times: 0 };
-                let refused = refusals.entry(credential.to_owned()).or_insert_with(refused);
+            Err(LookupError::BadRequest(_) | LookupError::BatchTooLarge(_)) => {
+                of.refused = None;
+                false
+            }
+            Err(error) if error.is_about_credential() => {
+                let refused = of.refused.get_or_insert_with(|| Refused { source: source.to_owned(), times: 0 });
                 refused.times += 1;
                 refused.source != source || refused.times >= BELIEVED_TIMES
             }
             Err(_) => true,
         }
     }
+
+    /// The latest sources that were read with this credential, other than `source`, the last one first: if one is read now, the
+    /// credential works.
+    #[must_use]
+    pub fn witnesses(&self, credential: &str, source: &str) -> Vec<(String, Arc<dyn Timeline>)> {
+        let all = self.all();
+        let known = all.get(credential).map(|of| &of.witnesses);
+        known.into_iter().flatten().rev().filter(|(known, _)| known != source).cloned().collect()
+    }
+
+    /// Forgets a witness that is refused itself.
+    pub fn dismiss(&self, credential: &str, witness: &str) {
+        if let Some(of) = self.all().get_mut(credential) {
+            of.witnesses.retain(|(known, _)| known != witness);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, OfCredential>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::timeline::{Ask, Page, Rules};
+    use crate::quota::Credential;
 
     #[test]
     fn it_is_left_alone_for_twice_as_long_each_time() {
@@ -108,20 +154,52 @@ mod tests {
         assert_eq!(pause(Duration::ZERO, Duration::ZERO, 3), 1);
     }
 
+    /// A timeline that is never read.
+    #[derive(Debug)]
+    struct Unread;
+
+    #[async_trait::async_trait]
+    impl Timeline for Unread {
+        fn rules(&self) -> Rules {
+            unreachable!("it is never read")
+        }
+
+        async fn page(&self, _: &Ask, _: &Credential) -> Result<Page, LookupError> {
+            unreachable!("it is never read")
+        }
+    }
+
     #[test]
     fn a_refusal_is_about_the_credential_when_more_than_one_source_says_so() {
-        let refusals = Refusals::default();
+        let (refusals, timeline) = (Refusals::default(), Arc::new(Unread) as Arc<dyn Timeline>);
+        let hear = |credential: &str, source: &str, answer: Result<(), LookupError>| {
+            refusals.are_believed(credential, (source, &timeline), &answer)
+        };
         let refused = || Err::<(), _>(LookupError::Credential("no".to_owned()));
-        assert!(!refusals.are_believed("app", "a", &refused()));
-        assert!(refusals.are_believed("app", "b", &refused()));
-        assert!(!refusals.are_believed("other", "b", &refused()));
+        assert!(!hear("app", "a", refused()));
+        assert!(hear("app", "b", refused()));
+        assert!(!hear("other", "b", refused()));
         // Answered in between: it was the source's own.
         for _ in 0..10 {
-            assert!(!refusals.are_believed("app", "b", &Ok(())));
-            assert!(!refusals.are_believed("app", "a", &refused()));
+            assert!(!hear("app", "b", Ok(())));
+            assert!(!hear("app", "a", refused()));
         }
         // With nobody else to ask.
-        assert_eq!([(); 2].map(|()| refusals.are_believed("app", "a", &refused())), [false, true]);
-        assert!(refusals.are_believed("app", "a", &Err::<(), _>(LookupError::Outage("no".to_owned()))));
+        assert_eq!([(); 2].map(|()| hear("app", "a", refused())), [false, true]);
+        assert!(hear("app", "a", Err(LookupError::Outage("no".to_owned()))));
+    }
+
+    #[test]
+    fn the_latest_other_sources_are_witnesses_of_their_credential() {
+        let (refusals, timeline) = (Refusals::default(), Arc::new(Unread) as Arc<dyn Timeline>);
+        for source in ["a", "b", "c", "b", "d"] {
+            assert!(!refusals.are_believed::<()>("app", (source, &timeline), &Ok(())));
+        }
+        let witnesses = |credential: &str| {
+            refusals.witnesses(credential, "b").into_iter().map(|(source, _)| source).collect::<Vec<_>>()
+        };
+        assert_eq!((witnesses("other"), witnesses("app")), (vec![], vec!["d".to_owned(), "c".to_owned()]));
+        refusals.dismiss("app", "d");
+        assert_eq!(witnesses("app"), ["c"]);
     }
 }

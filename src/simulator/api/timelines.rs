@@ -1,10 +1,16 @@
 //! Slices of timelines, as the endpoints cut them.
 
+use axum::response::Response;
+
 use super::shared::Api;
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
+use crate::simulator::dialect::Dialect;
+use crate::simulator::faults::Endpoint;
+use crate::simulator::faulty;
 use crate::simulator::render::said;
 use crate::simulator::timeline::{Network, Target, TimelinePost};
+use crate::simulator::windows::Window;
 
 pub(crate) const DAY_MS: Millis = 86_400_000;
 
@@ -24,6 +30,17 @@ pub(crate) struct Slice {
 }
 
 impl Api {
+    /// Answers with the fault that strikes a call for that timeline, if one does.
+    pub(crate) async fn unless_timeline_fails(
+        &self,
+        dialect: Dialect,
+        target: &str,
+        window: Option<Window>,
+    ) -> Result<(), Response> {
+        let Some(fault) = self.strike(Endpoint::Timelines, &[target]).await else { return Ok(()) };
+        faulty::answer(self, dialect, &fault, window, String::new).await.map_or(Ok(()), Err)
+    }
+
     /// The target that a text names at a moment: handles move from one account to another.
     pub(crate) fn target(&self, text: &str, at: Millis) -> Target {
         let author = Target::handle(text).and_then(|handle| self.world.people().author_at(handle, at));

@@ -191,7 +191,8 @@ impl Ledger for MemoryLedger {
         let mut inner = self.inner.lock().unwrap();
         *inner.calls.entry(((*name).clone(), day(now))).or_default() += 1;
         inner.fingerprints.insert((*name).clone(), fingerprint.clone());
-        Ok(Grant::Granted((*name).clone()))
+        let grant = if *on_trial { Grant::Trial } else { Grant::Granted };
+        Ok(grant((*name).clone()))
     }
 
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError> {
