@@ -315,7 +315,7 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
     assert_eq!(quota.map(told), Some((900, 881, 1_667_943_001_000)));
     for (name, bad) in [
         ("x-rate-limit-limit", "many"),
-        ("x-rate-limit-remaining", "-1"),
+        ("x-rate-limit-remaining", "some"),
         ("x-rate-limit-reset", "99999999999999999999"),
         ("x-rate-limit-reset", ""),
         // With no call left in it, nobody would call for decades.
@@ -324,6 +324,8 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
     ] {
         assert_eq!(ask(answer.clone().header(name, bad), &[A]).await.unwrap().quota, None, "{name}: {bad}");
     }
+    let overdrawn = ask(answer.clone().header("x-rate-limit-remaining", "-1"), &[A]).await.unwrap().quota;
+    assert_eq!(overdrawn.map(told), Some((900, 0, 1_667_943_001_000)), "less than nothing is nothing");
     // Where the date alone is wrong, the window ends by our clock.
     let soon = (wall_ms() / 1000 + 600).to_string();
     let dated = |date| answer.clone().header("x-rate-limit-reset", &soon).header("date", date);

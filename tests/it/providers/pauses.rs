@@ -90,9 +90,8 @@ fn empty(provider: Provider, call: &str) -> Canned {
         (Provider::Bluesky, "accounts") => json!({ "profiles": [] }),
         (Provider::Bluesky, "lists") => json!({ "subject": { "did": provider.account_id(1) }, "followers": [] }),
         (Provider::Bluesky, _) => json!({ "feed": [] }),
-        (Provider::Mastodon, "accounts") | (Provider::MastodonStatus, "accounts") => {
-            json!([provider.account(&provider.account_id(1), "ann")])
-        }
+        (Provider::Mastodon, "accounts") => json!([provider.account(&provider.account_id(1), "ann")]),
+        (Provider::MastodonStatus, "accounts") => provider.account(&provider.account_id(1), "ann"),
         (Provider::MastodonStatus, "posts") => {
             let id = post_id(provider);
             json!({ "id": id, "created_at": "2026-01-01T00:00:00.000Z", "content": "x", "account": { "id": "1" } })
