@@ -10,6 +10,7 @@ mod fault_table;
 mod fill;
 mod hook;
 mod kill;
+mod long_query;
 mod media;
 mod memory;
 mod page;
