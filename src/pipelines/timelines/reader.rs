@@ -314,12 +314,13 @@ impl Reader {
     }
 
     /// Returns true unless all sources are refused that this credential was shown before: it works while one of them is read.
-    /// Where none can be asked nothing is to blame, as in an outage; where there is none, nothing shows that it ever worked.
+    /// Where the credential has no call left for one, nothing is to blame, as in an outage; where there is none, or no time for it,
+    /// nothing shows that the credential works.
     async fn a_witness_is_read(&self, name: &str, credential: &Credential, batch: &Batch) -> bool {
         let refusals = &self.in_common.refusals;
         for (witness, timeline) in refusals.witnesses(&credential.name, name) {
             if !self.has_time(batch) {
-                return true;
+                return false;
             }
             match self.ask_for_witness((&witness, &timeline), credential).await {
                 Testimony::Refused => refusals.dismiss(&credential.name, &witness),

@@ -34,8 +34,9 @@ const REFUSALS: [Refusal; 7] = [
 async fn busy(items: Items, credentials: usize) -> (Arc<World>, Vec<Process>) {
     let mut setup = Setup { items, credentials, calls_per_window: 100_000, ..Setup::default() };
     if matches!(items, Items::Lists | Items::Visits) {
-        // Each page is a call.
+        // Each page is a call, and there is time for further pages, as in `Settings::timeline_lease`.
         setup.claims.limit = 1;
+        setup.claims.lease = setup.lookup_timeout + 5 * setup.save_timeout;
     }
     let world = World::new(Dice::of(1), setup, false);
     let ids: Vec<String> = (0..60).map(|number| world.tweet(30_000, number, Nature::Lives)).collect();
@@ -80,10 +81,14 @@ fn ten_minutes_of_refusals_see_five_to_twelve_calls_and_a_recovery_is_found_with
                     for (credential, calls) in by {
                         let calls = refused(&calls);
                         println!("{what}: {} calls of {credential} in 10 minutes", calls.len());
-                        let after: Vec<_> = calls.iter().map(|at| (at - begun) / 1_000).collect();
-                        // Each process may ask once for an item that shows whether the credential is refused.
-                        let most = if refusal == Refusal::Forbidden { 12 + PROCESSES } else { 12 };
-                        assert!((5..=most).contains(&calls.len()), "{what}, {credential}: after {after:?} s");
+                        let after: Vec<_> = calls.iter().take(40).map(|at| (at - begun) / 1_000).collect();
+                        // And each call under way may ask for an item that shows whether the credential is refused.
+                        let most = if refusal == Refusal::Forbidden { 12 + 2 * PROCESSES } else { 12 };
+                        assert!(
+                            (5..=most).contains(&calls.len()),
+                            "{what}, {credential}: {}, after {after:?} s",
+                            calls.len()
+                        );
                     }
                     minutes(4).await;
                     let (back, calls) = (world.now(), world.provider.answered().len());
