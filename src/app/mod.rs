@@ -9,6 +9,7 @@ mod files;
 mod follow;
 mod handles;
 mod heartbeat;
+mod intervals;
 mod limits;
 mod logging;
 mod maintenance;

@@ -10,6 +10,7 @@ use super::call_budget::{CallBudget, Paid};
 use super::credentials::no_credentials;
 use super::handles::WaitingHandles;
 use super::heartbeat::{Counted, Heartbeat};
+use super::intervals::ChangedIntervals;
 use super::maintenance::{Audit, Maintenance, Retention};
 use super::starters::targets;
 use super::tuning::Tuning;
@@ -165,7 +166,9 @@ pub async fn open_updater(
         Beside::of("audit", Audit { rebuild, name, every }, Audit::run, &stop)
     });
     let refresh = Refresh { rebuild };
-    let maintenance = Maintenance { queue, name, wave, refresh, slack: MEND_SLACK.max(2 * lease) };
+    let slack = MEND_SLACK.max(2 * lease);
+    let intervals = ChangedIntervals { queue: queue.clone(), schedule: pipeline.schedule.schedule.clone(), slack };
+    let maintenance = Maintenance { queue, name, wave, refresh, slack };
     let counted = move |round: &DrainRound| {
         metrics.counters.incoming_accepted.add(round.accepted as usize);
         metrics.counters.incoming_refused.add(round.refused as usize);
@@ -183,6 +186,7 @@ pub async fn open_updater(
             async move { of.0.run(token, DRAIN_EVERY, &of.1).await }
         }),
         Beside::of("maintenance", maintenance, Maintenance::run, &stop),
+        Beside::of("intervals", intervals, ChangedIntervals::run, &stop),
         Beside::of("budget", budget, CallBudget::run, &stop),
     ];
     let waiting = waiting.map(|waiting| Beside::of("handles", waiting, WaitingHandles::run, &stop));

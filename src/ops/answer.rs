@@ -340,6 +340,14 @@ fn slow(snapshot: &Snapshot) -> String {
     if call_ms > SLOW_CALL_MS {
         return format!("calls to the API take {} on average", span(call_ms / 100 * 100));
     }
+    let all = snapshot.freshness_of_all();
+    if all.beyond > 0 {
+        let beyond = grouped(all.beyond);
+        return format!("an interval is shorter than before: {beyond} wait by the old one, and are brought forward");
+    }
+    if all.overdue == 0 {
+        return "an interval is shorter than before: their next lookups are spread over the new one".to_owned();
+    }
     let lately = &snapshot.minutes[snapshot.minutes.len().saturating_sub(LATELY)..];
     let looked_up: i64 = lately.iter().map(|minute| minute.count("looked_up")).sum();
     let seconds: f64 = lately.iter().map(|minute| snapshot.seconds_of(minute)).sum();

@@ -36,6 +36,12 @@ enum Command {
     Promote(Vec<(usize, usize, Delay)>),
     Postpone(Vec<(usize, usize, Delay)>),
     Forget(Vec<usize>),
+    /// What waits in a lane for longer than its interval is brought forward. The interval stays: a settle that comes too late says
+    /// it again in SQLite, and not in the reference.
+    ApplyLane {
+        lane: usize,
+        limit: usize,
+    },
     /// Due times out of bounds; `patient`: with a slack longer than an hour's lease.
     Mend {
         patient: bool,
@@ -315,8 +321,9 @@ impl ReferenceStateMachine for Reference {
         let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.clone().prop_map(Command::Promote));
         let postpone = jobs.prop_map(Command::Postpone);
         let mend = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Mend { patient, limit });
+        let apply = (0..LANES, limit.clone()).prop_map(|(lane, limit)| Command::ApplyLane { lane, limit });
         if state.claims.is_empty() {
-            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => postpone, 1 => mend].boxed();
+            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => postpone, 1 => mend, 1 => apply].boxed();
         }
         let forget =
             prop::collection::btree_set(0..IDS, 1..3).prop_map(|ids| Command::Forget(ids.into_iter().collect()));
@@ -328,7 +335,7 @@ impl ReferenceStateMachine for Reference {
         let pause = prop::bool::weighted(0.3).prop_map(Command::Pause);
         prop_oneof![
             6 => schedule, 10 => claim, 4 => again, 10 => settle, 4 => release, 2 => pause,
-            6 => promote, 4 => postpone, 1 => forget, 2 => mend,
+            6 => promote, 4 => postpone, 1 => forget, 2 => mend, 2 => apply,
         ]
         .boxed()
     }
@@ -342,6 +349,7 @@ impl ReferenceStateMachine for Reference {
             | Command::Postpone(_)
             | Command::Forget(_)
             | Command::Mend { .. }
+            | Command::ApplyLane { .. }
             | Command::Pause(_) => true,
         }
     }
@@ -364,6 +372,10 @@ impl ReferenceStateMachine for Reference {
             Command::Forget(ids) => {
                 ids.iter().for_each(|number| state.model.forget(&id(*number)));
                 state.answer = Answer::None;
+            }
+            Command::ApplyLane { lane, limit } => {
+                let moved = state.model.apply_lane(state.now, &self::lane(*lane), millis(slack(true)), *limit);
+                state.answer = Answer::Mended(moved);
             }
             Command::Mend { patient, limit } => {
                 state.answer = Answer::Mended(state.model.mend(state.now, millis(slack(*patient)), *limit));
@@ -444,6 +456,10 @@ impl Real {
                 let ids: Vec<String> = ids.iter().map(|number| id(*number)).collect();
                 self.queue.forget(&ids).await.unwrap();
                 Answer::None
+            }
+            Command::ApplyLane { lane, limit } => {
+                let moved = self.queue.apply_lane(&self::lane(*lane), slack(true), *limit).await;
+                Answer::Mended(moved.unwrap())
             }
             Command::Mend { patient, limit } => Answer::Mended(self.queue.mend(slack(*patient), *limit).await.unwrap()),
             Command::Claim { limit, .. } => self.claim(reference, reference.tokens, *limit).await,

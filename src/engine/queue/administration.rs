@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Result;
+use crate::engine::lane::Lane;
 
 /// Ids per lane that [`Inspection::sample`](super::Inspection::sample) returns and ids per call that [`Administration::mend`] changes, at the most. A larger
 /// sample makes Redis copy the set; a larger repair holds up its only thread.
@@ -30,6 +31,12 @@ pub trait Administration: Send + Sync + std::fmt::Debug {
     /// queue's clock: the clock stepped back, due times that look wrong may be right, and an answer would be older than
     /// the stored one.
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64>;
+
+    /// Gives a lane that the queue knows the patience, tier and order of `lane`: a changed interval holds for the jobs that wait,
+    /// too. In a lane by lateness, ids due later than now + its patience get a new due, spread evenly over that. Changes up to
+    /// `limit` ids per call, [`PAGE_LIMIT`] at the most, those that were due soonest first, and returns how many: call it again
+    /// while it returns as many. Changes no due time while the clock is behind, as [`mend`](Self::mend).
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64>;
 
     /// Adds the minutes that are over to their hours. Each minute is added once, however often and by however many
     /// processes this is called: call it about once a minute, and before the queue no longer has the minutes

@@ -45,6 +45,12 @@ impl AgeTable {
         &self.brackets
     }
 
+    /// The lanes of the brackets, youngest first.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.brackets.iter().map(|bracket| bracket.lane.clone()).collect()
+    }
+
     /// The age at which an item's life ends, in ms.
     #[must_use]
     pub fn lifetime(&self) -> Millis {

@@ -79,6 +79,10 @@ impl Schedule for Checked {
         self.schedule.early()
     }
 
+    fn lanes(&self) -> Vec<Lane> {
+        self.schedule.lanes().into_iter().map(|lane| self.lane(lane)).collect()
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         let lane = self.schedule.lane_of(interval)?;
         Some(if interval >= self.longest { self.lane(lane) } else { lane })

@@ -143,6 +143,11 @@ pub trait Schedule: Send + Sync + Debug {
         self.next(item, now).map(|(lane, _)| lane.patience)
     }
 
+    /// The lanes whose intervals are settings: a change of one holds for the items that wait, too.
+    fn lanes(&self) -> Vec<Lane> {
+        self.ages().map_or_else(Vec::new, AgeTable::lanes)
+    }
+
     /// The age table, where it goes by age, or has its budget from one.
     fn ages(&self) -> Option<&AgeTable> {
         None

@@ -100,6 +100,10 @@ impl Schedule for ByPace {
         Some(Arc::new(Self { price: FIRST_PRICE * by.price, ..self.clone() }))
     }
 
+    fn lanes(&self) -> Vec<Lane> {
+        Schedule::lanes(&self.silence)
+    }
+
     fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
         self.silence.longest(item, now)
     }

@@ -121,6 +121,10 @@ impl Schedule for BySilence {
         [&self.active, &self.idle, &self.frozen].into_iter().map(|lane| lane.patience).max()
     }
 
+    fn lanes(&self) -> Vec<Lane> {
+        BySilence::lanes(self).collect()
+    }
+
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         let lane = match interval {
             of if self.is_confirm(of) => &self.confirm,

@@ -1,9 +1,11 @@
 //! The configuration is changed under running updaters, as Kubernetes swaps a mounted ConfigMap.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::engine::queue::{Inspection, Place, RedisQueue, WorkerStats};
+use twitter_updater::engine::queue::{EmbeddedQueue, Inspection, Place, Queue, RedisQueue, WorkerStats};
+use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
 
 use super::*;
@@ -308,4 +310,85 @@ async fn a_starter_puts_tweets_in_by_the_intervals_in_force() {
     until_true("the change is taken over", SOON, async || log().contains("changed: tweet_age")).await;
     assert_eq!(lane_of_posted(&ids[1]).await, "2h");
     assert_eq!(starter.stopped().await, Some(0), "{}", log());
+}
+
+/// The longest wait of these ids, ms; `None` where one of them does not wait.
+async fn longest_wait(queue: &dyn Queue, ids: &[String]) -> Option<i64> {
+    let now = queue.stats().await.unwrap().now_ms;
+    let wait = |places: &Vec<Place>| match &places[..] {
+        [Place::Delayed { due, .. }] => Some(due - now),
+        _ => None,
+    };
+    queue.locate(ids).await.unwrap().iter().map(wait).collect::<Option<Vec<_>>>()?.into_iter().max()
+}
+
+/// Posts and accounts that wait for hours, in lanes that nothing enters meanwhile.
+async fn a_shorter_interval_holds_for_what_waits(
+    home: &Home,
+    more: &[(&str, &str)],
+    open: impl AsyncFn(&str) -> Arc<dyn Queue>,
+) {
+    const HOUR: i64 = 3_600_000;
+    let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await.unwrap();
+    let own = [("twitter.api", &*api.base_url()), ("accounts.collect", "true"), ("accounts.from_posts", "")];
+    let settings = home.settings(&[&own[..], more].concat());
+    let by = |posts: &str, accounts: &str| {
+        format!(
+            "tweet_age = \"30d: {posts}\"\n[accounts]\nactive = \"{accounts}\"\nidle = \"{accounts}\"\nfrozen = \"{accounts}\"\n"
+        )
+    };
+    let file = home.file("live.toml", by("6h", "7h"));
+    let ids = young(300);
+    let enqueue = ["--config", &file, "enqueue", "--first", "interval", "-"];
+    let output = run_with_input(&enqueue, &settings, ids.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let accounts: Vec<String> = (0..50).map(|number| api.people().id(&Provider::Twitter, number)).collect();
+    let output =
+        run_with_input(&["--config", &file, "enqueue", "--accounts", "-"], &settings, accounts.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let log = home.path("live.log");
+    let mut updater = Process::start(&["--config", &file, "updater"], &settings, &log);
+    let (posts, profiles) = (open("tweet:update").await, open("profiles:twitter").await);
+    let wait_at_most = async |queue: &dyn Queue, ids: &[String], hours: std::ops::Range<i64>| {
+        until_true(&format!("they wait {hours:?} hours"), PATIENCE, async || {
+            let longest = longest_wait(queue, ids).await;
+            longest.is_some_and(|wait| (hours.start * HOUR..hours.end * HOUR).contains(&wait))
+        })
+        .await;
+    };
+    wait_at_most(&*posts, &ids, 5..7).await;
+    wait_at_most(&*profiles, &accounts, 6..8).await;
+
+    // Shorter, while it runs.
+    std::fs::write(&file, by("2h", "3h")).unwrap();
+    wait_at_most(&*posts, &ids, 1..3).await;
+    wait_at_most(&*profiles, &accounts, 2..4).await;
+    assert!(updater.runs(), "{}", log_text(&log));
+    assert_eq!(updater.terminate().code(), Some(0));
+
+    // And while nobody ran.
+    std::fs::write(&file, by("30m", "40m")).unwrap();
+    let updater = Process::start(&["--config", &file, "updater"], &settings, &log);
+    wait_at_most(&*posts, &ids, 0..1).await;
+    wait_at_most(&*profiles, &accounts, 0..1).await;
+    assert_eq!(updater.terminate().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shorter_interval_holds_for_what_waits_on_redis() {
+    let redis = TestRedis::start(&[]);
+    let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
+    let open = async |namespace: &str| Arc::new(RedisQueue::new(redis.pool(), namespace)) as Arc<dyn Queue>;
+    a_shorter_interval_holds_for_what_waits(&Home::new(), &settings, open).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shorter_interval_holds_for_what_waits_on_the_embedded_queue() {
+    let home = Home::new();
+    let path = home.path("jobs.db");
+    let settings = [("queue.embedded.path", path.to_str().unwrap())];
+    let open = async |namespace: &str| {
+        Arc::new(EmbeddedQueue::open(&path, namespace, PATIENCE).await.unwrap()) as Arc<dyn Queue>
+    };
+    a_shorter_interval_holds_for_what_waits(&home, &settings, open).await;
 }

@@ -9,6 +9,7 @@ mod fairness;
 mod fault_table;
 mod fill;
 mod hook;
+mod intervals;
 mod kill;
 mod long_query;
 mod media;

@@ -97,6 +97,43 @@ pub(super) async fn due_times_out_of_bounds_are_mended_and_no_others(world: Worl
     }
 }
 
+pub(super) async fn a_changed_interval_holds_for_what_waits(world: World) {
+    let queue = &*world.one;
+    let shorter = Lane { patience: 60_000, ..young() };
+    assert_eq!(queue.apply_lane(&shorter, SLACK, 1_000).await.unwrap(), 0, "no such lane");
+    assert!(queue.stats().await.unwrap().lanes.is_empty());
+    schedule(queue, &young(), 0, &["due"]).await;
+    schedule(queue, &young(), 50_000, &["soon"]).await;
+    let far: Vec<String> = (0..90).map(|n| format!("y{n}")).collect();
+    schedule(queue, &young(), 170_000, &far.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    schedule(queue, &old(), 170_000, &["old"]).await;
+    let others = ["due", "soon", "old"].map(str::to_owned);
+    let before = world.two.locate(&others).await.unwrap();
+
+    assert_eq!(queue.apply_lane(&shorter, SLACK, 0).await.unwrap(), 0);
+    assert_eq!(world.two.apply_lane(&shorter, SLACK, 60).await.unwrap(), 60);
+    assert_eq!(queue.apply_lane(&shorter, SLACK, 1_000).await.unwrap(), 30);
+    assert_eq!(queue.apply_lane(&shorter, SLACK, 1_000).await.unwrap(), 0);
+    let stats = queue.stats().await.unwrap();
+    assert_eq!(stats.lanes.iter().map(|lane| lane.patience_ms).collect::<Vec<_>>(), [60_000, old().patience]);
+    assert_eq!(queue.locate(&others).await.unwrap(), before, "what is due sooner stays");
+    let mut waits = Vec::new();
+    for places in queue.locate(&far).await.unwrap() {
+        let [Place::Delayed { due, .. }] = &places[..] else { panic!("{places:?}") };
+        waits.push(due - stats.now_ms);
+    }
+    waits.sort_unstable();
+    assert!(waits[0] > -10_000 && waits[89] <= 60_000, "{waits:?}");
+    assert!(waits.windows(2).all(|pair| pair[1] - pair[0] <= 2_100), "evenly: {waits:?}");
+
+    // A longer one brings nothing forward and delays nothing.
+    let longer = Lane { patience: 600_000, ..young() };
+    let before = queue.locate(&far).await.unwrap();
+    assert_eq!(queue.apply_lane(&longer, SLACK, 1_000).await.unwrap(), 0);
+    assert_eq!(queue.locate(&far).await.unwrap(), before);
+    assert_eq!(queue.stats().await.unwrap().lanes[0].patience_ms, 600_000);
+}
+
 /// As after a clock that stepped back: the last fence is further ahead than any lease could be.
 pub(super) async fn nothing_is_mended_while_the_clock_is_behind_the_fences(world: World) {
     let queue = &*world.one;

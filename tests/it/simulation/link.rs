@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
+    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
+    Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::post::Tweet;
@@ -216,6 +216,11 @@ impl Administration for LinkedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         let queue = self.queue.clone();
         self.call(async move { queue.mend(slack, limit).await }).await
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let (queue, lane) = (self.queue.clone(), lane.clone());
+        self.call(async move { queue.apply_lane(&lane, slack, limit).await }).await
     }
 
     async fn sum_hours(&self) -> Result<(), QueueError> {

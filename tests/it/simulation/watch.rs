@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs,
-    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, RowRange, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, RowRange, Sample, Scheduled,
+    Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
@@ -621,6 +621,10 @@ impl Inspection for WatchedQueue {
 impl Administration for WatchedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.apply_lane(lane, slack, limit).await
     }
 
     async fn sum_hours(&self) -> Result<(), QueueError> {

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
+    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
+    Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
@@ -348,6 +348,10 @@ impl Inspection for JournalledQueue {
 impl Administration for JournalledQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.apply_lane(lane, slack, limit).await
     }
 
     async fn sum_hours(&self) -> Result<(), QueueError> {

@@ -10,8 +10,9 @@ use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, w
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
     Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
-    Inspection, Job, Jobs, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place, Postponed,
-    Promoted, QueueError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
+    Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place,
+    Postponed, Promoted, QueueError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers,
+    check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -399,6 +400,11 @@ impl Administration for MemoryQueue {
         let mended = inner.model.mend(now, millis(slack), limit);
         inner.count(now, "mended", mended as usize);
         Ok(mended)
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        Ok(inner.model.apply_lane(now, lane, millis(slack), limit))
     }
 
     async fn sum_hours(&self) -> Result<(), QueueError> {

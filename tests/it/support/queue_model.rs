@@ -179,17 +179,35 @@ impl QueueModel {
             return 0;
         }
         let mut left = limit.min(PAGE_LIMIT);
-        for Lane { name, patience, .. } in self.lanes.clone().into_iter().filter(|lane| lane.order.is_timed()) {
-            let beyond = now + patience + slack + 1..Millis::MAX;
-            let far: Vec<String> = self.jobs.delayed(&name, beyond).take(left).map(|(_, id, _)| id.clone()).collect();
-            left -= far.len();
-            for (at, id) in far.iter().enumerate() {
-                let share = (patience * (at as Millis + 1) + far.len() as Millis - 1) / far.len() as Millis;
-                let due = now + share.max(1);
-                self.jobs.change(id, |entry| entry.at = At::Delayed { lane: name.clone(), due });
-            }
+        for lane in self.lanes.clone().into_iter().filter(|lane| lane.order.is_timed()) {
+            left -= self.spread(now, &lane, slack, left);
         }
         (limit.min(PAGE_LIMIT) - left) as u64
+    }
+
+    /// Gives a known lane this kind, and spreads what is due later than its patience over that; says how many those were.
+    pub fn apply_lane(&mut self, now: Millis, lane: &Lane, slack: Millis, limit: usize) -> u64 {
+        if !self.lanes.iter().any(|known| known.name == lane.name) {
+            return 0;
+        }
+        self.learn(lane);
+        if !lane.order.is_timed() || self.last_fence - now > slack {
+            return 0;
+        }
+        self.spread(now, lane, 0, limit.min(PAGE_LIMIT)) as u64
+    }
+
+    /// Spreads what is due later than a lane's patience and the slack over its patience; says how many those were.
+    fn spread(&mut self, now: Millis, lane: &Lane, slack: Millis, limit: usize) -> usize {
+        let Lane { name, patience, .. } = lane;
+        let beyond = now + patience + slack + 1..Millis::MAX;
+        let far: Vec<String> = self.jobs.delayed(name, beyond).take(limit).map(|(_, id, _)| id.clone()).collect();
+        for (at, id) in far.iter().enumerate() {
+            let share = (patience * (at as Millis + 1) + far.len() as Millis - 1) / far.len() as Millis;
+            let due = now + share.max(1);
+            self.jobs.change(id, |entry| entry.at = At::Delayed { lane: name.clone(), due });
+        }
+        far.len()
     }
 
     /// All ids of each lane, and last of the leased.

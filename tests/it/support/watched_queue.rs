@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, LaneDue,
-    Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled, Settled,
-    Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
+    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
+    Settled, Stats, Verdict, Workers,
 };
 
 #[derive(Debug)]
@@ -256,6 +256,10 @@ impl Inspection for WatchedQueue {
 impl Administration for WatchedQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         self.inner.mend(slack, limit).await
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.apply_lane(lane, slack, limit).await
     }
 
     async fn sum_hours(&self) -> Result<(), QueueError> {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde_json::json;
 use sqlx::Row;
 
-use super::super::{Administration, Adopted, Fence, PAGE_LIMIT, QueueError, Result, Scheduled, check_ids};
-use super::{DELAYED, EmbeddedQueue, LEASED, Tx, hours};
+use super::super::{Administration, Adopted, Fence, Lane, PAGE_LIMIT, QueueError, Result, Scheduled, check_ids};
+use super::{DELAYED, EmbeddedQueue, LEASED, Tx, hours, rows_of_lanes};
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
@@ -99,37 +99,33 @@ impl Administration for EmbeddedQueue {
         let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
-            .bind(&self.namespace)
-            .fetch_one(&mut *tx)
-            .await?;
-        if last_fence - now > slack {
+        if self.fence_ahead(&mut tx, now).await? > slack {
             return Ok(0);
         }
         let mut mended = 0;
         for lane in self.lanes(&mut tx).await?.into_iter().filter(|lane| lane.order.is_timed()) {
-            // The n-th of `all` is due n/all of the patience from now, rounded up.
-            mended += sqlx::query(
-                "WITH far AS MATERIALIZED (
-                     SELECT key, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
-                     FROM (SELECT key, id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
-                           ORDER BY due, id LIMIT ?4))
-                 UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
-                 FROM far WHERE queue_job.key = far.key",
-            )
-            .bind(&self.namespace)
-            .bind(&*lane.name)
-            .bind(now.saturating_add(lane.patience).saturating_add(slack))
-            .bind((limit - mended) as i64)
-            .bind(now)
-            .bind(lane.patience)
-            .execute(&mut *tx)
-            .await?
-            .rows_affected();
+            mended += self.spread(&mut tx, &lane, (now, slack), limit - mended).await?;
         }
         self.count(&mut tx, now, &[("mended", mended as i64)]).await?;
         tx.commit().await?;
         Ok(mended)
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64> {
+        let mut tx = self.begin().await?;
+        let now = clock::wall_ms();
+        let Some(known) = self.lanes(&mut tx).await?.into_iter().find(|known| known.name == lane.name) else {
+            return Ok(0);
+        };
+        if known != *lane {
+            self.know_lanes(&mut tx, rows_of_lanes([lane])).await?;
+        }
+        let moved = match lane.order.is_timed() && self.fence_ahead(&mut tx, now).await? <= clock::millis(slack) {
+            true => self.spread(&mut tx, lane, (now, 0), limit.min(PAGE_LIMIT) as u64).await?,
+            false => 0,
+        };
+        tx.commit().await?;
+        Ok(moved)
     }
 
     async fn sum_hours(&self) -> Result<()> {
@@ -144,5 +140,36 @@ impl Administration for EmbeddedQueue {
             .execute(&mut *tx)
             .await?;
         Ok(tx.commit().await?)
+    }
+}
+
+impl EmbeddedQueue {
+    /// How far the last fence is ahead of `now`, ms.
+    async fn fence_ahead(&self, tx: &mut Tx, now: Millis) -> Result<Millis> {
+        let fence = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?").bind(&self.namespace);
+        let last: Millis = fence.fetch_one(&mut **tx).await?;
+        Ok(last - now)
+    }
+
+    /// Spreads up to `limit` ids of a lane that are due later than `now` + its patience + `slack` over its next patience. Returns
+    /// how many that were.
+    async fn spread(&self, tx: &mut Tx, lane: &Lane, (now, slack): (Millis, Millis), limit: u64) -> Result<u64> {
+        // The n-th of `all` is due n/all of the patience from now, rounded up.
+        let spread = sqlx::query(
+            "WITH far AS MATERIALIZED (
+                 SELECT key, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of
+                 FROM (SELECT key, id, due FROM queue_job WHERE namespace = ?1 AND state = 0 AND lane = ?2 AND due > ?3
+                       ORDER BY due, id LIMIT ?4))
+             UPDATE queue_job SET due = ?5 + max(1, (?6 * far.n + far.all_of - 1) / far.all_of)
+             FROM far WHERE queue_job.key = far.key",
+        );
+        let spread = spread
+            .bind(&self.namespace)
+            .bind(&*lane.name)
+            .bind(now.saturating_add(lane.patience).saturating_add(slack))
+            .bind(limit as i64)
+            .bind(now)
+            .bind(lane.patience);
+        Ok(spread.execute(&mut **tx).await?.rows_affected())
     }
 }

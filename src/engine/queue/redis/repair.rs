@@ -7,14 +7,16 @@ use async_trait::async_trait;
 use redis::{Cmd, Script};
 
 use super::super::{
-    Administration, Adopted, Fence, HOURS_KEPT, MINUTES_KEPT, PAGE_LIMIT, Result, Scheduled, check_ids,
+    Administration, Adopted, Fence, HOURS_KEPT, Lane, MINUTES_KEPT, PAGE_LIMIT, Result, Scheduled, check_ids,
 };
+use super::words::written;
 use super::{RedisQueue, SCHEDULE_CHUNK, scheduled};
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::base::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
+static APPLY_LANE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/apply_lane.lua")));
 static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
 static SUM_HOURS: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/sum_hours.lua")));
 
@@ -40,6 +42,12 @@ impl Administration for RedisQueue {
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
         let mut call = Call::new(&MEND, &self.keys.prefix);
         self.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
+    }
+
+    async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64> {
+        let mut call = Call::new(&APPLY_LANE, &self.keys.prefix);
+        call.arg(&*lane.name).arg(written(lane)).arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT));
+        self.pool.invoke(&call).await
     }
 
     async fn sum_hours(&self) -> Result<()> {

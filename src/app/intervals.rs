@@ -1,0 +1,73 @@
+//! Changed intervals: what waits by a longer one is brought forward, within seconds of the change or of a start.
+//!
+//! The jobs of a lane are moved a page at a time, and between two pages nothing is done for as long as a page took: so claims wait
+//! for one page at the most. Each updater does it: pages that several move are different ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::heartbeat::BEAT_EVERY;
+use crate::base::clock::Stopwatch;
+use crate::base::reload::Reloadable;
+use crate::base::shutdown::Stop;
+use crate::base::task;
+use crate::engine::lane::Lane;
+use crate::engine::queue::{PAGE_LIMIT, Queue, QueueError};
+use crate::engine::schedule::Schedule;
+
+/// The intervals of one pipeline, as one of its workers applies them.
+#[derive(Debug)]
+pub struct ChangedIntervals {
+    /// Its queue.
+    pub queue: Arc<dyn Queue>,
+    /// The schedule of the settings.
+    pub schedule: Reloadable<Arc<dyn Schedule>>,
+    /// Longer than any lease, as for [`mend`](crate::engine::queue::Administration::mend).
+    pub slack: Duration,
+}
+
+impl ChangedIntervals {
+    /// Applies the intervals now and after each change, until the process is to stop. A queue that is out is tried again.
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let mut changes = self.schedule.changes();
+        while !stop.is_draining() {
+            let lanes = self.schedule.load().lanes();
+            match self.apply(&lanes, &stop).await {
+                Ok(()) => {
+                    task::waits("waits for a change", None);
+                    stop.token().run_until_cancelled(changes.next()).await;
+                    task::step("applies intervals");
+                }
+                Err(error) => {
+                    tracing::debug!(error = %error, "changed intervals wait: the queue does not answer");
+                    stop.sleep(BEAT_EVERY).await;
+                }
+            }
+        }
+    }
+
+    async fn apply(&self, lanes: &[Lane], stop: &Stop) -> Result<(), QueueError> {
+        for lane in lanes {
+            let mut moved = 0;
+            while !stop.is_draining() {
+                let watch = Stopwatch::start();
+                let page = self.queue.apply_lane(lane, self.slack, PAGE_LIMIT).await?;
+                moved += page;
+                if page < PAGE_LIMIT as u64 {
+                    break;
+                }
+                stop.sleep(watch.elapsed()).await;
+            }
+            if moved > 0 {
+                let (name, interval_ms) = (&*lane.name, lane.patience);
+                tracing::info!(
+                    lane = name,
+                    interval_ms,
+                    moved,
+                    "an interval is shorter: what waited for longer is brought forward"
+                );
+            }
+        }
+        Ok(())
+    }
+}

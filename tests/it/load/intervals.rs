@@ -1,0 +1,88 @@
+//! A shorter interval for a million waiting posts, beside workers that claim: how long it takes, and how long a claim waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use twitter_updater::base::clock::Stopwatch;
+use twitter_updater::engine::queue::{
+    Administration, Claim, EmbeddedQueue, Inspection, Jobs, Lane, MEND_SLACK, NewJob, PAGE_LIMIT, Queue, RedisQueue,
+};
+
+use crate::support::claim;
+use crate::support::redis::{TestRedis, namespace};
+
+const POSTS: u32 = 1_000_000;
+const LEASE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn measured(backend: &str, queue: Arc<dyn Queue>) {
+    let (before, after) = (Lane::new("7d", 6 * HOUR), Lane::new("7d", HOUR));
+    let busy = Lane::new("busy", Duration::from_secs(1));
+    // In no order of their due times.
+    let id = |n: u32| n.wrapping_mul(2_654_435_761).to_string();
+    for from in (0..POSTS).step_by(10_000) {
+        let due = |n: u32| (2_000_000 + i64::from(n.wrapping_mul(40_503) % 19_000_000)).into();
+        let jobs: Vec<_> =
+            (from..from + 10_000).map(|n| NewJob { id: id(n), lane: before.clone(), due: due(n) }).collect();
+        queue.schedule(&jobs).await.unwrap();
+    }
+    let jobs: Vec<_> = (0..1_000).map(|n| NewJob { id: format!("b{n}"), lane: busy.clone(), due: 0.into() }).collect();
+    queue.schedule(&jobs).await.unwrap();
+    // As a worker claims and settles, all the time.
+    let ends = Arc::new(AtomicBool::new(false));
+    let claiming = tokio::spawn({
+        let (queue, ends) = (queue.clone(), ends.clone());
+        async move {
+            let (mut slowest, mut claims) = (Duration::ZERO, 0_u64);
+            while !ends.load(Ordering::Relaxed) {
+                let (watch, token) = (Stopwatch::start(), format!("t{claims}"));
+                let claimed = queue.claim(&claim::at_once(&token, 100, LEASE)).await.unwrap();
+                slowest = slowest.max(watch.elapsed());
+                claims += 1;
+                if let Claim::Batch(batch) = claimed {
+                    let again = batch.jobs.iter().map(|job| {
+                        let due = twitter_updater::engine::queue::Due::from(0);
+                        (
+                            job.clone(),
+                            twitter_updater::engine::queue::Verdict::Reschedule { lane: job.lane.clone(), due },
+                        )
+                    });
+                    queue.settle(&batch.fence, &again.collect::<Vec<_>>(), &[]).await.unwrap();
+                }
+            }
+            (slowest, claims)
+        }
+    });
+    let watch = Stopwatch::start();
+    let mut moved = 0;
+    loop {
+        let page = Stopwatch::start();
+        let count = queue.apply_lane(&after, MEND_SLACK, PAGE_LIMIT).await.unwrap();
+        moved += count;
+        if count < PAGE_LIMIT as u64 {
+            break;
+        }
+        tokio::time::sleep(page.elapsed()).await; // as updaters leave room for claims
+    }
+    let took = watch.elapsed();
+    ends.store(true, Ordering::Relaxed);
+    let (slowest, claims) = claiming.await.unwrap();
+    println!(
+        "{backend}: {moved} of {POSTS} posts in {took:.1?}; {claims} claims beside it, the slowest took {slowest:.1?}"
+    );
+    assert!(moved > u64::from(POSTS) * 8 / 10, "{moved}");
+    let stats = queue.stats().await.unwrap();
+    assert_eq!(stats.lanes.iter().map(|lane| lane.beyond).sum::<u64>(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes some minutes of the whole machine: run it with --ignored"]
+async fn a_million_waiting_posts_are_brought_forward() {
+    let redis = TestRedis::start(&[]);
+    measured("Redis", Arc::new(RedisQueue::new(redis.pool(), &namespace()))).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.db");
+    measured("SQLite", Arc::new(EmbeddedQueue::open(&file, "tweet:update", Duration::from_secs(60)).await.unwrap()))
+        .await;
+}
