@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Stopwatch;
 use twitter_updater::engine::queue::{
-    Administration, Claim, EmbeddedQueue, Inspection, Jobs, Lane, MEND_SLACK, NewJob, PAGE_LIMIT, Queue, RedisQueue,
+    Claim, EmbeddedQueue, Lane, MEND_SLACK, NewJob, PAGE_LIMIT, Queue, RedisQueue, Verdict,
 };
 
 use crate::support::claim;
@@ -41,14 +41,9 @@ async fn measured(backend: &str, queue: Arc<dyn Queue>) {
                 slowest = slowest.max(watch.elapsed());
                 claims += 1;
                 if let Claim::Batch(batch) = claimed {
-                    let again = batch.jobs.iter().map(|job| {
-                        let due = twitter_updater::engine::queue::Due::from(0);
-                        (
-                            job.clone(),
-                            twitter_updater::engine::queue::Verdict::Reschedule { lane: job.lane.clone(), due },
-                        )
-                    });
-                    queue.settle(&batch.fence, &again.collect::<Vec<_>>(), &[]).await.unwrap();
+                    let again = Verdict::Reschedule { lane: busy.clone(), due: 0.into() };
+                    let again: Vec<_> = batch.jobs.iter().map(|job| (job.clone(), again.clone())).collect();
+                    queue.settle(&batch.fence, &again, &[]).await.unwrap();
                 }
             }
             (slowest, claims)
