@@ -1,7 +1,7 @@
-//! Changed intervals: what waits by a longer one is brought forward, within seconds of the change or of a start.
+//! Applies shorter intervals to waiting jobs, within seconds of the change or of a start.
 //!
-//! The jobs of a lane are moved a page at a time, and between two pages nothing is done for as long as a page took: so claims wait
-//! for one page at the most. Each updater does it: pages that several move are different ones.
+//! The jobs of a lane are moved a page at a time, with a pause between two pages as long as the page took. So a claim waits for one
+//! page at most. Every updater does this; concurrent updaters move different pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::engine::lane::Lane;
 use crate::engine::queue::{PAGE_LIMIT, Queue, QueueError};
 use crate::engine::schedule::Schedule;
 
-/// The intervals of one pipeline, as one of its workers applies them.
+/// Applies the intervals of one pipeline to its queue, in one of its workers.
 #[derive(Debug)]
 pub struct ChangedIntervals {
-    /// Its queue.
+    /// Queue of the pipeline.
     pub queue: Arc<dyn Queue>,
-    /// The schedule of the settings.
+    /// Schedule in force; it changes with the settings.
     pub schedule: Reloadable<Arc<dyn Schedule>>,
     /// Longer than any lease, as for [`mend`](crate::engine::queue::Administration::mend).
     pub slack: Duration,
 }
 
 impl ChangedIntervals {
-    /// Applies the intervals now and after each change, until the process is to stop. A queue that is out is tried again.
+    /// Applies the intervals now and after each change, until the process stops. Retries while the queue does not answer.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut changes = self.schedule.changes();
         while !stop.is_draining() {
@@ -39,7 +39,7 @@ impl ChangedIntervals {
                     task::step("applies intervals");
                 }
                 Err(error) => {
-                    tracing::debug!(error = %error, "changed intervals wait: the queue does not answer");
+                    tracing::debug!(error = %error, "changed intervals are not applied yet: the queue does not answer");
                     stop.sleep(BEAT_EVERY).await;
                 }
             }
@@ -64,7 +64,7 @@ impl ChangedIntervals {
                     lane = name,
                     interval_ms,
                     moved,
-                    "an interval is shorter: what waited for longer is brought forward"
+                    "a lane's interval is shorter: its waiting items are brought forward"
                 );
             }
         }

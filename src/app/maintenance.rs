@@ -54,7 +54,7 @@ impl Maintenance {
                 Err(error) => tracing::debug!(error = %error, "no maintenance: the queue does not answer"),
             }
             let minute = minutes.last().map(|minute: &Minute| minute.at_ms);
-            if minute != summed && is_to_be_summed(&minutes, summed) {
+            if minute != summed && needs_sum(&minutes, summed) {
                 match self.queue.sum_hours().await {
                     Ok(()) => summed = minute,
                     Err(error) => {
@@ -116,9 +116,9 @@ impl Maintenance {
     }
 }
 
-/// Returns true if the hours lack something of these minutes, which are summed up to that one, ms since the epoch. Minutes in which
-/// nothing was counted wait for the end of their hour: an idle queue is not written.
-fn is_to_be_summed(minutes: &[Minute], summed: Option<Millis>) -> bool {
+/// Returns true if the hourly sums lack counts of these minutes. `summed` is the last summed minute, ms since the epoch. Minutes
+/// without counts are summed only at the end of their hour, so that an idle queue causes no writes.
+fn needs_sum(minutes: &[Minute], summed: Option<Millis>) -> bool {
     let Some((summed, now)) = summed.zip(minutes.last().map(|minute| minute.at_ms)) else { return true };
     let is_busy = |minute: &Minute| !minute.counters.is_empty() || minute.lateness != Lateness::default();
     now / HOUR_MS != summed / HOUR_MS

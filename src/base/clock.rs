@@ -21,8 +21,8 @@ pub type Millis = i64;
 /// The allowance for dates in the future, since clocks differ, ms.
 pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
-/// The queue's clock may be ahead of others by this, ms. Further ahead of this machine's, and of an API's where one is called, it is
-/// wrong: lives would end that have not, and results dated then would keep out all others for as long.
+/// Largest accepted lead of the queue's clock, ms. A queue's clock that is further ahead of this machine's clock, and of the API's if
+/// the pipeline calls one, is wrong: tracking would end too early, and results with a future date would hide later ones until then.
 pub const FURTHEST_AHEAD_MS: Millis = 3_600_000;
 
 /// Returns true if a date lies further ahead of `now` than clocks differ; both in ms since the epoch.
@@ -96,7 +96,7 @@ pub fn queue_ms() -> Option<Millis> {
     AT_WORK.try_with(QueueTime::now).ok()
 }
 
-/// A monotonic reading, for spans inside one process. One that was started later is greater.
+/// A monotonic reading, for spans inside one process. A stopwatch that started later compares greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stopwatch(Instant);
 

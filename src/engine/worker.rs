@@ -385,10 +385,10 @@ impl Worker {
     async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
         let token = turn.token.get_or_insert_with(|| self.token()).clone();
         let claims = self.claims.load();
-        // A permit that is given back is written twice: an idle worker takes none.
+        // A permit costs two writes, also if it is returned. So an idle worker acquires none.
         task::step_with("looks for work", || format!("claim {token}"));
         if let Some(Claim::Empty { wait, paused }) = self.queue.empty_claim(&self.request(&claims, &token)).await? {
-            return Ok(self.rests(wait, paused));
+            return Ok(self.report_idle(wait, paused));
         }
         let call = match &self.handling {
             Handling::Free(handler) => Call::Free(handler.clone()),
@@ -412,7 +412,7 @@ impl Worker {
             }
             Ok(Claim::Empty { wait, paused }) => {
                 call.give_back().await;
-                Ok(self.rests(wait, paused))
+                Ok(self.report_idle(wait, paused))
             }
             Err(error) => {
                 call.give_back().await;
@@ -421,8 +421,8 @@ impl Worker {
         }
     }
 
-    /// Nothing is ready for that time.
-    fn rests(&self, wait: Duration, paused: Option<String>) -> Asked {
+    /// Reports that no job can be claimed for `wait`, or that the namespace is paused, for this reason.
+    fn report_idle(&self, wait: Duration, paused: Option<String>) -> Asked {
         if let Some(reason) = paused {
             tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
         }
@@ -499,7 +499,7 @@ impl Worker {
             // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
             call.give_back().await;
             Handled::released(&batch, Outlook::Unchanged)
-        } else if let Some(why) = call.why_doubted(batch.now.now()) {
+        } else if let Some(why) = call.clock_doubt(batch.now.now()) {
             Handled::released(&batch, Outlook::Outage(why))
         } else {
             tokio::select! {
@@ -642,13 +642,13 @@ impl Call {
         }
     }
 
-    /// The reason why nothing can be dated by the queue's clock, which shows `queue`, ms since the epoch. Handlers that call an API compare it
-    /// with the API's clock; the others have this machine's alone.
-    fn why_doubted(&self, queue: Millis) -> Option<String> {
+    /// The reason not to trust the queue's clock, if it is too far ahead of this machine's; `queue` is its time, ms since the epoch.
+    /// Handlers that call an API compare it with the API's clock instead.
+    fn clock_doubt(&self, queue: Millis) -> Option<String> {
         let ahead = queue.saturating_sub(clock::wall_ms());
         (matches!(self, Self::Free(_)) && ahead > FURTHEST_AHEAD_MS).then(|| {
             let ahead = humanize::span(ahead);
-            format!("the queue's clock is {ahead} ahead of this machine's: nothing is dated by it until one of them is corrected")
+            format!("the queue's clock is {ahead} ahead of this machine's: nothing is saved until one of the clocks is corrected")
         })
     }
 

@@ -390,8 +390,8 @@ impl Starter {
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
     }
 
-    /// Takes the delays of an earlier time from those of the admitted that are among `ids`: the next [`Starter::hand_over`] schedules
-    /// them as new ones.
+    /// Removes old delays of the admitted jobs that are among `ids`, so that the next [`Starter::hand_over`] schedules them like new
+    /// jobs.
     pub(crate) async fn clear_delays(&self, admitted: &Admitted, ids: &[String]) -> Result<(), StarterError> {
         let (now, ids) = (clock::wall_ms(), ids.iter().collect::<BTreeSet<_>>());
         let jobs = admitted.jobs.iter().filter(|job| ids.contains(&job.id));

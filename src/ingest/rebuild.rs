@@ -56,8 +56,8 @@ use crate::store::{Listed, Listing, Store};
 
 /// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
 pub(super) const PAGE: u32 = 500;
-/// Tolerance for jobs that are due later than the store says, ms: no retry waits longer.
-const FAR: Millis = 2 * 3_600_000;
+/// Tolerance for due times that are later than the store's, ms. No retry waits longer.
+const DUE_TOLERANCE_MS: Millis = 2 * 3_600_000;
 /// Overdue tweets come due within this time and not at once, or they would come due together ever after.
 /// Lanes of longer intervals are spread by the quota.
 const SPREAD_MS: Millis = 10 * 60_000;
@@ -259,14 +259,14 @@ impl Rebuild {
         Ok(self.store.page(self.queue.namespace(), of, below, limit).await?)
     }
 
-    /// The lanes that count no lateness and hold jobs that are not due.
+    /// Lanes without lateness that hold jobs which are not due.
     async fn untimed(&self) -> Result<Vec<String>, StarterError> {
         let lanes = self.queue.stats().await?.lanes.into_iter();
         Ok(lanes.filter(|lane| !lane.order.is_timed() && lane.delayed > lane.due).map(|lane| lane.lane).collect())
     }
 
-    /// Makes those of the rows due when the store says that wait in one of these lanes for far longer: they were put there while the
-    /// queue's clock was ahead. In the other lanes [`mend`](crate::engine::queue::Administration::mend) corrects that.
+    /// Gives rows that wait far too long in one of these lanes the due times of the store. They were enqueued while the queue's clock
+    /// was ahead. In the other lanes [`mend`](crate::engine::queue::Administration::mend) corrects the due times.
     async fn bring_forward(&self, untimed: &[String], rows: &[Listed]) -> Result<(), StarterError> {
         let rows: Vec<&Listed> =
             rows.iter().filter(|row| row.next_due.is_some() && check_id(&row.id).is_ok()).collect();
@@ -275,7 +275,7 @@ impl Rebuild {
         let now = self.queue.brief().await?.now_ms;
         let is_late = |row: &Listed, places: &[Place]| match places {
             [Place::Delayed { lane, due }] => {
-                untimed.contains(lane) && *due > row.next_due.unwrap_or(*due).max(now).saturating_add(FAR)
+                untimed.contains(lane) && *due > row.next_due.unwrap_or(*due).max(now).saturating_add(DUE_TOLERANCE_MS)
             }
             _ => false,
         };
@@ -289,7 +289,7 @@ impl Rebuild {
             tracing::warn!(
                 namespace = self.queue.namespace(),
                 ids = jobs.len(),
-                "due far later than the store says, as a clock that was ahead leaves them: due when the store says"
+                "the queue has far later due times than the store, probably from a clock that was ahead: the store's are restored"
             );
             self.queue.promote(&jobs).await?;
         }

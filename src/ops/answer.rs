@@ -122,8 +122,8 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let many = snapshot.words.many;
         return Some(format!("the queue is empty, and the store has living {many}: run `twitter-updater rebuild`"));
     }
-    // Before the workers: heartbeats of a moment ago are dated ahead, too. A lease that was longer than those of now is ahead
-    // as well: only stored answers prove it.
+    // Checked before the workers, whose last heartbeats have future dates, too. A fence ahead may also come from a longer lease
+    // of earlier settings, so only stored answers prove that the clock stepped back.
     let ahead = snapshot.measured.of.iter().flatten().any(|of| of.ahead > 0);
     if ahead && stats.fence_ahead_ms > snapshot.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - snapshot.lease_ms) / 1_000 * 1_000);
@@ -343,7 +343,9 @@ fn slow(snapshot: &Snapshot) -> String {
     let all = snapshot.freshness_of_all();
     if all.beyond > 0 {
         let beyond = grouped(all.beyond);
-        return format!("an interval is shorter than before: {beyond} wait by the old one, and are brought forward");
+        return format!(
+            "an interval is shorter than before: {beyond} are still due by the old one, and are being brought forward"
+        );
     }
     if all.overdue == 0 {
         return "an interval is shorter than before: their next lookups are spread over the new one".to_owned();

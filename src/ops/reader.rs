@@ -314,9 +314,9 @@ impl Reader {
             return;
         }
         let last = &known.measured;
-        // A queue that has just become empty may have lost all,
+        // Measure again if the queue has just become empty: it may have lost its data,
         let became_empty = ids == 0 && last.error.is_none() && last.of.iter().flatten().any(|of| of.ids > 0);
-        // and a clock that stepped back makes the last measurement one of the future.
+        // or if the clock stepped back: the last measurement then has a future date.
         let stepped_back = last.at_ms.is_some_and(|at| now < at);
         let is_news = became_empty || stepped_back;
         let will_do = known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long);

@@ -200,7 +200,7 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
                 if health.is_out(&error.to_string()) {
                     tracing::warn!(provider = %provider, %error, "the instance does not answer: retrying");
                 }
-                // No ledger counts these calls, so a refusal is heeded here.
+                // The ledger does not count these calls, so the pause after a refusal is kept here.
                 let delay = match error.park() {
                     Some(park) => {
                         refusals += 1;

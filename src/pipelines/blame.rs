@@ -1,17 +1,17 @@
-//! Decides whose fault a refusal is: that of the credential, or of the items that were asked for.
+//! Decides whether a refusal is the fault of the credential or of the requested items.
 //!
 //! APIs answer 401 and 403 for a credential that they do not accept, and for one post, account or list that it may not see.
-//! So before a credential is blamed, it asks for a *witness*: an item that it was answered before.
+//! So before a credential is blamed, the worker requests a *witness* with it: an item that the API returned to it before.
 //!
 //! ```text
-//!   401, 403 ─▶ a witness is answered ──────▶ the items are to blame: the credential works
-//!            ├▶ witnesses are refused, too ─▶ the credential is to blame
-//!            ├▶ there is no witness ────────▶ the credential is to blame: nothing shows that it ever worked
-//!            └▶ no witness could be asked ──▶ unclear: as in an outage, nothing is to blame
+//!   401, 403 ─▶ the API returns a witness ───────▶ the items are to blame: the credential works
+//!            ├▶ the API refuses the witnesses ───▶ the credential is to blame
+//!            ├▶ there is no witness ─────────────▶ the credential is to blame: there is no sign that it ever worked
+//!            └▶ no witness could be requested ───▶ unclear: as in an outage, neither is blamed
 //! ```
 //!
-//! The refusal of a credential's [trial](Permit::is_trial), the one call after a pause, confirms that it is to blame: there is no
-//! call for a witness then. Refusals that arrive together share a witness, so that many calls under way do not become more.
+//! The one call after a pause is a [trial](Permit::is_trial) of the credential. Its refusal confirms that the credential is to blame,
+//! without a witness. Refusals that arrive together share one witness, so that they do not double the calls in flight.
 //!
 //! The evidence is in this process's memory: a new process has none, and blames the credential first.
 
@@ -24,18 +24,18 @@ use crate::base::random;
 use crate::providers::lookup::LookupError;
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 
-/// Witnesses kept of each credential.
-const KEPT: usize = 8;
-/// Witnesses of one answer: those of many answers have less in common.
-const OF_ONE_ANSWER: usize = 2;
-/// Witnesses asked for one refusal. Some may be hidden by now, as the items were.
-const ASKED: usize = 3;
-/// Items remembered that have let others go first.
-const FEW: usize = 8;
-/// The time for which a call for a witness waits for its permit, in all.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Items remembered that let others go first: a bound, far above need.
-const MOST_STEPPED_BACK: usize = 10_000;
+/// Witnesses kept per credential.
+const WITNESSES_KEPT: usize = 8;
+/// Witnesses taken from one answer. Witnesses from several answers are less likely to be hidden together.
+const WITNESSES_PER_ANSWER: usize = 2;
+/// Witnesses requested after one refusal. Some may have been hidden since, like the refused items.
+const WITNESSES_PER_REFUSAL: usize = 3;
+/// Items remembered after their deferral.
+const DEFERRED_KEPT: usize = 8;
+/// Longest total wait for the permit of a witness's call.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Items remembered until their deferral: a bound on memory, far above need.
+const MAX_TO_DEFER: usize = 10_000;
 
 /// The judgment of a refusal.
 #[derive(Debug)]
@@ -44,10 +44,10 @@ pub enum Blame {
     Items,
     /// The credential is refused.
     Credential {
-        /// False if only the same few items were asked for again: the credential may work at other endpoints.
+        /// False if only the same few items were refused again: the credential may work at other endpoints.
         everywhere: bool,
     },
-    /// No witness answered, for this reason.
+    /// The API neither returned nor refused a witness, for this reason.
     Unclear(String),
 }
 
@@ -72,10 +72,10 @@ impl<T> From<Result<T, LookupError>> for Testimony {
     }
 }
 
-/// Acquires a permit for a call with that credential, within moments.
+/// Acquires a permit for a call with that credential, within 2 s.
 ///
 /// # Errors
-/// There is none; says why.
+/// The ledger grants no permit in that time; the error is the reason.
 pub async fn permit_for(
     credentials: &Credentials,
     credential: &Credential,
@@ -85,7 +85,7 @@ pub async fn permit_for(
     loop {
         match credentials.acquire_for(credential, endpoint).await {
             Ok(Acquired::Granted(permit)) => return Ok(permit),
-            Ok(Acquired::Wait(wait)) if watch.elapsed() + wait < PATIENCE => tokio::time::sleep(wait).await,
+            Ok(Acquired::Wait(wait)) if watch.elapsed() + wait < PERMIT_TIMEOUT => tokio::time::sleep(wait).await,
             Ok(Acquired::Wait(_)) => return Err("the credential has no calls left".to_owned()),
             Err(error) => return Err(error.to_string()),
         }
@@ -95,10 +95,10 @@ pub async fn permit_for(
 /// Answers and refusals of credentials at one endpoint.
 #[derive(Debug, Default)]
 pub struct Evidence {
-    /// The latest items that each credential was answered.
+    /// Latest items that the API returned, by credential.
     witnesses: Mutex<HashMap<String, VecDeque<String>>>,
     /// The latest judgment of each credential. One refusal is judged at a time.
-    judgments: tokio::sync::Mutex<HashMap<String, Judged>>,
+    judgments: tokio::sync::Mutex<HashMap<String, Judgment>>,
     items: Mutex<Suspects>,
 }
 
@@ -109,83 +109,83 @@ pub struct Refused<'a> {
     pub credential: &'a str,
     /// The items that it asked for.
     pub items: &'a [String],
-    /// When it began.
+    /// Start of the call.
     pub begun: Stopwatch,
-    /// It was a [trial](Permit::is_trial).
+    /// True if it was a [trial](Permit::is_trial).
     pub is_trial: bool,
 }
 
-/// The testimony of witnesses.
+/// The outcome of an inquiry, kept for refusals of calls that were in flight with it.
 #[derive(Debug)]
-struct Judged {
+struct Judgment {
     works: bool,
-    /// When they were asked, and when they had answered.
+    /// Start and end of the witnesses' calls.
     asked_at: Stopwatch,
     heard_at: Stopwatch,
 }
 
-impl Judged {
-    /// Returns whether the credential works, where that holds for a call that was refused at that moment: one that was under way
-    /// when all were refused, or refused before another one was answered.
+impl Judgment {
+    /// Returns true or false for a credential that works or not, if this judgment applies to a call that was refused at `at`.
+    /// "Works" applies if the refusal came before the witnesses' calls; "does not work" if the call began before their end.
     fn holds_for(&self, refused: &Refused<'_>, at: Stopwatch) -> Option<bool> {
         let holds = if self.works { at <= self.asked_at } else { refused.begun <= self.heard_at };
         holds.then_some(self.works)
     }
 }
 
-/// Items that were refused alone, when nothing showed whose fault it was.
+/// Items that were refused alone, while no witness showed the cause.
 #[derive(Debug, Default)]
 struct Suspects {
-    /// They let others go first, once.
-    stepping_back: HashSet<String>,
-    /// They have done so, and nothing was answered since.
-    stepped_back: VecDeque<String>,
+    /// Items to defer once, behind all others that are due.
+    to_defer: HashSet<String>,
+    /// Items that were deferred since the last answer of the API.
+    deferred: VecDeque<String>,
 }
 
 impl Evidence {
-    /// Notes that the API answered a credential, and which items it returned.
+    /// Notes that the API answered a credential and returned these items.
     pub fn answered<'a>(&self, credential: &str, returned: impl IntoIterator<Item = &'a str>) {
         let mut returned: Vec<&str> = returned.into_iter().collect();
         let mut items = self.items();
-        items.stepped_back.clear();
+        items.deferred.clear();
         for item in &returned {
-            items.stepping_back.remove(*item);
+            items.to_defer.remove(*item);
         }
         random::shuffle(&mut returned);
         let mut witnesses = self.witnesses.lock().unwrap_or_else(PoisonError::into_inner);
         let known = witnesses.entry(credential.to_owned()).or_default();
-        for item in returned.into_iter().take(OF_ONE_ANSWER) {
+        for item in returned.into_iter().take(WITNESSES_PER_ANSWER) {
             if !known.iter().any(|known| known == item) {
                 known.push_back(item.to_owned());
             }
         }
-        while known.len() > KEPT {
+        while known.len() > WITNESSES_KEPT {
             known.pop_front();
         }
     }
 
-    /// Begins to judge a refusal, as soon as no other one is judged.
-    pub async fn trial<'a>(&'a self, refused: Refused<'a>) -> Trial<'a> {
+    /// Opens an inquiry into a refusal. Waits for the end of other inquiries.
+    pub async fn inquire<'a>(&'a self, refused: Refused<'a>) -> Inquiry<'a> {
         let at = Stopwatch::start();
         let judgments = self.judgments.lock().await;
         let known = judgments.get(refused.credential).and_then(|judged| judged.holds_for(&refused, at));
         let works = known.or_else(|| refused.is_trial.then_some(false));
         let witnesses = if works.is_some() { Vec::new() } else { self.witnesses(refused.credential, refused.items) };
-        Trial { evidence: self, refused, judgments, asked_at: Stopwatch::start(), witnesses, works, unclear: None }
+        Inquiry { evidence: self, refused, judgments, asked_at: Stopwatch::start(), witnesses, works, unclear: None }
     }
 
-    /// Returns true if this item has to let others go first, once: it was refused, and nothing shows yet whose fault that is.
-    /// Otherwise it would be first in line whenever the credential may be tried again.
-    pub fn steps_back(&self, item: &str) -> bool {
+    /// Returns true, once, if this item must be deferred behind all other due items: the API refused it, and no witness showed the
+    /// cause. Otherwise it would be the first call after every pause of the credential.
+    pub fn defer_once(&self, item: &str) -> bool {
         let mut items = self.items();
-        let steps_back = items.stepping_back.remove(item);
-        if steps_back {
-            items.stepped_back.push_back(item.to_owned());
-            if items.stepped_back.len() > FEW {
-                items.stepped_back.pop_front();
+        let is_deferred = items.to_defer.remove(item);
+        if is_deferred {
+            items.deferred.push_back(item.to_owned());
+            if items.deferred.len() > DEFERRED_KEPT {
+                items.deferred.pop_front();
             }
         }
-        steps_back
+        is_deferred
     }
 
     fn items(&self) -> MutexGuard<'_, Suspects> {
@@ -199,51 +199,51 @@ impl Evidence {
         let mut others: Vec<String> =
             witnesses.get(credential).into_iter().flatten().filter(is_other).cloned().collect();
         random::shuffle(&mut others);
-        others.truncate(ASKED);
+        others.truncate(WITNESSES_PER_REFUSAL);
         others
     }
 
-    fn dismiss(&self, credential: &str, witness: &str) {
+    fn remove_witness(&self, credential: &str, witness: &str) {
         let mut witnesses = self.witnesses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = witnesses.get_mut(credential) {
             known.retain(|known| known != witness);
         }
     }
 
-    /// Notes a refusal that is blamed on the credential; returns true unless it is that of an item which has let others go first,
-    /// with no answer since.
-    fn is_new(&self, items: &[String]) -> bool {
+    /// Notes a refusal that is blamed on the credential. Returns false if it is the refusal of an item that was deferred, with no
+    /// answer since.
+    fn note_refusal(&self, items: &[String]) -> bool {
         let [item] = items else { return true };
         let mut suspects = self.items();
-        if suspects.stepping_back.len() >= MOST_STEPPED_BACK {
-            suspects.stepping_back.clear();
+        if suspects.to_defer.len() >= MAX_TO_DEFER {
+            suspects.to_defer.clear();
         }
-        suspects.stepping_back.insert(item.clone());
-        !suspects.stepped_back.contains(item)
+        suspects.to_defer.insert(item.clone());
+        !suspects.deferred.contains(item)
     }
 }
 
-/// A refusal that is being judged: each witness is to be asked for with the same credential, and its testimony heard.
+/// An inquiry into a refusal. The caller requests each [witness](Self::witness) with the same credential, and records the result.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub struct Inquiry<'a> {
     evidence: &'a Evidence,
     refused: Refused<'a>,
-    judgments: tokio::sync::MutexGuard<'a, HashMap<String, Judged>>,
+    judgments: tokio::sync::MutexGuard<'a, HashMap<String, Judgment>>,
     asked_at: Stopwatch,
     witnesses: Vec<String>,
-    /// Whether the credential works, once that is known.
+    /// True if the credential works, false if not; `None` until a witness decides.
     works: Option<bool>,
     unclear: Option<String>,
 }
 
-impl Trial<'_> {
-    /// The next witness; `None` when the refusal can be judged.
+impl Inquiry<'_> {
+    /// The next witness to request; `None` when the refusal can be judged.
     pub fn witness(&mut self) -> Option<String> {
         if self.works.is_some() || self.unclear.is_some() { None } else { self.witnesses.pop() }
     }
 
-    /// Hears that witness.
-    pub fn hear(&mut self, witness: &str, testimony: Testimony) {
+    /// Records the result of the request for that witness.
+    pub fn record(&mut self, witness: &str, testimony: Testimony) {
         let credential = self.refused.credential;
         match testimony {
             Testimony::Answered => {
@@ -252,7 +252,7 @@ impl Trial<'_> {
                 self.note(true);
             }
             Testimony::Refused => {
-                self.evidence.dismiss(credential, witness);
+                self.evidence.remove_witness(credential, witness);
                 if self.witnesses.is_empty() {
                     self.note(false);
                 }
@@ -262,17 +262,17 @@ impl Trial<'_> {
     }
 
     fn note(&mut self, works: bool) {
-        let judged = Judged { works, asked_at: self.asked_at, heard_at: Stopwatch::start() };
+        let judged = Judgment { works, asked_at: self.asked_at, heard_at: Stopwatch::start() };
         self.judgments.insert(self.refused.credential.to_owned(), judged);
     }
 
-    /// The judgment.
+    /// Returns the judgment of the refusal.
     #[must_use]
     pub fn blame(self) -> Blame {
         match (self.works, self.unclear) {
             (Some(true), _) => Blame::Items,
             (None, Some(why)) => Blame::Unclear(why),
-            _ => Blame::Credential { everywhere: self.evidence.is_new(self.refused.items) },
+            _ => Blame::Credential { everywhere: self.evidence.note_refusal(self.refused.items) },
         }
     }
 }
@@ -287,31 +287,31 @@ mod tests {
         Refused { credential: "a", items, begun: Stopwatch::start(), is_trial: false }
     }
 
-    /// The judgment where each witness says the same, and the witnesses.
+    /// Returns the judgment if every witness has this result, and the witnesses.
     async fn judge(evidence: &Evidence, item: &str, testimony: impl Fn() -> Testimony) -> (Blame, Vec<String>) {
         // A later call than those that were judged before.
         tokio::time::advance(Duration::from_secs(1)).await;
         let (items, mut asked) = ([item.to_owned()], Vec::new());
-        let mut trial = evidence.trial(refused(&items)).await;
-        while let Some(witness) = trial.witness() {
-            trial.hear(&witness, testimony());
+        let mut inquiry = evidence.inquire(refused(&items)).await;
+        while let Some(witness) = inquiry.witness() {
+            inquiry.record(&witness, testimony());
             asked.push(witness);
         }
-        (trial.blame(), asked)
+        (inquiry.blame(), asked)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_witness_tells_whose_fault_a_refusal_is() {
+    async fn a_witness_decides_between_item_and_credential() {
         let evidence = Evidence::default();
         evidence.answered("a", ["1", "2", "3"]);
         let (blame, asked) = judge(&evidence, "9", || Testimony::Answered).await;
         assert!(matches!(blame, Blame::Items) && asked.len() == 1, "{asked:?}");
-        assert!(!evidence.steps_back("9"));
+        assert!(!evidence.defer_once("9"));
         let (blame, asked) = judge(&evidence, "9", || Testimony::None("down".to_owned())).await;
         assert!(matches!(blame, Blame::Unclear(why) if why == "down") && asked.len() == 1);
         let (blame, asked) = judge(&evidence, "9", || Testimony::Refused).await;
         assert!(matches!(blame, Blame::Credential { everywhere: true }) && asked.len() == 2, "{asked:?}");
-        assert!(evidence.steps_back("9") && !evidence.steps_back("9"), "once");
+        assert!(evidence.defer_once("9") && !evidence.defer_once("9"), "once");
         let (_, asked) = judge(&evidence, "9", || Testimony::Refused).await;
         assert!(asked.is_empty(), "they are no witnesses any more");
     }
@@ -329,13 +329,13 @@ mod tests {
             }
         };
         assert!(everywhere("9").await && everywhere("9").await);
-        assert!(evidence.steps_back("9"));
+        assert!(evidence.defer_once("9"));
         assert!(everywhere("9").await, "another credential was answered since");
         let again = async |item: &str| {
             let blame = judge(&evidence, item, || Testimony::Refused).await.0;
             matches!(blame, Blame::Credential { everywhere: false })
         };
-        assert!(evidence.steps_back("9") && again("9").await && again("9").await);
+        assert!(evidence.defer_once("9") && again("9").await && again("9").await);
         assert!(!again("8").await, "another item");
     }
 
@@ -343,9 +343,9 @@ mod tests {
     async fn the_refusal_of_a_trial_needs_no_witness() {
         let (evidence, items) = (Evidence::default(), ["9".to_owned()]);
         evidence.answered("a", ["1", "2"]);
-        let mut trial = evidence.trial(Refused { is_trial: true, ..refused(&items) }).await;
-        assert_eq!(trial.witness(), None);
-        assert!(matches!(trial.blame(), Blame::Credential { .. }));
+        let mut inquiry = evidence.inquire(Refused { is_trial: true, ..refused(&items) }).await;
+        assert_eq!(inquiry.witness(), None);
+        assert!(matches!(inquiry.blame(), Blame::Credential { .. }));
         let (blame, asked) = judge(&evidence, "9", || Testimony::Answered).await;
         assert!(matches!(blame, Blame::Items) && asked.len() == 1, "the next one does");
     }
@@ -357,13 +357,13 @@ mod tests {
             evidence.answered("a", ["1"]);
             let items: Vec<[String; 1]> = (10..20).map(|item| [item.to_string()]).collect();
             let judging = items.iter().map(async |items| {
-                let mut trial = evidence.trial(refused(items)).await;
-                while let Some(witness) = trial.witness() {
+                let mut inquiry = evidence.inquire(refused(items)).await;
+                while let Some(witness) = inquiry.witness() {
                     asked.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_secs(1)).await;
-                    trial.hear(&witness, testimony());
+                    inquiry.record(&witness, testimony());
                 }
-                trial.blame()
+                inquiry.blame()
             });
             let works = futures::future::join_all(judging).await.iter().all(|blame| matches!(blame, Blame::Items));
             assert_eq!((works, asked.into_inner()), (matches!(testimony(), Testimony::Answered), 1));
@@ -371,17 +371,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_witness_that_was_answered_before_a_refusal_does_not_hold_for_it() {
+    async fn a_witness_answered_before_a_refusal_proves_nothing() {
         let (evidence, items) = (Evidence::default(), ["9".to_owned()]);
         evidence.answered("a", ["1", "2", "3"]);
         let early = refused(&items);
         assert!(matches!(judge(&evidence, "8", || Testimony::Answered).await.0, Blame::Items));
         tokio::time::advance(Duration::from_secs(1)).await;
-        let mut trial = evidence.trial(early).await;
-        while let Some(witness) = trial.witness() {
-            trial.hear(&witness, Testimony::Refused);
+        let mut inquiry = evidence.inquire(early).await;
+        while let Some(witness) = inquiry.witness() {
+            inquiry.record(&witness, Testimony::Refused);
         }
-        assert!(matches!(trial.blame(), Blame::Credential { .. }), "it was revoked meanwhile");
+        assert!(matches!(inquiry.blame(), Blame::Credential { .. }), "it was revoked meanwhile");
     }
 
     #[tokio::test(start_paused = true)]
@@ -391,8 +391,8 @@ mod tests {
             let returned: Vec<String> = (0..50).map(|n| format!("{answer} {n}")).collect();
             evidence.answered("a", returned.iter().map(String::as_str));
         }
-        assert_eq!(evidence.witnesses.lock().unwrap()["a"].len(), KEPT);
-        assert_eq!(judge(&evidence, "9", || Testimony::Refused).await.1.len(), ASKED);
+        assert_eq!(evidence.witnesses.lock().unwrap()["a"].len(), WITNESSES_KEPT);
+        assert_eq!(judge(&evidence, "9", || Testimony::Refused).await.1.len(), WITNESSES_PER_REFUSAL);
     }
 
     #[test]

@@ -522,17 +522,17 @@ impl Resolver<'_> {
         }
     }
 
-    /// Judges whose fault a refusal is.
+    /// Judges a refusal: requests witnesses until the cause is known.
     async fn judge(&self, refused: Refused<'_>, credential: &Credential, evidence: &Evidence) -> Blame {
-        let mut trial = evidence.trial(refused).await;
-        while let Some(witness) = trial.witness() {
+        let mut inquiry = evidence.inquire(refused).await;
+        while let Some(witness) = inquiry.witness() {
             let testimony = self.ask_for_witness(&witness, credential).await;
-            trial.hear(&witness, testimony);
+            inquiry.record(&witness, testimony);
         }
-        trial.blame()
+        inquiry.blame()
     }
 
-    /// Asks for a handle that this credential was answered before: its answer shows that the credential works, and is dropped.
+    /// Requests a handle that the API resolved for this credential before. The answer only shows that the credential works.
     async fn ask_for_witness(&self, handle: &str, credential: &Credential) -> Testimony {
         let permit = match permit_for(self.credentials, credential, self.handles.capabilities().endpoint).await {
             Ok(permit) => permit,
@@ -566,7 +566,7 @@ fn handles(part: &[Asked]) -> Vec<String> {
     part.iter().map(|one| one.handle.clone()).collect()
 }
 
-/// The asked handles whose accounts an answer returned.
+/// Requested handles with an account in the answer.
 fn found<'a>(handles: &'a [String], answer: &'a Answer<Account>) -> impl Iterator<Item = &'a str> {
     let is_found = |(_, outcome): &(&String, &Outcome<Account>)| matches!(outcome, Outcome::Found(_));
     handles.iter().zip(&answer.outcomes).filter(is_found).map(|(handle, _)| handle.as_str())

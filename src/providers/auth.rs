@@ -193,7 +193,7 @@ fn not_given(error: LookupError) -> LookupError {
         LookupError::Outage(why) | LookupError::BadAnswer(why) => {
             LookupError::Unready(format!("its token cannot be fetched: {why}"))
         }
-        // Another credential may have its token.
+        // Another credential may have a token already, so this one alone is parked.
         LookupError::Overloaded { pause, .. } => LookupError::Throttled { status: 503, pause, quota: None },
         LookupError::Throttled { status, pause, .. } => LookupError::Throttled { status, pause, quota: None },
         refused @ (LookupError::Credential(_) | LookupError::Unready(_)) => refused,

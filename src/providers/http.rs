@@ -170,7 +170,7 @@ impl HttpClient {
         let Some(ahead) = ahead(headers, queue).map(humanize::span) else { return Ok(()) };
         if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD_MS {
             return Err(LookupError::QueueClock(format!(
-                "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is believed until it is right"
+                "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is saved until it is corrected"
             )));
         }
         // Only one clock is behind, and a cache may have kept an old answer.
@@ -278,8 +278,8 @@ impl HttpClient {
     }
 }
 
-/// How far the queue's clock is ahead of theirs, ms, if by more than [`FURTHEST_AHEAD_MS`]. `queue` is in ms since the Unix epoch. The
-/// time that a cache has kept the answer is added to its date.
+/// Returns the lead of the queue's clock over the server's, ms, if it exceeds [`FURTHEST_AHEAD_MS`]. `queue` is in ms since the Unix
+/// epoch. The answer's age in a cache is added to its date.
 fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
     let text = |name| headers.get(name)?.to_str().ok();
     let kept_s = text(AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
@@ -357,7 +357,7 @@ impl Reply {
         self.check_json(refused).map(|()| self)
     }
 
-    /// Checks that it is a success that holds JSON.
+    /// Checks that the reply is a success and holds JSON.
     ///
     /// # Errors
     /// As [`Reply::json`].

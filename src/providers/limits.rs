@@ -14,7 +14,7 @@ const TOO_FAST: Duration = Duration::from_secs(5);
 /// A 420 or 429 that says nothing of when: where Twitter's rules for rate-limited clients begin.
 const UNTOLD: Duration = Duration::from_secs(60);
 
-/// No pause is shorter, so that a reset that has just passed makes no busy loop. The ledger lets it grow.
+/// Shortest pause, so that a reset that has just passed causes no busy loop. The ledger doubles it with each further refusal.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest pause of an API whose windows are 15 minutes: a minute is for clocks that disagree. A reset
@@ -24,7 +24,7 @@ pub const QUARTER_HOUR: Duration = Duration::from_secs(16 * 60);
 /// The longest pause of an API whose windows are 5 minutes, likewise.
 pub const FIVE_MINUTES: Duration = Duration::from_secs(6 * 60);
 
-/// A longer `Retry-After` is garbage, and says nothing.
+/// Longest accepted `Retry-After`; a longer one is garbage and is ignored.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(25 * 3600);
 
 /// The longest window that is believed: those of the networks have 5 and 15 minutes, an instance's own may have more. One whose
@@ -47,14 +47,14 @@ pub fn believed(told: Option<Quota>) -> Option<Quota> {
     Some(quota)
 }
 
-/// A reset below this is a span, as the draft of the headers has it (polli-ratelimit-headers-02); others are moments.
+/// A reset below this number is a span in seconds (polli-ratelimit-headers-02); from it on it is a time since the epoch.
 const SPAN_BELOW_S: Millis = 1_000_000_000;
 
-/// Numbers from this one on are milliseconds since the epoch: as seconds they would be in the year 5138.
+/// A reset from this number on is in milliseconds since the epoch: as seconds it would be in the year 5138.
 const MILLIS_FROM: Millis = 100_000_000_000;
 
-/// The window, from the headers that tell its limit, what remains of it and its reset, in this order; `None`
-/// unless all three are there and can be read. Less than nothing that remains is nothing.
+/// Quota window from the headers `names`: limit, remaining calls and reset, in this order. `None` unless all three are present and
+/// readable. A negative number of remaining calls counts as 0.
 pub fn window(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
     let header = |name| reply.header(name).map(str::trim);
     let now = their_clock(reply);
@@ -65,22 +65,22 @@ pub fn window(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
     Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now })
 }
 
-/// The end of a window, ms since the epoch, as one of the forms that servers have for it: seconds or milliseconds since the epoch,
-/// seconds that are left, or a date. `now` is their clock.
+/// End of a window, ms since the epoch, read from any form that servers use: seconds or milliseconds since the epoch, seconds left,
+/// or a date. `now` is the server's clock.
 fn reset(text: &str, now: Millis) -> Option<Millis> {
     match text.parse::<Millis>() {
         Ok(left) if (0..SPAN_BELOW_S).contains(&left) => Some(now + left * 1000),
         Ok(at) if (SPAN_BELOW_S..MILLIS_FROM).contains(&at) => Some(at * 1000),
         Ok(at) if at >= MILLIS_FROM => Some(at),
         Ok(_) => None,
-        // A window ends with a whole second; Mastodon adds the fraction of the moment it was asked at (its
-        // rate_limit_headers.rb), so that each answer would tell another end.
+        // A window ends at a whole second. Mastodon adds the fraction of the request's second (its rate_limit_headers.rb), so each
+        // answer would state another end.
         Err(_) => scalar::rfc3339(text).map(|at| at - at.rem_euclid(1000)).or_else(|| scalar::http_date(text)),
     }
 }
 
-/// A failure of the service, which `said` describes: an outage, and where `Retry-After` says for how long, the credential makes no
-/// call until then, or for `longest`.
+/// Error for a 5xx, described by `said`: an outage. With `Retry-After` the credential is also parked for that time, at most for
+/// `longest`.
 pub fn unavailable(reply: &Reply, said: String, longest: Duration) -> LookupError {
     let now = reply.date().unwrap_or_else(clock::wall_ms);
     match retry_after(reply, now) {
@@ -111,7 +111,7 @@ pub fn their_clock(reply: &Reply) -> Millis {
     reply.date().map_or(ours, |date| ours.clamp(date, date + 999))
 }
 
-/// `Retry-After`: seconds, or a date; `None` where it is further away than any server means.
+/// Reads `Retry-After`, in seconds or as a date. `None` if it is longer than [`LONGEST_RETRY_AFTER`].
 fn retry_after(reply: &Reply, now: Millis) -> Option<Duration> {
     let text = reply.header("retry-after")?.trim();
     let told = match text.parse() {

@@ -82,8 +82,8 @@ pub enum Outcome<T = Tweet> {
     Found(T),
     /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
     Unavailable,
-    /// Not returned, and the answer says why. Of lookups only those of accounts make it: what X says in place of a post is as
-    /// often about its author. [`Absence::Protected`] may also be an item that the API refuses to a credential that works.
+    /// Not returned, and the answer states the reason. Only lookups of accounts return it: the reason that X states for a post is as
+    /// often about its author. [`Absence::Protected`] can also be an item that the API refuses to a working credential.
     /// Code that does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
     /// Returned in a shape we cannot read; says what was wrong.
@@ -152,12 +152,12 @@ pub enum LookupError {
     /// The provider is down, unreachable or too slow: give the ids back and back off.
     #[error("the API is not available: {0}")]
     Outage(String),
-    /// The provider is down as well, and says for how long: leave the credential alone until then.
+    /// Like an outage, and the answer states a time (`Retry-After`): park the credential until then, too.
     #[error("the API is not available: {why}; it asks to wait for at least {} s", pause.as_secs())]
     Overloaded {
-        /// Its answer.
+        /// The API's answer.
         why: String,
-        /// The time for which the credential is parked at least.
+        /// Minimum pause of the credential.
         pause: Duration,
     },
     /// This credential has no calls left: park it and go on with the next.
@@ -165,7 +165,7 @@ pub enum LookupError {
     Throttled {
         /// The HTTP status.
         status: u16,
-        /// The time for which the credential is parked at least.
+        /// Minimum pause of the credential.
         pause: Duration,
         /// The quota that the answer stated.
         quota: Option<Quota>,
@@ -200,7 +200,7 @@ pub enum LookupError {
 
 /// A credential the API refuses is left alone for so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// First pause of a credential that is of no use just now.
+/// First pause of a credential that cannot be used at the moment.
 const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 
 impl LookupError {
@@ -218,8 +218,8 @@ impl LookupError {
         }
     }
 
-    /// Returns true if it says that the credential is refused. So is one that may not see what was asked for: whose fault it is
-    /// shows in other calls with the same credential.
+    /// Returns true if the API refused the credential. An API answers in the same way if a working credential may not see the requested
+    /// item: other calls with the same credential show the cause ([`crate::pipelines::blame`]).
     #[must_use]
     pub fn is_about_credential(&self) -> bool {
         matches!(self, Self::Credential(_) | Self::Unready(_))

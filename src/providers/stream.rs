@@ -87,7 +87,7 @@ pub enum Broken {
     /// An HTTP error that may pass.
     #[error("the API is not available: {0}")]
     Http(String),
-    /// The same, and the answer says when to retry.
+    /// An HTTP error that may pass, with a time to wait (`Retry-After`).
     #[error("the API is not available: {why}")]
     Overloaded {
         /// The API's answer.

@@ -29,12 +29,12 @@ pub enum CredentialKind {
     Anonymous,
 }
 
-/// Bytes of a fingerprint: enough to tell secrets apart, and too few to say anything of one.
+/// Bytes of a fingerprint: enough to distinguish secrets, and too few to find one.
 const FINGERPRINT_BYTES: usize = 4;
 
 impl Credential {
-    /// The fingerprint of its secret parts: another one after any of them has changed. They cannot be found by it, as many other
-    /// secrets have the same one. Empty without a secret.
+    /// Returns the fingerprint of its secret parts. It changes with each of them. It does not reveal them, as many other secrets have
+    /// the same fingerprint. Empty without a secret.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let parts: &[&SecretString] = match &self.kind {

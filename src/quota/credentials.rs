@@ -38,7 +38,7 @@ impl Permit {
         &self.id
     }
 
-    /// Returns true if the call shows whether the refusals of the credential are over.
+    /// Returns true if this is a trial: the one call after a pause, which shows whether the API still refuses the credential.
     #[must_use]
     pub fn is_trial(&self) -> bool {
         self.is_trial
@@ -91,7 +91,7 @@ pub enum Pacing {
 pub struct Credentials {
     credentials: Vec<Arc<Credential>>,
     names: Vec<String>,
-    /// The fingerprints of their secrets, in the same order.
+    /// Fingerprints of the credentials' secrets, in the same order.
     fingerprints: Vec<String>,
     ledger: Arc<dyn Ledger>,
     pacing: Pacing,
@@ -145,7 +145,7 @@ impl Credentials {
         self.acquire_of(&self.names, &self.fingerprints, endpoint, backlog).await
     }
 
-    /// Asks for leave to make one more call to `endpoint` with that credential and no other, at once.
+    /// Asks for a permit for one call to `endpoint` with this credential only, without waiting.
     ///
     /// # Errors
     /// The ledger is out.
@@ -229,8 +229,8 @@ impl Credentials {
         self.ledger.statuses(endpoint, &self.names, &self.fingerprints).await
     }
 
-    /// Names the credentials in the log that are parked at that endpoint, until when, and why: a process that starts does not use
-    /// them. A ledger that is out is noticed by the first call.
+    /// Logs the credentials that are parked at that endpoint, with the end of the pause and its reason. Called at a start, since the
+    /// process does not use them. Ignores errors of the ledger: the first call reports them.
     pub async fn warn_of_parked(&self, endpoint: &str) {
         for account in self.statuses(endpoint).await.unwrap_or_default() {
             if account.parked_for_ms > 0 {
@@ -241,7 +241,7 @@ impl Credentials {
                     endpoint,
                     until,
                     why,
-                    "a credential is parked since an earlier refusal; another secret would be tried at once"
+                    "a credential is parked after an earlier refusal; a new secret is tried at once"
                 );
             }
         }

@@ -18,9 +18,9 @@ use super::refusals::{FORGOTTEN_AFTER_MS, Refusals};
 use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis};
 
-/// The windows of some credentials, in the order asked, with the permits that are out and the refusals of their secrets: of an API
-/// ?1 and an endpoint ?2 the credentials ?4 (JSON: name and fingerprint of each, or null for the last known one), at ?5. Each row
-/// also says whose the permit ?3 is, and how many rows the statement before removed.
+/// Selects a row per credential, in the order of ?4: its quota window, its open permits, and the refusals of its secret.
+/// Parameters: ?1 API, ?2 endpoint, ?3 permit, ?4 credentials (JSON: name and fingerprint, or null for the last known secret), ?5 now.
+/// Each row also has the owner of the permit ?3 and the number of rows that the previous statement removed.
 macro_rules! entries {
     () => {
         "SELECT w.quota, w.remaining, w.reset_at, w.reset, w.next_at, w.told, w.opening_until, w.length,
@@ -73,7 +73,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The end of its pause; in the past where there is none.
+    /// End of its pause, ms since the epoch; `now` if it is not parked.
     fn parked_until(&self, now: Millis) -> Millis {
         now + self.here.parked_for(now).max(self.everywhere.parked_for(now))
     }
@@ -154,7 +154,7 @@ impl EmbeddedLedger {
         Ok((row.get::<i64, _>("removed") > 0, entry(&row, now)))
     }
 
-    /// Saves the refusals of a secret, everywhere where `endpoint` is empty, and removes the forgotten ones.
+    /// Saves the refusals of a secret at `endpoint`, or at every endpoint if that is empty. Removes outdated refusals.
     async fn save_refusals(
         &self,
         tx: &mut Tx,

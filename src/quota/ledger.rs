@@ -25,7 +25,7 @@ use crate::base::clock::Millis;
 pub struct Ask<'a> {
     /// The credentials that may make the call.
     pub names: &'a [String],
-    /// The fingerprints of their secrets, in the same order; where there is none, a credential is known by its name alone.
+    /// Fingerprints of the credentials' secrets, in the same order; a credential without one is identified by its name.
     pub fingerprints: &'a [String],
     /// The endpoint it goes to.
     pub endpoint: &'a str,
@@ -42,17 +42,17 @@ pub struct Ask<'a> {
 pub struct Used {
     /// The window that the answer stated, if any.
     pub window: Option<Window>,
-    /// The credential is of no use for a while. Without it, a call with a window was answered.
+    /// Pause of the credential after a refusal. `None` with a window means that the API answered the call.
     pub park: Option<Park>,
     /// The fingerprint of the secret that made the call.
     pub fingerprint: String,
 }
 
-/// A credential's secret is left alone for a while, longer from one refusal to the next. Another secret of the same name is
-/// not affected.
+/// Pause of a credential's secret after a refusal. It grows from one refusal to the next. Another secret under the same name is not
+/// affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Park {
-    /// For how long at least.
+    /// Minimum length.
     pub pause: Duration,
     /// Why, for people.
     pub why: String,
@@ -138,12 +138,12 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// The call was not made.
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
 
-    /// A credential that was parked for every endpoint, with the secret of that fingerprint, may call again; its quota stays
-    /// parked where it is. Answers whether it was.
+    /// Ends the pause of a credential at every endpoint, for the secret with that fingerprint. Pauses at single endpoints stay. Returns
+    /// true if it was parked.
     async fn free(&self, name: &str, fingerprint: &str) -> Result<bool, LedgerError>;
 
-    /// The state of each credential at that endpoint, in the order asked: with the secret of that fingerprint, in the same
-    /// order, and with the last known one where `fingerprints` has none.
+    /// Returns the state of each credential at that endpoint, in the order of `names`, for the secrets with these fingerprints. A
+    /// credential without a fingerprint gets the state of its last known secret.
     async fn statuses(
         &self,
         endpoint: &str,

@@ -42,7 +42,7 @@ pub(super) const UNMETERED: u32 = u32::MAX;
 pub enum Grant {
     /// A call with this credential.
     Granted(String),
-    /// The one call that shows whether the refusals of this credential are over.
+    /// Granted as a trial: the one call that shows whether the API still refuses this credential.
     Trial(String),
     /// Nobody may call now; when it may be worth asking again.
     Wait(Duration),
@@ -75,7 +75,7 @@ impl RateWindow {
         self.limit > 0 && now < self.reset_at
     }
 
-    /// When a call may be granted: now, or later. On trial, after refusals, one call at a time is.
+    /// Returns the time from which a call may be granted. After refusals (`on_trial`), one call at a time is granted.
     pub fn free_at(&self, now: Millis, paced: bool, on_trial: bool) -> Millis {
         match self.is_open(now) {
             _ if on_trial && self.opening_until > now => self.opening_until.min(now + OPENING_POLL_MS),
@@ -87,7 +87,7 @@ impl RateWindow {
         }
     }
 
-    /// Takes one call; `on_trial`, after refusals, its answer is awaited.
+    /// Takes one call. After refusals (`on_trial`), no other call is granted before its answer.
     pub fn grant(&mut self, now: Millis, on_trial: bool) {
         self.opening_until = match self.is_open(now) {
             _ if on_trial => now + TRIAL_MS,
@@ -146,7 +146,7 @@ const SAME_WINDOW_MS: Millis = 2_000;
 /// may be dead, and a lease must not wait for it. An API that is slow gets one such call a second.
 pub(super) const OPENING_MS: Millis = 1_000;
 
-/// The same for a call after refusals: longer than a call may take, so that a slow refusal is not repeated meanwhile.
+/// Longest wait for the answer of a trial, ms: longer than a call may take, so that no second call goes out before a slow refusal.
 pub(super) const TRIAL_MS: Millis = 30_000;
 
 /// The wait for that answer before asking again.

@@ -38,7 +38,7 @@ fn reads_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
 }
 
-/// A script about refusals, with what these share.
+/// Builds a script that uses the functions of `refusals.lua`.
 fn refusals_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/refusals.lua")))
 }

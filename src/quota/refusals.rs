@@ -1,5 +1,5 @@
-//! The pause of a credential after refusals, pure: it grows from one to the next, and starts over once calls are answered for a
-//! while. `lua/refusals.lua` says the same in Redis, and the contract suite holds the two together.
+//! Growing pauses of a credential after refusals, as pure functions. The pause doubles with each refusal, and starts over once the
+//! API has answered calls for a while. `lua/refusals.lua` has the same rules for Redis; the contract suite compares the two.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use crate::base::clock::{self, Millis};
 
 /// Shortest pause after a first refusal, ms. Each further refusal doubles it.
 const FIRST_MS: Millis = 1_000;
-/// Doublings at the most, up to 256 s: a call goes out within 5 minutes of a recovery, and 10 calls in the first 10 minutes.
+/// Largest number of doublings. The pause is 256 s at most, so a call goes out within 5 minutes of a recovery; the first 10 minutes
+/// have 10 calls.
 const DOUBLINGS: u32 = 8;
-/// Longest time of answers after a pause that shows a recovery, ms; as long as the pause is enough.
+/// Longest time of answered calls that is needed for a recovery, ms; after a shorter pause, the length of that pause.
 const RECOVERY_MS: Millis = 60_000;
-/// Time after which an old pause says nothing any more, ms.
+/// Time from the end of a pause to the removal of its record, ms.
 pub(super) const FORGOTTEN_AFTER_MS: Millis = 86_400_000;
 
 /// Shortest pause after this number of refusals in a row, whatever their answers state.
@@ -49,7 +50,7 @@ impl Refusals {
         self.in_a_row > 0
     }
 
-    /// Notes a refusal whose answer states this pause, ms.
+    /// Notes a refusal; `pause` is the pause that its answer states, ms.
     pub fn refuse(&mut self, pause: Millis, why: &str, now: Millis) {
         let stated = now.saturating_add(pause);
         // Calls that were under way when the pause began are refused together: they count once.
@@ -63,8 +64,9 @@ impl Refusals {
         *self = Self { until: stated.max(now + self.grown()), last_at: now, why: why.to_owned(), ..*self };
     }
 
-    /// Notes an answer. Returns true if the next refusal is a first one again: calls have been answered since the pause for as
-    /// long as it lasted, or for a minute. An API that alternates answers and refusals so does not get a call per second.
+    /// Notes an answered call. Returns true if it completes a recovery, so that the next refusal counts as the first: the API has
+    /// answered calls for as long as the pause was, or for a minute. So an API that alternates answers and refusals does not get a
+    /// call per second.
     pub fn answer(&mut self, now: Millis) -> bool {
         if self.in_a_row == 0 || self.is_parked(now) {
             return false;

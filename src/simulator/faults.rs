@@ -142,11 +142,11 @@ pub enum Endpoint {
     Accounts,
     /// A page of a list of followers or friends, whosever it is. What is about tweets does not concern it.
     Relations,
-    /// A page of a timeline, whosever it is. What is about tweets does not concern it.
+    /// A page of any timeline. Faults of single tweets do not affect it.
     Timelines,
     /// `oauth2/token`. What is about tweets does not concern it.
     Token,
-    /// A stream's connection. What is about tweets does not concern it.
+    /// A stream's connection. Faults of single tweets do not affect it.
     Stream,
 }
 
@@ -159,8 +159,7 @@ pub struct Rule {
     /// Where.
     #[serde(default)]
     pub at: Endpoint,
-    /// Only for calls that ask for one of these ids, or of these accounts, queries and lists where it is a timeline; for all where it
-    /// is empty.
+    /// Limits the fault to calls for one of these ids; for timelines, to these accounts, queries and lists. Empty: every call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
     /// For so many calls; until cleared where it is missing.
@@ -258,7 +257,7 @@ impl Faults {
         drawn
     }
 
-    /// Returns true while [`Fault::EmptyLastPage`] is in force. It strikes the list, and no call.
+    /// Returns true while a rule has [`Fault::EmptyLastPage`]. It changes lists, not single calls.
     pub(super) fn empties_last_pages(&self) -> bool {
         self.lock().rules.iter().any(|rule| rule.fault == Fault::EmptyLastPage)
     }

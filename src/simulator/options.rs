@@ -96,7 +96,7 @@ pub struct SimulatorOptions {
     /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
     #[serde(skip)]
     pub mastodon_kept: Duration,
-    /// How often a stream that has nothing to say sends a blank line.
+    /// Interval between the blank lines of a stream without posts.
     #[serde(skip)]
     pub keep_alive: Duration,
     /// The rules of the stream: each is a timeline's target.

@@ -80,11 +80,11 @@ pub struct CrawlUnderWay {
 }
 
 /// The limit up to which a complete crawl may close edges by itself. Above both figures it closes none of them, until the next
-/// complete crawl misses them as well. The same holds above the second figure alone if the last of several pages is empty, and if
-/// the whole list is. An edge that a page showed in between is in doubt for the first time.
+/// complete crawl misses them as well. The same holds if more than the second figure are missing and the last of several pages is
+/// empty, or if the whole list is empty. An edge that a page showed in between counts as missing for the first time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaveGuard {
-    /// Edges that a crawl may close, as a share of the open ones, 0 to 1; 1: all, whatever its pages hold.
+    /// Largest share of the open edges that a crawl may close at once, 0 to 1; 1 allows all, also after an empty page.
     pub share: f64,
     /// Edges that a crawl may close in any case: of short lists a few are a large share.
     pub least: u64,

@@ -28,7 +28,8 @@ use crate::support::memory_queue::ServiceClock;
 const T: Millis = 1_795_000_000_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A network: handles that begin with `bad` make it refuse the call, with `hidden` and `secret` the credential, `gone` is suspended, `none` is not returned, `lost` is not
+/// A network. A handle that begins with `bad` makes it refuse the call; with `hidden` or `secret`, the credential. `gone` is suspended,
+/// `none` is not returned, `lost` is not
 /// mentioned in the first answer.
 #[derive(Debug, Default)]
 struct Fake {
@@ -310,7 +311,7 @@ async fn one_bad_handle_costs_itself_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handles_that_are_refused_with_401_or_403_cost_themselves_alone() {
+async fn a_handle_refused_with_401_or_403_ends_no_other() {
     let _clock = clock::simulated(T);
     for batch_limit in [1, 2] {
         let (fake, credentials) = (Fake::taking(batch_limit), credentials(&["app"]));
@@ -321,7 +322,7 @@ async fn handles_that_are_refused_with_401_or_403_cost_themselves_alone() {
         assert!(done.refused[0].1.contains("may not be seen"), "{:?}", done.refused);
         assert!(watch.elapsed() < Duration::from_secs(5), "nothing is parked: {:?}", watch.elapsed());
     }
-    // With nothing to show that the credential works, it is the credential.
+    // Without a witness the refusal is blamed on the credential.
     let done = resolve(&Fake::taking(1), &credentials(&["app"]), "hidden\na\n").await;
     assert!(done.error().contains("HTTP 401"), "{}", done.error());
 }

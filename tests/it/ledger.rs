@@ -458,7 +458,7 @@ async fn what_a_call_elsewhere_told_opens_the_window(world: World) {
 
 async fn a_parked_credential_is_freed_by_hand(world: World) {
     let ledger = &*world.one;
-    assert!(!ledger.free("a", "").await.unwrap(), "nobody knows it");
+    assert!(!ledger.free("a", "").await.unwrap(), "the credential is unknown");
     open(ledger, "a", window(10, 9, 60_000)).await;
     assert!(!ledger.free("a", "").await.unwrap(), "it is not parked");
     ledger.used("a", ENDPOINT, "", &parked(true)).await.unwrap();
@@ -502,7 +502,7 @@ async fn in_time(ledger: &dyn Ledger, of: &[&str], permit: &str) -> Grant {
 async fn pauses_grow_while_calls_are_refused(world: World) {
     let (one, two) = (&*world.one, &*world.two);
     open(one, "b", window(900, 800, 600_000)).await;
-    // Processes share them, and `Retry-After: 0` or a window with calls left makes none shorter.
+    // Processes share the pauses. `Retry-After: 0` or a window with calls left does not shorten them.
     for (refused, (ledger, seconds)) in [(one, 1), (two, 2), (one, 4)].into_iter().enumerate() {
         let permit = format!("refused {refused}");
         let name = "a".to_owned();
@@ -515,7 +515,7 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
         assert!((seconds * 1_000 - 900..=seconds * 1_000).contains(&known), "refusal {refused}: {known} ms");
     }
     assert_eq!(granted(two, &["a", "b"], "another").await, "b", "another credential is not slowed");
-    // Then one call at a time shows whether they are over; its answer is awaited for longer than that of one that opens a window.
+    // Then calls are granted one at a time, as trials. A trial's answer is awaited for longer than that of a call that opens a window.
     let watch = Stopwatch::start();
     in_time(two, &["a"], "trial").await;
     for _ in 0..24 {
@@ -524,7 +524,7 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
     answered(two, "a", "trial", window(900, 799, 600_000)).await;
     in_time(one, &["a"], "another trial").await;
     assert!(refused(two, &["a"]).await <= Duration::from_millis(50));
-    // They are over after answers for as long as the pause was.
+    // The recovery is complete after answers for as long as the pause was.
     while watch.elapsed_ms() < 8_000 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -532,7 +532,7 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
     for permit in ["1", "2", "3"] {
         granted(two, &["a"], permit).await;
     }
-    // The next refusal is a first one; a longer pause that an answer states is kept.
+    // The next refusal counts as the first. A longer pause that an answer states is kept.
     one.used("a", ENDPOINT, "1", &refusal(0, false, "")).await.unwrap();
     assert!(account(two, "a").await.parked_for_ms <= 1_000);
     two.used("a", ENDPOINT, "2", &refusal(100_000, false, "")).await.unwrap();
@@ -576,10 +576,10 @@ async fn another_secret_is_tried_at_once(world: World) {
         assert!(is_granted("old", "1").await);
         refuse("old", "1").await;
         assert!(!is_granted("old", "2").await && parked(&[]).await && parked(&names(&["old"])).await);
-        assert!(!parked(&names(&["new"])).await, "at the start of a process that has it");
+        assert!(!parked(&names(&["new"])).await, "a process that starts with the new secret is not parked");
         assert!(is_granted("new", "3").await, "{endpoint}");
-        assert!(!parked(&[]).await, "as it is known without the secret");
-        // Two processes, each with its own: neither frees the other's.
+        assert!(!parked(&[]).await, "without a fingerprint, the status is that of the last secret");
+        // Two processes with different secrets do not end each other's pauses.
         refuse("new", "3").await;
         assert!(!is_granted("old", "4").await && !is_granted("new", "5").await, "{endpoint}");
         assert!(is_granted("third", "6").await);
@@ -871,7 +871,7 @@ async fn every_key_written_is_documented() {
     }
 }
 
-/// A process that is started again in the middle of a pause waits for its end, and the next pause is a longer one.
+/// A process that restarts during a pause waits for its end, and the next pause is longer.
 #[tokio::test]
 async fn a_pause_outlasts_the_process() {
     let folder = tempfile::tempdir().unwrap();

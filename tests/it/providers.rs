@@ -325,7 +325,11 @@ async fn the_quota_is_read_from_the_headers_or_not_at_all() {
         assert_eq!(ask(answer.clone().header(name, bad), &[A]).await.unwrap().quota, None, "{name}: {bad}");
     }
     let overdrawn = ask(answer.clone().header("x-rate-limit-remaining", "-1"), &[A]).await.unwrap().quota;
-    assert_eq!(overdrawn.map(told), Some((900, 0, 1_667_943_001_000)), "less than nothing is nothing");
+    assert_eq!(
+        overdrawn.map(told),
+        Some((900, 0, 1_667_943_001_000)),
+        "a negative number of remaining calls counts as 0"
+    );
     // Where the date alone is wrong, the window ends by our clock.
     let soon = (wall_ms() / 1000 + 600).to_string();
     let dated = |date| answer.clone().header("x-rate-limit-reset", &soon).header("date", date);

@@ -155,7 +155,7 @@ contract!(
     a_sample_is_of_each_lane_and_of_the_leased,
     each_id_has_a_fair_chance_in_a_sample,
     due_times_out_of_bounds_are_mended_and_no_others,
-    a_changed_interval_holds_for_what_waits,
+    a_changed_interval_applies_to_waiting_jobs,
     nothing_is_mended_while_the_clock_is_behind_the_fences,
     a_due_time_may_be_a_moment_long_past,
     the_age_of_data_is_no_lateness,

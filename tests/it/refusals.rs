@@ -1,5 +1,4 @@
-//! Refusals with 401 and 403: one that is about a post, an account, a list or a timeline delays no other; one that is about the
-//! credential parks it.
+//! Refusals with 401 and 403: a refused post, account, list or timeline delays no other; a refused credential is parked.
 
 mod credential;
 mod items;

@@ -1,4 +1,4 @@
-//! The program at servers of other authors, by exchanges that were recorded there (`tests/fixtures/servers`).
+//! The updater with servers of other authors, replayed from recorded exchanges (`tests/fixtures/servers`).
 
 mod bluesky;
 mod takahe;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::http::{Asked, Canned};
 
-/// The parameters that say which page of what is asked for.
+/// Parameters that identify the requested page.
 const NAMES: [&str; 7] = ["actor", "actors", "repo", "collection", "acct", "max_id", "cursor"];
 
 /// A call: its path and the parameters that matter.

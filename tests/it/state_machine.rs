@@ -36,8 +36,8 @@ enum Command {
     Promote(Vec<(usize, usize, Delay)>),
     Postpone(Vec<(usize, usize, Delay)>),
     Forget(Vec<usize>),
-    /// What waits in a lane for longer than its interval is brought forward. The interval stays: a settle that comes too late says
-    /// it again in SQLite, and not in the reference.
+    /// Brings forward the ids of a lane that wait for longer than its interval. The command does not change the interval itself: a
+    /// late settle would restore the old one in SQLite but not in the reference.
     ApplyLane {
         lane: usize,
         limit: usize,

@@ -47,18 +47,18 @@ impl<'de> Deserialize<'de> for StreamProvider {
             "x" => Ok(Self::X),
             "twitter" => Err(D::Error::custom(
                 "twitter has no streams any more, since Twitter has shut down those of API v1.1: remove this \
-                 poll.streams section, whose source in fills is polled all the same, or set provider to x",
+                 poll.streams section (the source in fills is polled without it), or set provider to x",
             )),
             _ => Err(D::Error::custom("invalid provider of a stream: only x has streams")),
         }
     }
 }
 
-/// The filters of v1.1's streams.
+/// Rejects the removed filters of v1.1's streams.
 fn removed_filter<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
     Err(D::Error::custom(
         "track, follow and locations were removed with the streams of API v1.1, which Twitter has shut down: remove \
-         them; the rules of its account say what a stream of x delivers",
+         them; the rules of the account select the posts of a stream of x",
     ))
 }
 

@@ -32,10 +32,10 @@ pub trait Administration: Send + Sync + std::fmt::Debug {
     /// the stored one.
     async fn mend(&self, slack: Duration, limit: usize) -> Result<u64>;
 
-    /// Gives a lane that the queue knows the patience, tier and order of `lane`: a changed interval holds for the jobs that wait,
-    /// too. In a lane by lateness, ids due later than now + its patience get a new due, spread evenly over that. Changes up to
-    /// `limit` ids per call, [`PAGE_LIMIT`] at the most, those that were due soonest first, and returns how many: call it again
-    /// while it returns as many. Changes no due time while the clock is behind, as [`mend`](Self::mend).
+    /// Applies the patience, tier and order of `lane` to the queue's lane of that name, if there is one, and to its waiting jobs.
+    /// In a lane by lateness, ids due later than now + its patience get new due times, spread evenly over its patience. Changes up to
+    /// `limit` ids per call (at most [`PAGE_LIMIT`]), in the order of their due times, and returns their number: call it again while
+    /// it returns `limit`. Like [`mend`](Self::mend), changes no due time while the clock is behind.
     async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64>;
 
     /// Adds the minutes that are over to their hours. Each minute is added once, however often and by however many

@@ -260,8 +260,8 @@ pub trait Jobs: Send + Sync + std::fmt::Debug {
     /// Takes a batch, if one is ready.
     async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claim>;
 
-    /// The [`Claim::Empty`] that a claim would answer now, without a write. `None`: a claim may bring a batch, or this queue tells
-    /// that by a claim alone.
+    /// Returns the [`Claim::Empty`] that a claim would return now, without a write. `None` if a claim may return a batch, or if this
+    /// queue cannot know without a claim.
     async fn empty_claim(&self, _request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
         Ok(None)
     }

@@ -143,7 +143,7 @@ pub trait Schedule: Send + Sync + Debug {
         self.next(item, now).map(|(lane, _)| lane.patience)
     }
 
-    /// The lanes whose intervals are settings: a change of one holds for the items that wait, too.
+    /// Lanes with an interval from the settings. A changed interval also applies to the items that wait in them.
     fn lanes(&self) -> Vec<Lane> {
         self.ages().map_or_else(Vec::new, AgeTable::lanes)
     }

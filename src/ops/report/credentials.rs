@@ -265,7 +265,7 @@ pub fn budget_line(reads: &Reads) -> String {
     )
 }
 
-/// For how long, until when and why it is parked, if it is.
+/// Remaining pause of a parked credential, its end and its reason.
 #[must_use]
 pub fn parked(account: &CredentialStatus) -> Option<String> {
     let why = account.parked_why.as_deref().unwrap_or("no reason is given");

@@ -174,8 +174,8 @@ impl Fetch for Fetcher {
             Ok(Err(rest)) => return Fetched::Later(rest),
             Err(_) => return Fetched::Later(NO_PLACE),
         };
-        // Those before it at the host may have found that there is no room.
-        if let Some(why) = self.keeper.parts.why_closed() {
+        // Downloads that went before at this host may have found that there is no room.
+        if let Some(why) = self.keeper.parts.blocked_reason() {
             return Fetched::Disk(why);
         }
         let part = match self.keeper.parts.part(wanted.namespace, wanted.id) {

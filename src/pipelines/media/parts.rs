@@ -20,7 +20,7 @@ use crate::base::private_file;
 
 /// A part that nobody went on with for so long is removed.
 const OLD_PART: Duration = Duration::from_secs(7 * 86_400);
-/// First and longest pause of all downloads after one that could not be kept; it doubles with each further one.
+/// First and longest pause of all downloads after a file could not be stored. Each further failure doubles it.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// The files on their way, and the room that is left for them.
@@ -33,22 +33,22 @@ pub struct Parts {
     used: AtomicU64,
     /// Bytes of the parts that this process has in work.
     on_the_way: AtomicU64,
-    /// The folder is there and can be written.
+    /// True once the folder exists and a write into it succeeded.
     is_ready: AtomicBool,
     /// The pause of all downloads.
     pause: Mutex<Option<Pause>>,
 }
 
-/// A pause of all downloads, since a file could not be kept.
+/// A pause of all downloads, after a file could not be stored.
 #[derive(Debug)]
 struct Pause {
     since: Stopwatch,
     span: Duration,
-    /// Bytes of that file.
+    /// Size of that file, bytes.
     needed: u64,
-    /// Bytes that there was room for.
+    /// Free bytes at that time.
     room: u64,
-    /// A download was let through since it began.
+    /// True once a download was admitted during the pause.
     is_tried: bool,
     why: String,
 }
@@ -62,7 +62,7 @@ pub struct Part {
     pub file: File,
     /// Something is written that may go on when whoever waits for it has given up.
     is_written: AtomicBool,
-    /// Bytes of the whole file, as far as its host has said; else 0.
+    /// Size of the whole file as its host states it, bytes; 0 if it states none.
     size: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ pub struct Part {
 pub struct Reserved<'a> {
     parts: &'a Parts,
     bytes: u64,
-    /// Bytes that have come.
+    /// Bytes received so far.
     came: u64,
 }
 
@@ -90,20 +90,20 @@ impl Parts {
         }
     }
 
-    /// The same, prepared.
+    /// Like [`Parts::new`], and prepares the folders.
     ///
     /// # Errors
-    /// As of [`Parts::prepare`].
+    /// Those of [`Parts::prepare`].
     pub fn open(folder: &Path, cap: u64, used: u64) -> io::Result<Self> {
         let parts = Self::new(folder, cap, used);
         parts.prepare()?;
         Ok(parts)
     }
 
-    /// Makes the folders where they are missing, and writes into them. Once that went well, it does nothing.
+    /// Creates missing folders and tests that they can be written. Does nothing after its first success.
     ///
     /// # Errors
-    /// They cannot be made, or nothing can be written into them.
+    /// The folders cannot be created or written.
     pub fn prepare(&self) -> io::Result<()> {
         if self.is_ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -187,10 +187,10 @@ impl Parts {
         disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// The reason why no file can be fetched now: the folder cannot be written, all room is used up, or downloads pause, since one
-    /// could not be kept. When the pause is over, or there is more room than before, one download is let through.
+    /// Reason why no file can be downloaded now: the folder cannot be written, there is no room, or downloads pause after a file could
+    /// not be stored. `None` admits a download: after the pause, or once more room is free, a single one until its result is known.
     #[must_use]
-    pub fn why_closed(&self) -> Option<String> {
+    pub fn blocked_reason(&self) -> Option<String> {
         if let Err(error) = self.prepare() {
             return Some(unusable(&error));
         }
@@ -209,12 +209,12 @@ impl Parts {
         None
     }
 
-    /// Begins or prolongs the pause of all downloads: a file of `needed` bytes could not be kept.
+    /// Begins or doubles the pause of all downloads: a file of `needed` bytes could not be stored.
     pub fn pause(&self, needed: u64, why: &str) {
         let room = self.room();
         let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         let span = match &*pause {
-            // This one was under way when the pause began.
+            // The failed download was in flight when the pause began.
             Some(known) if !known.is_tried => return,
             Some(known) => known.span.saturating_mul(2).min(PAUSE.1),
             None => PAUSE.0,
@@ -222,7 +222,7 @@ impl Parts {
         *pause = Some(Pause { since: Stopwatch::start(), span, needed, room, is_tried: false, why: why.to_owned() });
     }
 
-    /// Ends the pause: a file was kept.
+    /// Ends the pause: a file was stored.
     pub fn end_pause(&self) {
         *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -275,7 +275,7 @@ impl Part {
         self.size.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the whole file, or of what has come of it where its size is unknown.
+    /// Size of the whole file, or of its received part if the host has not stated the size; bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         let came = self.file.metadata().map_or(0, |file| file.len());
@@ -325,14 +325,14 @@ impl Drop for Part {
 }
 
 impl Reserved<'_> {
-    /// Counts bytes before they come; `missing` of them are not on the disk yet. Returns the message for people if there is no room
+    /// Reserves bytes of an announced file; `missing` of them are not on the disk yet. Returns a message for people if there is no room
     /// for them.
     pub fn expect(&mut self, bytes: u64, missing: u64) -> Option<String> {
         let why = self.parts.is_full(bytes).or_else(|| {
             let left = self.parts.room_on_disk();
             (missing > left).then(|| {
                 format!(
-                    "there is no room for media: {:.1} MB are left on the disk of media.folder, and a file has {:.1} MB; free some space",
+                    "there is no room for media: {:.1} MB are free on the disk of media.folder, and a file needs {:.1} MB; free some space",
                     left as f64 / 1e6,
                     missing as f64 / 1e6
                 )
@@ -342,7 +342,7 @@ impl Reserved<'_> {
         why
     }
 
-    /// Counts bytes that came, unless they were expected.
+    /// Counts received bytes, unless they were reserved.
     pub fn add(&mut self, bytes: u64) {
         self.came += bytes;
         self.count(self.came.saturating_sub(self.bytes));
@@ -369,7 +369,7 @@ pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Why the folder cannot be used.
+/// Message for people: the folder of media cannot be used.
 pub(super) fn unusable(error: &io::Error) -> String {
     format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
@@ -434,15 +434,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_without_room_grow_and_end_as_soon_as_there_is_room() {
+    async fn pauses_grow_without_room_and_end_with_room() {
         let (_root, parts) = parts(100, 90);
-        let let_through = || parts.why_closed().is_none();
+        let let_through = || parts.blocked_reason().is_none();
         assert!(let_through());
         // Sixteen were under way.
         (0..16).for_each(|_| parts.pause(20, "no room"));
         let mut seconds = Vec::new();
         for _ in 0..9 {
-            assert_eq!(parts.why_closed().as_deref(), Some("no room"));
+            assert_eq!(parts.blocked_reason().as_deref(), Some("no room"));
             let since = Stopwatch::start();
             while !let_through() {
                 tokio::time::advance(Duration::from_secs(1)).await;
@@ -470,9 +470,9 @@ mod tests {
         let folder = root.path().join("media");
         fs::write(&folder, "in the way").unwrap();
         let parts = Parts::new(&folder, 0, 0);
-        assert!(parts.why_closed().unwrap().starts_with("the folder of media cannot be written: "));
+        assert!(parts.blocked_reason().unwrap().starts_with("the folder of media cannot be written: "));
         fs::remove_file(&folder).unwrap();
-        assert_eq!(parts.why_closed(), None);
+        assert_eq!(parts.blocked_reason(), None);
         assert!(folder.join("parts").is_dir());
     }
 

@@ -49,8 +49,8 @@ pub(super) struct Requested<T> {
     pub failed: Vec<Job>,
     /// Suspects whose call failed for an unknown reason: others go first.
     pub postponed: Vec<Job>,
-    /// Jobs that let others go first, without a call: see [`Evidence::steps_back`].
-    pub stepping_back: Vec<Job>,
+    /// Jobs deferred without a call: see [`Evidence::defer_once`].
+    pub deferred: Vec<Job>,
     /// Jobs without a call, or without an answer.
     pub unanswered: Vec<Job>,
     /// The state of the services, as the calls showed it.
@@ -71,7 +71,7 @@ impl<T> Requested<T> {
             refused: Vec::new(),
             failed: Vec::new(),
             postponed: Vec::new(),
-            stepping_back: Vec::new(),
+            deferred: Vec::new(),
             unanswered: Vec::new(),
             outlook: Outlook::default(),
             in_a_row: 0,
@@ -97,8 +97,8 @@ struct Part {
 
 impl Part {
     /// In two, either half on top, by lot: the same bad ids at the same places must not use up what a batch
-    /// may try, time after time, before anybody else is asked for. In more where a call takes fewer than that, since `limit` ids are
-    /// the most of a call.
+    /// may try, time after time, before anybody else is asked for. If a half still has more than `limit` ids,
+    /// the limit of a call, splits into parts of `limit` ids.
     fn halve(mut self, limit: usize, parts: &mut Vec<Part>) {
         if self.jobs.len() > 2 * limit {
             parts.extend(self.split(limit));
@@ -110,7 +110,7 @@ impl Part {
         parts.extend(if random::share() < 0.5 { [first, second] } else { [second, first] });
     }
 
-    /// Parts of at most so many jobs.
+    /// Splits it into parts of at most `limit` jobs.
     fn split(self, limit: usize) -> impl Iterator<Item = Part> {
         let Part { mut jobs, tries, failed_before } = self;
         std::iter::from_fn(move || {
@@ -130,8 +130,8 @@ pub struct Suspicions {
     others_answered: AtomicBool,
     /// Answers and refusals of credentials.
     evidence: Evidence,
-    /// Lines about unrequested objects, about answers with another id than the requested one, and about ids that may not be
-    /// seen.
+    /// Rate limits of log lines: unrequested objects, answers with another id than the requested one, and ids that the API refuses
+    /// alone.
     strangers: Rarely,
     other_ids: Rarely,
     hidden: Rarely,
@@ -187,17 +187,17 @@ impl<T: Item> Calls<'_, T> {
     pub(super) async fn request(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested<T> {
         let mut requested = Requested::new(versions);
         if let [job] = &batch.jobs[..]
-            && self.suspicions.evidence.steps_back(&job.id)
+            && self.suspicions.evidence.defer_once(&job.id)
         {
             self.credentials.give_back(permit).await;
-            requested.stepping_back.push(job.clone());
+            requested.deferred.push(job.clone());
             requested.outlook = Outlook::Unchanged;
             return requested;
         }
         let mut permit = Some(permit);
         // The last part first: halves are finished before the next part is begun.
         let limit = self.lookup.capabilities().batch_limit;
-        // As many as a call took when the batch was claimed: it may have turned out to take fewer.
+        // The batch was claimed with the limit of that time; the server may have turned out to take fewer ids.
         let mut parts: Vec<Part> = self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
         while let Some(part) = parts.pop() {
             let leave = match permit.take() {
@@ -220,7 +220,7 @@ impl<T: Item> Calls<'_, T> {
             // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
             // next.
             let at = batch.now.now().min(batch.fence.deadline - 1);
-            // A failure that only some ids meet, while others of their batch are answered, is not the credential's.
+            // If the API answers other ids of the batch, a repeated failure of these ids is not the credential's fault.
             let is_own = part.failed_before && !requested.answered.is_empty();
             let error = match self.look_up(requested.ids(&part.jobs), permit, batch, is_own).await {
                 Ok(answer) => {
@@ -355,7 +355,7 @@ impl<T: Item> Calls<'_, T> {
                     requested.unready = Some(error.to_string());
                 }
                 if error.is_about_credential() {
-                    // One of them may be to blame all the same: the next time they are not asked for together.
+                    // One of these ids may still be the cause: the next calls request them in smaller parts.
                     self.suspicions.fail(&part.jobs);
                 }
                 if part.tries < TRIES {
@@ -430,8 +430,8 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
-    /// One call, with what is counted and logged of it. A refusal that is not the credential's fault is the outcome of an id that
-    /// was alone in it, and else a [`LookupError::BadRequest`]. `is_own`: an outage that it meets is of these ids alone.
+    /// Makes one call, counts it and logs its failure. A refusal that is not the credential's fault becomes the outcome of an id that
+    /// was alone in the call, or else a [`LookupError::BadRequest`]. `is_own`: an outage of this call concerns only its ids.
     async fn look_up(
         &self,
         ids: Vec<String>,
@@ -472,7 +472,7 @@ impl<T: Item> Calls<'_, T> {
                         };
                     }
                     if park.is_some() || !error.is_about_credential() {
-                        tell_of_failure(error, &credential.name, park.as_ref());
+                        log_failure(error, &credential.name, park.as_ref());
                     }
                     Told { quota: None, park, charged }
                 }
@@ -482,7 +482,7 @@ impl<T: Item> Calls<'_, T> {
         match (answer, blame.into_inner()) {
             (Err(error), Some(Blame::Items)) if ids.len() > 1 => Err(LookupError::BadRequest(error.to_string())),
             (Err(error), Some(Blame::Items)) => {
-                self.tell_of_hidden(&ids, &error);
+                self.log_hidden(&ids, &error);
                 Ok(Answer::new(vec![Outcome::Absent(Absence::Protected)], None, Strangers::default()))
             }
             (Err(error), Some(Blame::Unclear(why))) => {
@@ -492,17 +492,17 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Judges whose fault a refusal is.
+    /// Judges a refusal: requests witnesses until the cause is known.
     async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
-        let mut trial = self.suspicions.evidence.trial(refused).await;
-        while let Some(witness) = trial.witness() {
+        let mut inquiry = self.suspicions.evidence.inquire(refused).await;
+        while let Some(witness) = inquiry.witness() {
             let testimony = self.ask_for_witness(&witness, credential, batch).await;
-            trial.hear(&witness, testimony);
+            inquiry.record(&witness, testimony);
         }
-        trial.blame()
+        inquiry.blame()
     }
 
-    /// Asks for an id that this credential was answered before: its answer shows that the credential works, and is dropped.
+    /// Requests an id that the API returned to this credential before. The answer only shows that the credential works; it is dropped.
     async fn ask_for_witness(&self, witness: &str, credential: &Credential, batch: &Batch) -> Testimony {
         if self.time_is_up(batch) {
             return Testimony::None("the lease has no time left for another call".to_owned());
@@ -538,15 +538,15 @@ impl<T: Item> Calls<'_, T> {
         charged
     }
 
-    /// Logs that an id may not be seen: a line once in a while.
-    fn tell_of_hidden(&self, ids: &[String], error: &LookupError) {
+    /// Logs, at a limited rate, that the API refuses an id alone.
+    fn log_hidden(&self, ids: &[String], error: &LookupError) {
         let namespace = self.namespace;
         if let Some(refusals) = self.suspicions.hidden.is_due(ids.len()) {
             tracing::warn!(
                 namespace,
                 refusals,
                 %error,
-                "the API refuses an id and answers others with the same credential: the id counts as missing"
+                "the API refuses an id but returns others to the same credential: the id counts as missing"
             );
         }
         tracing::debug!(namespace, id = ids.first(), "the API refuses this id alone");
@@ -600,7 +600,7 @@ impl<T: Item> Calls<'_, T> {
 }
 
 /// A line for people about a call whose credential is left alone, or whose clock is off.
-fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
+fn log_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     let pause_ms = park.map_or(0, |park| clock::millis(park.pause));
     match error {
         LookupError::Throttled { .. } => {
@@ -625,7 +625,7 @@ fn tell_of_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     }
 }
 
-/// The asked ids that an answer returned.
+/// Requested ids that an answer returned.
 fn returned<'a, T>(ids: &'a [String], answer: &'a Answer<T>) -> impl Iterator<Item = &'a str> {
     let found = |(id, outcome): (&'a String, &Outcome<T>)| matches!(outcome, Outcome::Found(_)).then_some(id.as_str());
     ids.iter().zip(&answer.outcomes).filter_map(found)

@@ -78,8 +78,8 @@ impl UnavailableSettings {
         self.span(false).max(SOONEST)
     }
 
-    /// The delay until an item that the API refuses is looked up again, ms; `delay` is that of a miss. It doubles each time, up to
-    /// that of the slow lane: servers count refusals, and block callers with many.
+    /// Delay until the next lookup of an item that the API refuses, ms; at least `delay`, the delay of a miss. It doubles each time, up
+    /// to the interval of the slow lane: servers count refusals, and block clients with many of them.
     #[must_use]
     pub fn refused_delay(&self, delay: Millis, since: Millis, at: Millis) -> Millis {
         delay.max(at.saturating_sub(since).min(self.lane.patience))

@@ -60,8 +60,8 @@ const REFUSED_RETRY_MS: Millis = 1_000;
 const FAILED_RETRY_MS: Millis = 60_000;
 /// The wait before an id that is looked up once, and that an answer lacks, is looked up again, ms.
 const ONCE_AGAIN_MS: Millis = 60_000;
-/// Delay of an id that lets others go first: all that are due by then do.
-const STEP_BACK_MS: Millis = 5_000;
+/// Delay of a deferred id, ms: ids that become due in this time are looked up before it.
+const DEFERRAL_MS: Millis = 5_000;
 
 /// The handler of such a pipeline.
 pub struct Refresher<J: Judge> {
@@ -131,7 +131,7 @@ impl<J: Judge> Handler for Refresher<J> {
             }
         };
         let requested = self.calls().request(batch, versions, permit).await;
-        let Requested { answered, refused, failed, postponed, stepping_back, unanswered, outlook, .. } = requested;
+        let Requested { answered, refused, failed, postponed, deferred, unanswered, outlook, .. } = requested;
         let watch = Stopwatch::start();
         let mut naming = HashSet::new();
         let (mut handled, following) = match self.in_time(self.done_with(batch, answered, refused, &mut naming)).await {
@@ -165,8 +165,8 @@ impl<J: Judge> Handler for Refresher<J> {
         handled.verdicts.extend(failed.into_iter().map(later));
         let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
         handled.verdicts.extend(postponed.into_iter().map(|job| (job, uncounted.clone())));
-        let behind_others = Verdict::Retry { after: STEP_BACK_MS, counted: false };
-        handled.verdicts.extend(stepping_back.into_iter().map(|job| (job, behind_others.clone())));
+        let behind_others = Verdict::Retry { after: DEFERRAL_MS, counted: false };
+        handled.verdicts.extend(deferred.into_iter().map(|job| (job, behind_others.clone())));
         handled.release.extend(unanswered);
         handled
     }

@@ -42,8 +42,8 @@ use crate::store::{
 
 /// A list that the API refuses is asked for again after so long, ms.
 const REFUSED_PAUSE_MS: Millis = 60_000;
-/// Delay of a list that lets others go first, ms: all that are due by then do.
-const STEP_BACK_MS: Millis = 5_000;
+/// Delay of a deferred list, ms: lists that become due in this time are read before it.
+const DEFERRAL_MS: Millis = 5_000;
 /// A list without an answer is asked for again after so long; the pause doubles with each further time in a row, up to the second
 /// figure, ms. Nobody knows whether it is the API's fault or the list's own.
 const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
@@ -169,9 +169,9 @@ impl Handler for ListReader {
             };
         }
         failpoint::poison(std::slice::from_ref(&job.id));
-        if self.evidence.steps_back(&job.id) {
+        if self.evidence.defer_once(&job.id) {
             self.credentials.give_back(permit).await;
-            let behind_others = Verdict::Retry { after: STEP_BACK_MS, counted: false };
+            let behind_others = Verdict::Retry { after: DEFERRAL_MS, counted: false };
             let verdicts = vec![(job.clone(), behind_others)];
             return Handled { verdicts, outlook: Outlook::Unchanged, ..Handled::default() };
         }
@@ -287,7 +287,7 @@ impl ListReader {
                 tracing::info!(
                     list,
                     owner,
-                    "the API no longer takes the cursor of a list: it is read again from its first page"
+                    "the API no longer accepts the cursor of a list: the list is read again from its first page"
                 );
                 self.counters.lists_restarted.add(1);
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, RESTARTS)).await?;
@@ -306,7 +306,7 @@ impl ListReader {
         }
     }
 
-    /// Reserves the reads of a page, and asks for it; `Err`: no call may be made now.
+    /// Reserves the reads of a page and requests it; `Err` if no call may be made now.
     async fn call(
         &self,
         (batch, owner): (&Batch, &str),
@@ -330,13 +330,14 @@ impl ListReader {
                     let refused = Refused { credential: &credential.name, items: &items, begun, is_trial };
                     let judged = self.judge(refused, credential, batch).await;
                     match blame.get_or_init(|| judged) {
-                        Blame::Credential { .. } => self.tell_of_refusal(credential, error),
+                        Blame::Credential { .. } => self.log_refusal(credential, error),
                         Blame::Items | Blame::Unclear(_) => park = None,
                     }
                 }
                 Err(_) => {}
             }
-            // A credential that may not read lists may well look up posts: their pipeline finds out what is refused everywhere.
+            // A credential that may not read lists may still look up posts: it is parked at this endpoint only. The pipeline of
+            // posts parks it everywhere if the API refuses it there, too.
             let park = park.map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
             Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
@@ -345,7 +346,12 @@ impl ListReader {
         Ok(match (answer, blame.into_inner()) {
             (Err(error), Some(Blame::Items)) => {
                 let (list, why) = (&self.namespace, error.to_string());
-                tracing::info!(list, owner, why, "the API refuses a list and shows others to the same credential");
+                tracing::info!(
+                    list,
+                    owner,
+                    why,
+                    "the API refuses a list but shows others to the same credential: the list counts as hidden"
+                );
                 Ok(RelationPage { listing: Listing::Refused, quota: None })
             }
             (Err(error), Some(Blame::Unclear(why))) => {
@@ -361,24 +367,24 @@ impl ListReader {
         })
     }
 
-    /// Reserves the reads of a page of so many ids.
+    /// Reserves the reads of a page of `limit` ids.
     async fn reserve(&self, permit: Permit, limit: u32) -> Result<(Reservation, Permit), Outlook> {
         let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
         Reservation::make(&self.credentials, permit, reads).await
     }
 
-    /// Judges whose fault a refusal is.
+    /// Judges a refusal: requests witnesses until the cause is known.
     async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
-        let mut trial = self.evidence.trial(refused).await;
-        while let Some(witness) = trial.witness() {
+        let mut inquiry = self.evidence.inquire(refused).await;
+        while let Some(witness) = inquiry.witness() {
             let testimony = self.ask_for_witness(batch, &witness, credential).await;
-            trial.hear(&witness, testimony);
+            inquiry.record(&witness, testimony);
         }
-        trial.blame()
+        inquiry.blame()
     }
 
-    /// Asks for one member of a list that this credential was shown before: the answer shows that the credential works, and is
-    /// dropped.
+    /// Requests one member of a list that the API showed to this credential before. The answer only shows that the credential works;
+    /// it is dropped.
     async fn ask_for_witness(&self, batch: &Batch, witness: &str, credential: &Credential) -> Testimony {
         let needed = clock::millis(self.call_timeout + 2 * self.save_timeout);
         if batch.fence.deadline - batch.now.now() <= needed {
@@ -404,7 +410,7 @@ impl ListReader {
         metered(&self.credentials, permit, call, told).await.into()
     }
 
-    fn tell_of_refusal(&self, credential: &Credential, error: &LookupError) {
+    fn log_refusal(&self, credential: &Credential, error: &LookupError) {
         let (list, credential) = (&self.namespace, &credential.name);
         let pause_ms = error.park().map_or(0, |park| clock::millis(park.pause));
         tracing::warn!(
@@ -412,7 +418,7 @@ impl ListReader {
             credential,
             %error,
             pause_ms,
-            "the API refuses all lists: none is read with this credential for a while"
+            "the API refuses all lists: list reads with this credential pause"
         );
     }
 

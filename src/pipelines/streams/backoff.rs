@@ -22,7 +22,7 @@ const RATE_MOST: Duration = Duration::from_secs(16 * 60);
 /// mending is all there is to do, and what is refused costs one call in five minutes.
 const REFUSED: Duration = HTTP_MOST;
 
-/// The number of failures of each kind since a connection has lasted.
+/// Number of failures of each kind since the last connection that lasted.
 #[derive(Debug, Default)]
 pub struct Backoff {
     network: u32,
@@ -31,8 +31,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// How long to wait before connecting again. X would have the first attempt after a connection made at
-    /// once; it is made after the first step, so that an API that opens and closes is no busy loop.
+    /// Returns the delay before the next attempt to connect. X recommends an attempt at once after a connection that worked; here
+    /// it waits for the first step, so that an API that opens and closes connections causes no busy loop.
     pub fn after(&mut self, broken: &Broken) -> Duration {
         match broken {
             Broken::Network(_) => {
@@ -46,8 +46,8 @@ impl Backoff {
         }
     }
 
-    /// A connection has lasted: all is as at first. One that ends after its first post has not, however often it is made.
-    pub fn has_lasted(&mut self) {
+    /// Starts over, after a connection that lasted. A connection that ends after its first post must not reset the delays.
+    pub fn reset(&mut self) {
         *self = Self::default();
     }
 }

@@ -44,7 +44,7 @@ impl StreamSource {
     }
 
     async fn take_turns(&self, posts: mpsc::Sender<Ingested>, stop: &Stop) {
-        // A stream that comes back to this poller has failed as often as before.
+        // Kept over leases: a stream that returns to this poller keeps its count of failures.
         let mut backoff = Backoff::default();
         while let Some(mut held) = self.hold.take(stop).await {
             tracing::info!(stream = self.name, "a stream is this poller's");
@@ -111,9 +111,9 @@ impl StreamSource {
                 Ok(Err(why)) => return Broken::Network(why),
                 Err(_) => return Broken::Network(format!("no byte came within {} s", silence.as_secs())),
             };
-            // Longer than any connection that is dead seems alive.
+            // A dead connection can look alive for `silence`; one that lasted longer was alive.
             if connected.elapsed() >= silence {
-                backoff.has_lasted();
+                backoff.reset();
             }
             for cut in lines.push(&bytes) {
                 let message = match cut {

@@ -399,8 +399,8 @@ fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     (known.first().copied(), fallback_anchor)
 }
 
-/// The posts that an empty page may hide, if even the fallback anchor is gone, or a known post that `is_missed`. A page is filled
-/// before deleted posts are left out, so fewer posts than a page holds, with none below them, hide none.
+/// Gap of the posts that an empty page may hide: if even the fallback anchor is gone, or if a known post is missing (`is_missed`).
+/// An API fills a page before it leaves out deleted posts. So if the round has fewer new posts than a page holds, there is no gap.
 fn hidden(position: &Position, rules: &Rules, span: &Span, ask: &Ask, is_missed: bool) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);
@@ -431,14 +431,14 @@ fn too_old(position: &Position, rules: &Rules, ask: &Ask) -> Option<Gap> {
 fn too_deep(position: &Position, rules: &Rules, span: &Span, reading: &Reading) -> Option<Gap> {
     let (depth, below) = (rules.depth?, span.below?);
     let elapsed = reading.about().saturating_sub(span.began_at).max(0);
-    // Twice as many as at the pace of those that were read: bursts come.
+    // Twice the rate of the posts that were read, since posts come in bursts.
     let came = 2.0 * elapsed as f64 * pace(position, rules, span, below);
     let (from, to) = (position.since.saturating_add(1), below.saturating_sub(1));
     let may_have_met = span.passed as f64 + came >= depth as f64;
     (may_have_met && from <= to).then_some(Gap { from, to, reason: GapReason::Depth(depth) })
 }
 
-/// Posts per ms of a source whose round has read down to the id `below`.
+/// Posts per ms of a source; its round has read down to the id `below`.
 fn pace(position: &Position, rules: &Rules, span: &Span, below: u64) -> f64 {
     let made_at = |id: u64| rules.layout.made_at(id);
     let per_ms =
@@ -446,7 +446,7 @@ fn pace(position: &Position, rules: &Rules, span: &Span, below: u64) -> f64 {
     if fills_a_page(span, rules) {
         return per_ms(span.passed, made_at(below), made_at(position.latest.unwrap_or(below)), 1);
     }
-    // The time between a few posts is no pace: one post, or a thread of five, was made in a moment. They are all that came since
-    // the last round.
+    // A few posts give no rate by their own times: a thread of five is written in a moment. They are all posts since the last
+    // round, so the time since then counts.
     per_ms(span.fresh, made_at(floor(position, rules)), span.began_at, WINDOW_MARGIN)
 }

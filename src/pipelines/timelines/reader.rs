@@ -36,8 +36,8 @@ use crate::providers::timeline::{Ask, Page, Post, Rules, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
 
-/// Posts that a witness is asked for: no API refuses so few.
-const OF_A_WITNESS: u32 = 10;
+/// Posts requested from a witness. No API rejects so small a page.
+const WITNESS_POSTS: u32 = 10;
 
 /// Reads the timelines of one endpoint, and hands their posts over.
 pub struct Reader {
@@ -287,12 +287,12 @@ impl Reader {
         let is_trial = permit.is_trial();
         let call = async |credential: &Credential| self.page(&**timeline, ask, credential).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
-            let believed = self.in_common.refusals.are_believed(&credential.name, (name, timeline), answer);
+            let believed = self.in_common.refusals.record_answer(&credential.name, (name, timeline), answer);
             let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
             let is_refusal = answer.as_ref().is_err_and(LookupError::is_about_credential);
             if park.is_some()
                 && (self.fails_alone(name, trouble).await
-                    || is_refusal && !is_trial && self.a_witness_is_read(name, credential, batch).await)
+                    || is_refusal && !is_trial && self.credential_may_work(name, credential, batch).await)
             {
                 park = None;
             }
@@ -313,28 +313,32 @@ impl Reader {
         page_call::in_time(&self.metrics, self.call_timeout, timeline.page(ask, credential)).await
     }
 
-    /// Returns true unless all sources are refused that this credential was shown before: it works while one of them is read.
-    /// Where the credential has no call left for one, nothing is to blame, as in an outage; where there is none, or no time for it,
-    /// nothing shows that the credential works.
-    async fn a_witness_is_read(&self, name: &str, credential: &Credential, batch: &Batch) -> bool {
+    /// Returns true if the API still shows another source to this credential, or if that cannot be found out now (no call left, an
+    /// outage). Returns false if the API refuses all witnesses, or if there is no witness or no time for one.
+    async fn credential_may_work(&self, name: &str, credential: &Credential, batch: &Batch) -> bool {
         let refusals = &self.in_common.refusals;
         for (witness, timeline) in refusals.witnesses(&credential.name, name) {
             if !self.has_time(batch) {
                 return false;
             }
             match self.ask_for_witness((&witness, &timeline), credential).await {
-                Testimony::Refused => refusals.dismiss(&credential.name, &witness),
+                Testimony::Refused => refusals.remove_witness(&credential.name, &witness),
                 Testimony::Answered => {
                     tracing::info!(
                         source = name,
                         credential = credential.name,
                         witness,
-                        "the API refuses a source and shows another to the same credential"
+                        "the API refuses a source but shows another to the same credential"
                     );
                     return true;
                 }
                 Testimony::None(why) => {
-                    tracing::info!(source = name, witness, why, "nothing shows whether a refused credential works");
+                    tracing::info!(
+                        source = name,
+                        witness,
+                        why,
+                        "unknown whether a refused credential works: no other source could be read"
+                    );
                     return true;
                 }
             }
@@ -342,7 +346,7 @@ impl Reader {
         false
     }
 
-    /// Asks for a few posts of a source that this credential was shown before; they are dropped.
+    /// Requests a few posts of a source that the API showed to this credential before; they are dropped.
     async fn ask_for_witness(
         &self,
         (witness, timeline): (&str, &Arc<dyn Timeline>),
@@ -353,13 +357,13 @@ impl Reader {
             Ok(permit) => permit,
             Err(why) => return Testimony::None(why),
         };
-        let ask = Ask { since: None, below: None, cursor: None, count: rules.count.min(OF_A_WITNESS) };
+        let ask = Ask { since: None, below: None, cursor: None, count: rules.count.min(WITNESS_POSTS) };
         let Ok((reservation, permit)) = Reservation::make(&self.credentials, permit, ask.count).await else {
             return Testimony::None("the budget of reads has no room".to_owned());
         };
         let call = async |credential: &Credential| self.page(&**timeline, &ask, credential).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
-            self.in_common.refusals.are_believed(&credential.name, (witness, timeline), answer);
+            self.in_common.refusals.record_answer(&credential.name, (witness, timeline), answer);
             Told {
                 quota: answer.as_ref().ok().and_then(|page| page.quota),
                 // Refusals are judged together.
@@ -427,7 +431,7 @@ pub(crate) struct Trouble {
     pub outlook: Outlook,
 }
 
-/// The ids of a page's posts: each is a read.
+/// Ids of a page's posts. Each counts as a read.
 fn ids(page: &Page) -> Vec<String> {
     page.posts.iter().map(|post| post.id.to_string()).collect()
 }

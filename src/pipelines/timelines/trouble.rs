@@ -64,14 +64,14 @@ pub fn pause(shortest: Duration, longest: Duration, failures: u32) -> Millis {
     clock::millis(shortest.saturating_mul(doubled).min(longest)).max(1)
 }
 
-/// Answers to credentials, and refusals since each was last answered. What is refused to one source may be open to the others.
+/// Latest answers and refusals of each credential. A credential that is refused for one source may still read the others.
 #[derive(Debug, Clone, Default)]
-pub struct Refusals(Arc<Mutex<HashMap<String, OfCredential>>>);
+pub struct Refusals(Arc<Mutex<HashMap<String, CredentialHistory>>>);
 
 #[derive(Debug, Default)]
-struct OfCredential {
+struct CredentialHistory {
     refused: Option<Refused>,
-    /// The latest sources that were read with it, the last one at the end.
+    /// Sources read with it most recently, the latest at the end.
     witnesses: VecDeque<(String, Arc<dyn Timeline>)>,
 }
 
@@ -83,13 +83,13 @@ struct Refused {
 
 /// The number of refusals in a row that are believed, if all are of one source.
 const BELIEVED_TIMES: u32 = 3;
-/// Witnesses kept of each credential: some may be hidden by now, as the refused source is.
+/// Witnesses kept per credential. Some may have been hidden since, like the refused source.
 const WITNESSES: usize = 3;
 
 impl Refusals {
-    /// Takes note of a source's answer to a credential; says whether a refusal is about the credential, and no matter of
-    /// that source alone.
-    pub fn are_believed<T>(
+    /// Notes a source's answer to a credential. Returns true if a failure counts against the credential and not only against that
+    /// source.
+    pub fn record_answer<T>(
         &self,
         credential: &str,
         (source, timeline): (&str, &Arc<dyn Timeline>),
@@ -120,7 +120,7 @@ impl Refusals {
         }
     }
 
-    /// The latest sources that were read with this credential, other than `source`, the last one first: if one is read now, the
+    /// Other sources that were read with this credential most recently, the latest first. If one of them can be read now, the
     /// credential works.
     #[must_use]
     pub fn witnesses(&self, credential: &str, source: &str) -> Vec<(String, Arc<dyn Timeline>)> {
@@ -129,14 +129,14 @@ impl Refusals {
         known.into_iter().flatten().rev().filter(|(known, _)| known != source).cloned().collect()
     }
 
-    /// Forgets a witness that is refused itself.
-    pub fn dismiss(&self, credential: &str, witness: &str) {
+    /// Removes a witness that the API refuses, too.
+    pub fn remove_witness(&self, credential: &str, witness: &str) {
         if let Some(of) = self.all().get_mut(credential) {
             of.witnesses.retain(|(known, _)| known != witness);
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, OfCredential>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, CredentialHistory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,34 +172,34 @@ mod tests {
     #[test]
     fn a_refusal_is_about_the_credential_when_more_than_one_source_says_so() {
         let (refusals, timeline) = (Refusals::default(), Arc::new(Unread) as Arc<dyn Timeline>);
-        let hear = |credential: &str, source: &str, answer: Result<(), LookupError>| {
-            refusals.are_believed(credential, (source, &timeline), &answer)
+        let record = |credential: &str, source: &str, answer: Result<(), LookupError>| {
+            refusals.record_answer(credential, (source, &timeline), &answer)
         };
         let refused = || Err::<(), _>(LookupError::Credential("no".to_owned()));
-        assert!(!hear("app", "a", refused()));
-        assert!(hear("app", "b", refused()));
-        assert!(!hear("other", "b", refused()));
+        assert!(!record("app", "a", refused()));
+        assert!(record("app", "b", refused()));
+        assert!(!record("other", "b", refused()));
         // Answered in between: it was the source's own.
         for _ in 0..10 {
-            assert!(!hear("app", "b", Ok(())));
-            assert!(!hear("app", "a", refused()));
+            assert!(!record("app", "b", Ok(())));
+            assert!(!record("app", "a", refused()));
         }
         // With nobody else to ask.
-        assert_eq!([(); 2].map(|()| hear("app", "a", refused())), [false, true]);
-        assert!(hear("app", "a", Err(LookupError::Outage("no".to_owned()))));
+        assert_eq!([(); 2].map(|()| record("app", "a", refused())), [false, true]);
+        assert!(record("app", "a", Err(LookupError::Outage("no".to_owned()))));
     }
 
     #[test]
     fn the_latest_other_sources_are_witnesses_of_their_credential() {
         let (refusals, timeline) = (Refusals::default(), Arc::new(Unread) as Arc<dyn Timeline>);
         for source in ["a", "b", "c", "b", "d"] {
-            assert!(!refusals.are_believed::<()>("app", (source, &timeline), &Ok(())));
+            assert!(!refusals.record_answer::<()>("app", (source, &timeline), &Ok(())));
         }
         let witnesses = |credential: &str| {
             refusals.witnesses(credential, "b").into_iter().map(|(source, _)| source).collect::<Vec<_>>()
         };
         assert_eq!((witnesses("other"), witnesses("app")), (vec![], vec!["d".to_owned(), "c".to_owned()]));
-        refusals.dismiss("app", "d");
+        refusals.remove_witness("app", "d");
         assert_eq!(witnesses("app"), ["c"]);
     }
 }

@@ -135,9 +135,9 @@ pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
-/// Returns true if a cursor is no longer good: asked for with it, the server fails, and answers the same call without it. The
-/// reference server answers a cursor that it cannot read with 500, as it does in an outage, so the call is made once more: an
-/// outage of moments spoils no cursor.
+/// Returns true if a cursor is stale: the server answers the call without the cursor, and then fails with it again. The reference
+/// server answers a cursor that it cannot read with 500, as in an outage. The repeated call keeps a cursor valid after an outage of
+/// moments.
 pub(crate) async fn is_stale_cursor(
     http: &HttpClient,
     [with_cursor, without]: [Url; 2],

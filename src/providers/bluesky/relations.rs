@@ -133,8 +133,8 @@ impl Follows {
             Call::Views { .. } if is_anonymous && name == "AccountDeactivated" => {
                 Some(Listing::OwnerAbsent(Some(Absence::NotFound)))
             }
-            // A data server shows the records of its own accounts to callers without a login, and views to none of them: it does not
-            // have this owner's records.
+            // A data server shows callers without a login the records of its own accounts, but no views. It does not have this
+            // owner's records, so the list is hidden.
             Call::Views { cursor: None }
                 if is_anonymous
                     && reply.status == 401

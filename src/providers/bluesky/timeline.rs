@@ -13,15 +13,15 @@
 //! reference server. So where a cursor is refused, one is made of the time; and where it is a time alone, the next page begins
 //! a millisecond above it, since others of the last post's millisecond may be left.
 //!
-//! **A search** takes `since` and `until`, and is read by them: its cursor counts posts, which a deletion moves, and Bluesky refuses
-//! one to callers without a login (bsky-docs#296). A cursor is used where time does not lead on: behind an empty page, within one
-//! millisecond, and at a server that does not heed `until`.
+//! **A search** is read by its parameters `since` and `until`. Its cursor is a count of posts, which a deletion shifts, and Bluesky
+//! refuses it to callers without a login (bsky-docs#296). The reader uses a cursor only if time does not lead on: below an empty page,
+//! within one millisecond, and at a server that ignores `until`.
 //!
-//! **The last page** has no cursor. One of an author feed with posts and without a cursor has been followed by others (atproto#2616):
-//! where it ends above what is known, and the server has shown how its cursors are made, the next one is asked for by time.
+//! **The last page** has no cursor. But an author feed's page with posts and without a cursor may have further pages (atproto#2616).
+//! If the page ends above the known posts, and the form of the server's cursors is known, the reader requests the next page by time.
 //!
-//! **A cursor that cannot be read** is answered with 400, or by the reference server with 500. So the call that fails is made once
-//! without the cursor: if that is answered, the cursor is to blame, and no outage.
+//! **A cursor that the server cannot read** gets a 400, or a 500 from the reference server. So the reader repeats a failed call without
+//! the cursor: if the server answers that, the cursor is stale and there is no outage.
 //!
 //! **No `Date` is believed.** An index is behind by a time that nobody states, and answers without a login come out of caches.
 
@@ -92,16 +92,16 @@ impl BlueskyApi {
 struct Forms {
     /// Odd where the next one has the reference server's form.
     refused: AtomicU8,
-    /// The server has shown its form.
+    /// True once a cursor of the server has shown its form.
     is_known: AtomicBool,
 }
 
-/// The server's treatment of searches, as its answers show it.
+/// Behaviour of the server in searches, learned from its answers.
 #[derive(Debug, Default)]
 struct Searches {
-    /// It refuses a cursor to callers without a login.
+    /// True if it refuses cursors to callers without a login.
     refuses_cursors: AtomicBool,
-    /// It does not heed `until`: only cursors lead on.
+    /// True if it ignores `until`, so that only cursors lead on.
     ignores_until: AtomicBool,
 }
 
@@ -143,8 +143,8 @@ fn is_stuck(ask: &Ask, read: &Read) -> bool {
     }
 }
 
-/// Returns true if a page holds posts that are later than the moment it was to end before.
-fn is_not_heeded(ask: &Ask, read: &Read) -> bool {
+/// Returns true if a page holds posts later than the requested `until`.
+fn has_posts_after_end(ask: &Ask, read: &Read) -> bool {
     let end = ask.below.map(end_before);
     read.posts.iter().any(|post| end.is_some_and(|end| LAYOUT.made_at(post.id) > end))
 }
@@ -230,20 +230,20 @@ impl TimelineOf<Kind> {
             (Kind::Search { .. }, Some(cursor)) if by_cursor() => More::Cursor(cursor.clone()),
             (Kind::Search { .. }, None) if ask.cursor.is_some() => More::No,
             (_, None) if is_had => More::No,
-            (Kind::Author { .. }, None) if !self.goes_on_below(ask, read) => More::No,
+            (Kind::Author { .. }, None) if !self.may_continue_below(ask, read) => More::No,
             _ => More::Unsaid,
         }
     }
 
-    /// Returns true if an author feed may go on behind a page without a cursor: the page ends above what is known, and a cursor can be
-    /// made that the server takes.
-    fn goes_on_below(&self, ask: &Ask, read: &Read) -> bool {
+    /// Returns true if an author feed may continue below a page without a cursor: the page ends above the known posts, and the form of
+    /// the server's cursors is known.
+    fn may_continue_below(&self, ask: &Ask, read: &Read) -> bool {
         let least = read.posts.iter().map(|post| post.id).min();
         let is_above = ask.since.zip(least).is_some_and(|(since, least)| least > since.saturating_add(1));
         is_above && self.api.forms.is_known.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the server fails because of the page's cursor.
+    /// Returns true if the page's cursor is the cause of a server error.
     async fn fails_by_cursor(&self, ask: &Ask, credential: &Credential) -> Result<bool, LookupError> {
         let with_cursor = self.address(ask)?;
         let without = self.address(&Ask { since: None, below: None, cursor: None, count: 1 })?;
@@ -310,19 +310,19 @@ impl SourceKind for Kind {
             return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
         }
         if is_stale && reply.status >= 500 {
-            let why = "the server takes no cursor that is made of a time, and answers without one";
+            let why = "the server rejects a cursor that is made from a time, but answers without a cursor";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
         let reply = reply.json(|reply| of.refused(reply, credential))?;
         let read = read(&of.kind, &reply.body, ask.below)?;
         if is_closed && read.cursor.is_some() && is_stuck(ask, &read) {
             let why = match searches.ignores_until.load(Ordering::Relaxed) {
-                true => "the server does not heed until, and a search's next page needs a login there",
-                false => "a page holds posts of one millisecond alone, and the next one needs a login",
+                true => "the server ignores until, and the next page of a search needs a login there",
+                false => "all posts of a page are of one millisecond, and the next page needs a login",
             };
             return Err(LookupError::BadRequest(why.to_owned()));
         }
-        if matches!(of.kind, Kind::Search { .. }) && ask.cursor.is_none() && is_not_heeded(ask, &read) {
+        if matches!(of.kind, Kind::Search { .. }) && ask.cursor.is_none() && has_posts_after_end(ask, &read) {
             searches.ignores_until.store(true, Ordering::Relaxed);
         }
         if !read.posts.is_empty() && read.cursor.is_some() && read.cursor == ask.cursor {

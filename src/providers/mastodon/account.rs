@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::status::text_or_number;
-use super::{Calls, Mastodon, answered, check_id, errors, limited, refused};
+use super::{Calls, Mastodon, answered, capabilities_with, check_id, errors, refused};
 use crate::base::clock::Millis;
 use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
@@ -38,7 +38,7 @@ pub struct Accounts(pub Mastodon);
 #[async_trait]
 impl Lookup<Account> for Accounts {
     fn capabilities(&self) -> Capabilities {
-        limited(self.0.of_accounts.calls(), CAPABILITIES)
+        capabilities_with(self.0.of_accounts.calls(), CAPABILITIES)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -88,7 +88,8 @@ impl Handles for Accounts {
         if let Some(outcome) = absent(&reply) {
             return Ok(Answer::all(&outcome, &handles, quota));
         }
-        // Not all software puts an error into it: Takahē's is a page. So is that of whatever stands in front of an instance.
+        // The 404 of some servers is an HTML page without an error (Takahē), as is that of a proxy in front of an instance. So it
+        // counts as missing only if the instance describes itself.
         if reply.status == 404 && self.0.instance(credential).await.is_some() {
             return Ok(Answer::all(&Outcome::Unavailable, &handles, quota));
         }

@@ -10,7 +10,8 @@ use crate::providers::http::Reply;
 use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 
-/// The window, from the `x-ratelimit-*` headers, whose reset is a date, or seconds since the epoch (GoToSocial). Of several limits they tell the tightest.
+/// Quota window from the `x-ratelimit-*` headers. Their reset is a date, or seconds since the epoch (GoToSocial). If an instance has
+/// several limits, they state the tightest.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))

@@ -1,4 +1,4 @@
-//! `GET /api/v2/instance`, and `/api/v1/instance` before 4.0 and of other software: what the instance runs, and its name.
+//! Reads the version and the name of an instance: `GET /api/v2/instance`, or `/api/v1/instance` before 4.0 and of other software.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) struct Instance {
     /// Its name in handles.
     #[serde(default)]
     domain: Value,
-    /// The same in the first form: an address, or the name.
+    /// Its name in the answer of `/api/v1/instance`: an address, or the name.
     #[serde(default)]
     uri: Value,
 }
@@ -31,8 +31,8 @@ impl Instance {
 }
 
 impl Mastodon {
-    /// Asks the instance what it runs with that credential, and goes by that. An instance in limited federation mode answers only
-    /// callers with a token; one that does not accept the token may answer callers without one.
+    /// Requests the instance's version with that credential, and makes the calls of that version. An instance in limited federation
+    /// mode answers only callers with a token; one that does not accept the token may answer callers without one.
     ///
     /// # Errors
     /// The instance does not state its version.
@@ -45,7 +45,7 @@ impl Mastodon {
         }
         if reply.status != 200 {
             let error = asked_as_nobody(errors::decide(&reply), &reply, kind, NAME_CALLS);
-            // A refusal of something in front of the instance may pass: it decides nothing for the life of the process.
+            // A refusal by a proxy in front of the instance may pass. So it is an outage, and the caller retries.
             return Err(match error {
                 LookupError::Credential(why) | LookupError::BadRequest(why) if !errors::says_error(&reply) => {
                     LookupError::Outage(why)
@@ -54,8 +54,9 @@ impl Mastodon {
             });
         }
         let stated = read(&reply);
-        let stated = stated
-            .ok_or_else(|| LookupError::BadAnswer(format!("it states no version of the instance: {}", reply.what())))?;
+        let stated = stated.ok_or_else(|| {
+            LookupError::BadAnswer(format!("it does not state the version of the instance: {}", reply.what()))
+        })?;
         Ok(self.guess_calls(Calls::of_version(&stated.version)))
     }
 
@@ -65,21 +66,21 @@ impl Mastodon {
         read(&reply).filter(|_| reply.status == 200)
     }
 
-    /// Asks for its name in handles, unless that is known. Where it says none, the next call asks again.
+    /// Requests its name in handles, unless that is known. If the answer has no name, the next call requests it again.
     pub(super) async fn learn_domain(&self, credential: &Credential) {
         let ask = async { self.instance(credential).await.and_then(|instance| instance.domain()).ok_or(()) };
         // Until it is known, the host of its address counts.
         let _ = self.domain.get_or_try_init(|| ask).await;
     }
 
-    /// Returns true if that is the server of its own accounts, as handles name it. Not all software leaves it out of them.
+    /// Returns true if `server`, from a handle, is the instance itself: some software writes it into handles of local accounts.
     pub(super) fn is_own(&self, server: &str) -> bool {
         let names = [self.domain.get().map(String::as_str), self.instance.host_str()];
         names.into_iter().flatten().any(|name| name.eq_ignore_ascii_case(server))
     }
 
-    /// The answer in its second form, or else in its first: an older version, and whatever stands in front of an instance,
-    /// answers the second with 404.
+    /// Requests `/api/v2/instance`, and `/api/v1/instance` after a 404, which an older version or a proxy in front of the instance
+    /// returns.
     pub(super) async fn ask_instance(&self, credential: &Credential) -> Result<Reply, LookupError> {
         let reply = auth::get(&self.http, self.instance.clone(), credential).await?;
         match reply.status {

@@ -61,7 +61,7 @@ const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
 /// The remedy for a server that refuses anonymous requests.
 const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
-/// The same where it is asked what it can.
+/// The remedy for a server that does not state its version.
 const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
 
 /// The times that an id of Mastodon's may hold, ms since the epoch. From 2016-01-01, before the first Mastodon: ids hold the
@@ -105,7 +105,7 @@ pub struct Mastodon {
     who: Url,
     of_statuses: Batches,
     of_accounts: Batches,
-    /// Its name in handles, once it was needed.
+    /// Its name in handles, from the first need of it on.
     domain: Arc<OnceCell<String>>,
     /// Since an object was last found.
     found: Arc<Mutex<Option<Stopwatch>>>,
@@ -121,7 +121,7 @@ impl Mastodon {
         let handles = below(&base, HANDLES_PATH)?;
         let (instance, instance_v1) = (below(&base, INSTANCE_PATH)?, below(&base, INSTANCE_V1_PATH)?);
         let who = below(&base, WHO_PATH)?;
-        let (of_statuses, of_accounts) = (Batches::set(options.calls), Batches::set(options.calls));
+        let (of_statuses, of_accounts) = (Batches::fixed(options.calls), Batches::fixed(options.calls));
         let (domain, found) = (Arc::default(), Arc::default());
         Ok(Self {
             http,
@@ -141,16 +141,16 @@ impl Mastodon {
     /// Asks for this many statuses a call, whatever the options said.
     #[must_use]
     pub fn with_calls(self, calls: Calls) -> Self {
-        Self { of_statuses: Batches::set(calls), of_accounts: Batches::set(calls), ..self }
+        Self { of_statuses: Batches::fixed(calls), of_accounts: Batches::fixed(calls), ..self }
     }
 
-    /// Asks for as many as the version says, where the instance has such calls.
+    /// Makes these calls of the stated version, until an endpoint turns out to lack them.
     fn guess_calls(self, calls: Calls) -> Self {
-        Self { of_statuses: Batches::guessed(calls), of_accounts: Batches::guessed(calls), ..self }
+        Self { of_statuses: Batches::from_version(calls), of_accounts: Batches::from_version(calls), ..self }
     }
 
-    /// One call for these ids at that endpoint. Where it returns nothing and the instance may have no calls for many, another one for
-    /// one of the ids tells; the two together have the time of one.
+    /// Makes one call for these ids at that endpoint. If it returns nothing and the instance may lack calls for many, a second call for
+    /// one of the ids decides. Both calls share the timeout of one.
     async fn call<T: Clone>(
         &self,
         (endpoint, batches, since_4_3): (&Url, &Batches, Capabilities),
@@ -159,12 +159,14 @@ impl Mastodon {
         read: impl Fn(&Reply, &[String], Calls) -> Result<Answer<T>, LookupError>,
     ) -> Result<Answer<T>, LookupError> {
         let calls = batches.calls();
-        let Some(batch) = batch(ids, limited(calls, since_4_3).batch_limit)? else { return Ok(Answer::empty()) };
+        let Some(batch) = batch(ids, capabilities_with(calls, since_4_3).batch_limit)? else {
+            return Ok(Answer::empty());
+        };
         let exchanges = async {
             let reply = auth::get(&self.http, lookup_address(endpoint, calls, &batch), credential).await?;
             let answer = read(&reply, ids, calls);
             if answer.as_ref().is_ok_and(returns_any) {
-                batches.has_returned();
+                batches.note_returned();
                 return answer;
             }
             if calls == Calls::Single || !batches.may_lack(&reply) {
@@ -176,11 +178,11 @@ impl Mastodon {
                 Ok(single) if returns_any(&single) => single,
                 _ => return answer,
             };
-            batches.has_none();
+            batches.note_lacking();
             tracing::warn!(
                 endpoint = endpoint.path(),
                 status = reply.status,
-                "the instance says that it is Mastodon 4.3 or later, and returns nothing for several ids: one per call from now on"
+                "the instance states Mastodon 4.3 or later but lacks calls for many ids: the updater requests one id per call from now on"
             );
             match &batch[..] {
                 [_] => Ok(Answer { outcomes: vec![single.outcomes[0].clone(); ids.len()], ..single }),
@@ -198,7 +200,8 @@ impl Mastodon {
             let found = *self.found.lock().unwrap_or_else(PoisonError::into_inner);
             found.is_some_and(|since| since.elapsed() < FOUND_WITHIN)
         };
-        // 410 and 451 are about one object as well, and an instance that is gone for good answers 410 to all.
+        // 410 and 451 are about one object, too. But an instance that is shut down answers every call with 410, so calls that find
+        // something must have succeeded before.
         errors::means_not_there(reply) || matches!(reply.status, 404 | 410 | 451) && finds()
     }
 
@@ -211,8 +214,8 @@ impl Mastodon {
     }
 }
 
-/// The capabilities of an endpoint that takes these calls.
-fn limited(calls: Calls, since_4_3: Capabilities) -> Capabilities {
+/// Capabilities of an endpoint that accepts these calls.
+fn capabilities_with(calls: Calls, since_4_3: Capabilities) -> Capabilities {
     match calls {
         Calls::Batch => since_4_3,
         Calls::Single => Capabilities { batch_limit: 1, ..since_4_3 },
@@ -243,7 +246,7 @@ fn returns_any<T>(answer: &Answer<T>) -> bool {
 #[async_trait]
 impl Lookup for Mastodon {
     fn capabilities(&self) -> Capabilities {
-        limited(self.of_statuses.calls(), CAPABILITIES)
+        capabilities_with(self.of_statuses.calls(), CAPABILITIES)
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
@@ -265,8 +268,8 @@ impl Lookup for Mastodon {
 
 #[async_trait]
 impl Api for Mastodon {
-    /// Asks whose token it is, or without one, what the instance is: so is asked with a token where the software cannot say whose it
-    /// is. An instance has one window for all calls, so this is one of the lookup's, too, and tells of it.
+    /// Requests the token's account, or the instance's description without a token or if the software cannot name the account. An
+    /// instance has one quota window for all calls, so the answer's window is also the lookup's.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let mut reply = match credential.kind {
             CredentialKind::Anonymous => self.ask_instance(credential).await?,

@@ -71,7 +71,7 @@ impl Relations for Follows {
             page.partial = Some(Partial::Unlinked);
         }
         if page.next.is_none() && page.partial.is_none() {
-            // The end of a list: its owner may have a handle with the instance's own name in it.
+            // A list is complete if its owner is local. Some servers write their own name into a local owner's handle.
             self.0.learn_domain(credential).await;
         }
         Ok(RelationPage::of(page, quota))

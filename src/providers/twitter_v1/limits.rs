@@ -11,7 +11,7 @@ use crate::providers::http::Reply;
 use crate::providers::limits::{believed, their_clock, window};
 use crate::providers::lookup::{LookupError, Quota};
 
-/// The window, from the `x-rate-limit-*` headers; `None` unless all three are there and can be read, and it can be one.
+/// Quota window from the `x-rate-limit-*` headers; `None` unless all three are readable and form a plausible window.
 pub fn of_headers(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
 }

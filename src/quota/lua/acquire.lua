@@ -1,7 +1,7 @@
 -- Grants one call to an endpoint. Flagged allow-oom.
 --
 -- ARGV   endpoint, permit, expiry (ms), backlog (calls that are due), then of each credential its name and fingerprint
--- returns {'granted', name}; {'trial', name}, where it was refused before; or {'wait', ms}
+-- returns {'granted', name}; {'trial', name} for the one call after refusals; or {'wait', ms}
 --
 -- `remaining` is what may still be granted. A window that is unknown or over is opened by one call; after refusals one call at a
 -- time is granted.

@@ -1,5 +1,5 @@
--- Refusals of a secret, everywhere (endpoint '') or at one endpoint: the pause after them grows. It stands before the text of the
--- scripts that use it; src/quota/refusals.rs has the same rules with their reasons.
+-- Growing pauses after refusals of a secret, at every endpoint (endpoint '') or at one. This text is put before the scripts that use
+-- it; src/quota/refusals.rs has the same rules with their reasons.
 --
 -- `refusals:<name>` is a HASH: "<fingerprint> <endpoint>" -> "<end of the pause, ms> <refusals in a row> <time of the last, ms>
 -- <why>".
@@ -11,7 +11,7 @@ local function read_refusals(text)
   return { till = tonumber(till or 0), in_a_row = tonumber(in_a_row or 0), last_at = tonumber(last_at or 0), why = why or '' }
 end
 
--- Those of a secret: here, and everywhere.
+-- Returns the refusals of a secret: at this endpoint, and at every endpoint.
 local function refusals_of(name, fingerprint, endpoint)
   local texts = redis.call('HMGET', key('refusals:' .. name), fingerprint .. ' ' .. endpoint, fingerprint .. ' ')
   return read_refusals(texts[1]), read_refusals(texts[2])
@@ -26,7 +26,7 @@ local function grown(refusals)
   return FIRST * 2 ^ math.max(0, refusals.in_a_row - 1)
 end
 
--- Answers whether it is to be saved.
+-- Notes a refusal; returns true if the refusals must be saved.
 local function refuse(refusals, pause, why, now)
   if parked_for(refusals, now) > 0 then
     if now + pause <= refusals.till then return false end

@@ -1,7 +1,7 @@
 -- What is known of each credential at an endpoint. Flagged no-writes.
 --
--- ARGV   endpoint, then of each credential its name, 'fingerprint' and that of its secret; or 'last' and '' for the secret that
---        was used last
+-- ARGV   endpoint, then three values per credential: name, 'fingerprint', fingerprint of its secret; or name, 'last', '' for the
+--        secret that was used last
 -- returns per name {limit or 0, remaining, reset_in (ms; 0: over), window's length (ms), outstanding,
 --                  parked for (ms), why, everywhere or not (1, 0), calls today}
 

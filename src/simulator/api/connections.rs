@@ -35,7 +35,7 @@ impl Streams {
         StreamCounts { open: state.open.values().sum(), ..state.counts }
     }
 
-    /// One more connection; `None` where the account has one, which it keeps.
+    /// Opens a connection; `None` if the account has one already.
     pub fn enter(self: &Arc<Self>, account: &str) -> Option<Place> {
         let mut state = self.lock();
         let Open { open, counts } = &mut *state;

@@ -30,8 +30,8 @@ pub(crate) struct Slice {
 }
 
 impl Api {
-    /// Answers with the fault that strikes a call for that timeline, if one does.
-    pub(crate) async fn unless_timeline_fails(
+    /// Returns the faulty answer to a call for that timeline as the error, if a fault applies to it.
+    pub(crate) async fn inject_timeline_fault(
         &self,
         dialect: Dialect,
         target: &str,

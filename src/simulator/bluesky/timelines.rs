@@ -47,7 +47,7 @@ impl Api {
         let dialect = Dialect::Bluesky;
         let window = self.enter_any(dialect, call).await?.window;
         let target = call.parameter("actor").or_else(|| call.parameter("q")).unwrap_or_default();
-        self.unless_timeline_fails(dialect, target, window).await?;
+        self.inject_timeline_fault(dialect, target, window).await?;
         let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
         if call.authorization.is_none() && call.parameter("q").is_some() {
             // The server in front of it decides this, and knows no lexicon.

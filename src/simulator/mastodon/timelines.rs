@@ -47,7 +47,7 @@ impl Api {
         match target {
             NOBODY => return Err(dialect.with(window, dialect.refusal(404, 34))),
             MEMBERS_ONLY if is_anonymous => return Err(dialect.with(window, dialect.refusal(422, 0))),
-            _ => self.unless_timeline_fails(dialect, target, window).await?,
+            _ => self.inject_timeline_fault(dialect, target, window).await?,
         }
         let ids = match is_anonymous {
             true => self.kept(&uri.to_string(), || self.status_ids(target, call)),

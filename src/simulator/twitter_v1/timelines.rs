@@ -112,7 +112,7 @@ impl Api {
             Ok(Some(target)) => target,
             Ok(None) => caller.name,
         };
-        self.unless_timeline_fails(dialect, &target, window).await?;
+        self.inject_timeline_fault(dialect, &target, window).await?;
         let (ids, objects) = self.page(endpoint, &target, call);
         let list = format!("[{}]", objects.join(","));
         let body = match endpoint.of {

@@ -78,7 +78,7 @@ type Refused = (&'static str, &'static str);
 impl Api {
     async fn x_timeline(&self, endpoint: &Endpoint, target: &str, call: &Call) -> Result<Response, Response> {
         let window = self.enter_own(Dialect::XV2, call, endpoint.name, endpoint.calls).await?.window;
-        self.unless_timeline_fails(Dialect::XV2, target, window).await?;
+        self.inject_timeline_fault(Dialect::XV2, target, window).await?;
         let own: Vec<&str> = PARAMETERS.iter().chain(endpoint.own).copied().collect();
         let fields =
             Dialect::XV2.fields(call, &own).map_err(|unknown| Dialect::XV2.with(window, refusal_of(&unknown)))?;

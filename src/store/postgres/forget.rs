@@ -189,7 +189,7 @@ impl PostgresStore {
 
     /// Moves a key that an earlier version kept in the database into its file.
     pub(super) async fn move_key(&self, connection: &mut PgConnection) -> Result<()> {
-        // Not `to_regclass`: inside of a transaction it tells of a table that another one has dropped.
+        // Not `to_regclass`: inside a transaction it still finds a table that another transaction has dropped.
         const IS_THERE: &str = "SELECT EXISTS (SELECT FROM pg_tables WHERE tablename = 'forgotten_salt' \
              AND schemaname = ANY (current_schemas(false)))";
         if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *connection).await? {

@@ -146,7 +146,7 @@ fn parked(settings: &Variables) -> Vec<Value> {
     status["parked"].as_array().unwrap().clone()
 }
 
-/// A role whose token is refused says so at its next start, and uses a corrected one at once.
+/// A role with a refused token logs that at its next start, and uses a corrected token at once.
 async fn a_corrected_token_is_tried_at_once(role: &str, more: &[(&str, &str)]) {
     let home = Home::new();
     let options = SimulatorOptions {
@@ -182,11 +182,14 @@ async fn a_corrected_token_is_tried_at_once(role: &str, more: &[(&str, &str)]) {
     .await;
     assert_eq!(first.terminate().code(), Some(0));
 
-    // A second life with it says so, and makes no call.
+    // A second process with the wrong token logs the pause, and makes no call.
     let calls = api.counters().requests;
     let second = Process::start(&[role], &with("wrong"), &log("second"));
-    let says = "a credential is parked since an earlier refusal";
-    until_true("the start says who is parked", within, async || log_text(&log("second")).contains(says)).await;
+    let says = "a credential is parked after an earlier refusal";
+    until_true("the log names the parked credential at the start", within, async || {
+        log_text(&log("second")).contains(says)
+    })
+    .await;
     let line = log_text(&log("second"));
     let line = line.lines().find(|line| line.contains(says)).unwrap();
     for part in ["credential=\"bearer\"", "until=\"20", "code 89"] {
@@ -198,7 +201,7 @@ async fn a_corrected_token_is_tried_at_once(role: &str, more: &[(&str, &str)]) {
     let table = status(&with("wrong"));
     assert!(table.contains("parked credentials\nbearer ") && table.contains(", until 20"), "{table}");
 
-    // The corrected one works, without a wait of 15 minutes.
+    // The corrected token works, without a wait of 15 minutes.
     let third = Process::start(&[role], &with("right"), &log("third"));
     until_true("the corrected token is used", within, async || parked(&with("right")).is_empty()).await;
     assert!(!log_text(&log("third")).contains("is parked"), "{}", log_text(&log("third")));

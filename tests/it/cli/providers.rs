@@ -179,8 +179,8 @@ async fn rebuild_goes_through_all_of_them() {
     assert!(text(&output.stdout).lines().all(|line| line.contains(":update: ")), "{}", text(&output.stdout));
 }
 
-/// Refusals that leave it open when to come again, at each network: two updaters that share a queue wait together, longer each
-/// time, and go on soon after the first answer.
+/// Refusals without a usable time to wait, at each network: two updaters that share a queue share the growing pauses, and continue
+/// soon after the first answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_become_rarer_while_every_network_refuses_them() {
     const CALLS: usize = 4;
@@ -240,7 +240,7 @@ async fn calls_become_rarer_while_every_network_refuses_them() {
     for updater in updaters {
         assert_eq!(updater.terminate().code(), Some(0));
     }
-    // Started again, against an API that answers: the rest of the pause is waited, and no more.
+    // Restarted against an API that answers, an updater waits for the rest of the pause only.
     let well = settings(&urls.map(|_| api.base_url()));
     let updater = Process::start(&["updater"], &well, &home.path("well.log"));
     let store = SqliteStore::open(&home.path("home.db"), PATIENCE).await.unwrap();

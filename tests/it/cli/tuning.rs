@@ -312,7 +312,7 @@ async fn a_starter_puts_tweets_in_by_the_intervals_in_force() {
     assert_eq!(starter.stopped().await, Some(0), "{}", log());
 }
 
-/// The longest wait of these ids, ms; `None` where one of them does not wait.
+/// Longest wait of these ids, ms; `None` if one of them is not waiting.
 async fn longest_wait(queue: &dyn Queue, ids: &[String]) -> Option<i64> {
     let now = queue.stats().await.unwrap().now_ms;
     let wait = |places: &Vec<Place>| match &places[..] {
@@ -322,8 +322,8 @@ async fn longest_wait(queue: &dyn Queue, ids: &[String]) -> Option<i64> {
     queue.locate(ids).await.unwrap().iter().map(wait).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-/// Posts and accounts that wait for hours, in lanes that nothing enters meanwhile.
-async fn a_shorter_interval_holds_for_what_waits(
+/// A shorter interval applies to posts and accounts that wait for hours, although no item enters their lanes.
+async fn a_shorter_interval_applies_to_waiting_items(
     home: &Home,
     more: &[(&str, &str)],
     open: impl AsyncFn(&str) -> Arc<dyn Queue>,
@@ -359,14 +359,14 @@ async fn a_shorter_interval_holds_for_what_waits(
     wait_at_most(&*posts, &ids, 5..7).await;
     wait_at_most(&*profiles, &accounts, 6..8).await;
 
-    // Shorter, while it runs.
+    // A shorter interval, set while the updater runs.
     std::fs::write(&file, by("2h", "3h")).unwrap();
     wait_at_most(&*posts, &ids, 1..3).await;
     wait_at_most(&*profiles, &accounts, 2..4).await;
     assert!(updater.runs(), "{}", log_text(&log));
     assert_eq!(updater.terminate().code(), Some(0));
 
-    // And while nobody ran.
+    // A shorter interval, set while no updater ran.
     std::fs::write(&file, by("30m", "40m")).unwrap();
     let updater = Process::start(&["--config", &file, "updater"], &settings, &log);
     wait_at_most(&*posts, &ids, 0..1).await;
@@ -375,20 +375,20 @@ async fn a_shorter_interval_holds_for_what_waits(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shorter_interval_holds_for_what_waits_on_redis() {
+async fn a_shorter_interval_applies_to_waiting_items_on_redis() {
     let redis = TestRedis::start(&[]);
     let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
     let open = async |namespace: &str| Arc::new(RedisQueue::new(redis.pool(), namespace)) as Arc<dyn Queue>;
-    a_shorter_interval_holds_for_what_waits(&Home::new(), &settings, open).await;
+    a_shorter_interval_applies_to_waiting_items(&Home::new(), &settings, open).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shorter_interval_holds_for_what_waits_on_the_embedded_queue() {
+async fn a_shorter_interval_applies_to_waiting_items_on_the_embedded_queue() {
     let home = Home::new();
     let path = home.path("jobs.db");
     let settings = [("queue.embedded.path", path.to_str().unwrap())];
     let open = async |namespace: &str| {
         Arc::new(EmbeddedQueue::open(&path, namespace, PATIENCE).await.unwrap()) as Arc<dyn Queue>
     };
-    a_shorter_interval_holds_for_what_waits(&home, &settings, open).await;
+    a_shorter_interval_applies_to_waiting_items(&home, &settings, open).await;
 }

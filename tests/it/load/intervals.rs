@@ -1,4 +1,4 @@
-//! A shorter interval for a million waiting posts, beside workers that claim: how long it takes, and how long a claim waits.
+//! Measures a shorter interval for a million waiting posts while workers claim: its duration, and the waits of claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 async fn measured(backend: &str, queue: Arc<dyn Queue>) {
     let (before, after) = (Lane::new("7d", 6 * HOUR), Lane::new("7d", HOUR));
     let busy = Lane::new("busy", Duration::from_secs(1));
-    // In no order of their due times.
+    // Ids and due times are in different orders.
     let id = |n: u32| n.wrapping_mul(2_654_435_761).to_string();
     for from in (0..POSTS).step_by(10_000) {
         let due = |n: u32| (2_000_000 + i64::from(n.wrapping_mul(40_503) % 19_000_000)).into();
@@ -29,7 +29,7 @@ async fn measured(backend: &str, queue: Arc<dyn Queue>) {
     }
     let jobs: Vec<_> = (0..1_000).map(|n| NewJob { id: format!("b{n}"), lane: busy.clone(), due: 0.into() }).collect();
     queue.schedule(&jobs).await.unwrap();
-    // As a worker claims and settles, all the time.
+    // Claims and settles without a pause, like a busy worker.
     let ends = Arc::new(AtomicBool::new(false));
     let claiming = tokio::spawn({
         let (queue, ends) = (queue.clone(), ends.clone());

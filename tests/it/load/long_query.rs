@@ -1,4 +1,4 @@
-//! A researcher's long query beside the updater: what it costs, on PostgreSQL and SQLite.
+//! Measures the cost of a researcher's long query for the updates, on PostgreSQL and SQLite.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ const POSTS: u32 = 20_000;
 const SPAN: Duration = Duration::from_secs(60);
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// The store at one moment.
+/// Figures of the store at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct StoreFigures {
     updates: i64,
     dead_rows: i64,
     bytes: u64,
 }
 
-/// A store that can be looked at, and kept in a transaction.
+/// A store that the test reads, and in which it holds a transaction open.
 enum Store {
     Postgres(String),
     Sqlite(String),
 }
 
 impl Store {
-    async fn see(&self) -> Seen {
+    async fn figures(&self) -> StoreFigures {
         const UPDATES: &str = "SELECT CAST(coalesce(sum(lookups), 0) AS BIGINT) FROM tweet";
         match self {
             Self::Postgres(url) => {
@@ -40,22 +40,22 @@ impl Store {
                 let dead_rows = sqlx::query_scalar(dead).fetch_one(&mut connection).await.unwrap();
                 let size = "SELECT pg_database_size(current_database())";
                 let bytes: i64 = sqlx::query_scalar(size).fetch_one(&mut connection).await.unwrap();
-                Seen { updates, dead_rows, bytes: bytes.unsigned_abs() }
+                StoreFigures { updates, dead_rows, bytes: bytes.unsigned_abs() }
             }
             Self::Sqlite(path) => {
                 let mut connection = SqliteConnection::connect(&format!("sqlite://{path}")).await.unwrap();
                 let updates = sqlx::query_scalar(UPDATES).fetch_one(&mut connection).await.unwrap();
                 let size = |path: String| std::fs::metadata(path).map_or(0, |file| file.len());
-                Seen { updates, dead_rows: 0, bytes: size(path.clone()) + size(format!("{path}-wal")) }
+                StoreFigures { updates, dead_rows: 0, bytes: size(path.clone()) + size(format!("{path}-wal")) }
             }
         }
     }
 
-    /// Figures of a span: updates per second, dead rows and MB more than at its beginning.
+    /// Measures a span: updates per second, and the growth of dead rows and MB.
     async fn measure(&self, what: &str) -> f64 {
-        let before = self.see().await;
-        tokio::time::sleep(SPAN).await; // the span that is measured
-        let after = self.see().await;
+        let before = self.figures().await;
+        tokio::time::sleep(SPAN).await; // the measured span
+        let after = self.figures().await;
         let rate = (after.updates - before.updates) as f64 / SPAN.as_secs_f64();
         println!(
             "{what}: {rate:.0} updates per second, {:+} dead rows, {:+.1} MB in {} s",
@@ -66,7 +66,7 @@ impl Store {
         rate
     }
 
-    /// The same while a transaction is open that has read all posts.
+    /// Measures a span while an open transaction holds a snapshot of all posts.
     async fn measure_beside_a_query(&self, what: &str) -> f64 {
         const ALL: &str = "SELECT count(*) FROM tweet";
         match self {
@@ -90,7 +90,7 @@ impl Store {
     }
 }
 
-async fn measured(name: &str, folder: &Path, store: &Store, settings: &[(&str, &str)]) {
+async fn compare(name: &str, folder: &Path, store: &Store, settings: &[(&str, &str)]) {
     let options = SimulatorOptions { calls_per_window: 0, missing_share: 0.0, ..SimulatorOptions::default() };
     let api = simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
     let queue = folder.join("jobs.db");
@@ -109,7 +109,8 @@ async fn measured(name: &str, folder: &Path, store: &Store, settings: &[(&str, &
     let output = run_with_input(&["enqueue", "--first", "now", "-"], &all, ids.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let updater = Process::start(&["updater"], &all, &folder.join("updater.log"));
-    until_true("every post is answered twice", WITHIN, async || store.see().await.updates > 2 * i64::from(POSTS)).await;
+    until_true("every post is answered twice", WITHIN, async || store.figures().await.updates > 2 * i64::from(POSTS))
+        .await;
     let alone = store.measure(&format!("{name}, alone")).await;
     let beside = store.measure_beside_a_query(&format!("{name}, beside a transaction")).await;
     let after = store.measure(&format!("{name}, after its end")).await;
@@ -124,9 +125,9 @@ async fn a_long_query_leaves_at_least_half_of_the_updates() {
     let server = postgres::own();
     let url = server.url("postgres");
     let store = Store::Postgres(url.clone());
-    measured("PostgreSQL", folder.path(), &store, &[("store.backend", "postgres"), ("store.postgres.url", &url)]).await;
+    compare("PostgreSQL", folder.path(), &store, &[("store.backend", "postgres"), ("store.postgres.url", &url)]).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tweets.db").to_str().unwrap().to_owned();
     let store = Store::Sqlite(path.clone());
-    measured("SQLite", folder.path(), &store, &[("store.sqlite.path", &path)]).await;
+    compare("SQLite", folder.path(), &store, &[("store.sqlite.path", &path)]).await;
 }

@@ -121,7 +121,7 @@ async fn a_full_folder_fetches_nothing_and_goes_on_when_there_is_room() {
     world.has(&world.fetch("/ok/199").await, 199);
 }
 
-/// The same sixteen are claimed again and again while there is no room for them.
+/// The same 16 media are claimed repeatedly while there is no room for them.
 #[tokio::test]
 async fn files_without_room_are_not_downloaded_again_and_again() {
     let size = content(99).len() as u64;
@@ -133,7 +133,7 @@ async fn files_without_room_are_not_downloaded_again_and_again() {
             assert!(matches!(&fetched, Fetched::Disk(why) if why.contains("no room for media")), "{fetched:?}");
         }
     }
-    // Those that were asked for before the first answer told its size.
+    // Requests that were sent before the first answer stated its size.
     let asked: usize = paths.iter().map(|path| world.server.asked(path).len()).sum();
     assert!((1..=4).contains(&asked), "{asked} requests");
     assert_eq!(world.files(), 1);

@@ -1,5 +1,5 @@
-//! The program at instances whose version promises calls for many statuses: those that have none, and one that wants a token for
-//! whatever it is asked.
+//! The updater at instances whose stated version has calls for many statuses: instances that lack these calls, and one that requires
+//! a token for every call.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn account(id: &str) -> Value {
     json!({ "id": id, "acct": format!("user{id}"), "followers_count": 1 })
 }
 
-/// An instance that says it is Mastodon 4.3; `wants_token` for anything.
+/// Answer of an instance that states Mastodon 4.3; `wants_token`: it requires a token for every call.
 fn answer(asked: &Asked, many: Many, wants_token: bool) -> Canned {
     let has_token = asked.header("authorization").is_some_and(|header| header == format!("Bearer {TOKEN}"));
     if wants_token && !has_token {
@@ -86,8 +86,8 @@ fn settings(api: &str, folder: &std::path::Path, token: bool) -> Variables {
     settings
 }
 
-/// Posts and accounts are looked up twice; answers the requests.
-async fn are_looked_up(many: Many, wants_token: bool) -> Vec<Asked> {
+/// Waits until posts and accounts were looked up twice; returns the requests.
+async fn look_up_posts_and_accounts(many: Many, wants_token: bool) -> Vec<Asked> {
     let server = CannedServer::start_with(move |asked| answer(asked, many, wants_token)).await;
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(&server.base_url(), folder.path(), wants_token);
@@ -126,9 +126,9 @@ async fn are_looked_up(many: Many, wants_token: bool) -> Vec<Asked> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_call_for_many_fails_and_a_call_for_one_works_it_asks_for_one() {
+async fn an_instance_without_calls_for_many_ids_gets_one_id_per_call() {
     for many in [Many::NotFound, Many::NotAllowed, Many::Empty] {
-        let asked = are_looked_up(many, false).await;
+        let asked = look_up_posts_and_accounts(many, false).await;
         for of in ["statuses", "accounts"] {
             let for_many = asked.iter().filter(|asked| asked.target.starts_with(&format!("/api/v1/{of}?"))).count();
             assert!((1..=2).contains(&for_many), "{many:?}: {for_many} calls for many {of}");
@@ -138,8 +138,8 @@ async fn where_a_call_for_many_fails_and_a_call_for_one_works_it_asks_for_one() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_wants_a_token_is_asked_for_its_version_with_it() {
-    let asked = are_looked_up(Many::Whole, true).await;
+    let asked = look_up_posts_and_accounts(Many::Whole, true).await;
     let is_single = |asked: &Asked| asked.target.starts_with("/api/v1/statuses/");
-    assert!(!asked.iter().any(is_single), "its version is known, so it is asked for many");
+    assert!(!asked.iter().any(is_single), "the version is known, so each call has many ids");
     assert!(asked.iter().all(|asked| asked.header("authorization").is_some()));
 }

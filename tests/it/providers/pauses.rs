@@ -1,5 +1,5 @@
-//! The pause and the window that an answer states, in each form that servers have for them, at every network and for each kind of
-//! call: posts, accounts, lists and timelines.
+//! Reading of the pause and the quota window from answers: every form that servers use, every network, and every kind of call (posts,
+//! accounts, lists and timelines).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ fn timeline(provider: Provider, base_url: &str) -> Box<dyn Timeline> {
     }
 }
 
-/// The quota that the answer to such a call states, or its error.
+/// Makes a call and returns the quota that the answer states, or the error.
 async fn ask(provider: Provider, call: &str, answer: &Canned) -> Result<Option<Quota>, LookupError> {
     let server = CannedServer::start(answer.clone()).await;
     let (base_url, who, bounds) = (server.base_url(), bearer(CANARY), Bounds::default());
@@ -78,7 +78,7 @@ async fn ask(provider: Provider, call: &str, answer: &Canned) -> Result<Option<Q
     }
 }
 
-/// A success with as little in it as can be.
+/// A successful answer without objects.
 fn empty(provider: Provider, call: &str) -> Canned {
     let body = match (provider, call) {
         (Provider::TwitterV1, "posts") => json!({ "id": {} }),
@@ -101,7 +101,7 @@ fn empty(provider: Provider, call: &str) -> Canned {
     Canned::new(200, body.to_string())
 }
 
-/// The answer with headers of a window, as this network names them.
+/// Adds the network's headers of a quota window to the answer.
 fn with_window(provider: Provider, answer: Canned, remaining: &str, reset: &str) -> Canned {
     let prefix = match provider {
         Provider::TwitterV1 | Provider::XV2 => "x-rate-limit",
@@ -136,7 +136,7 @@ fn error(provider: Provider) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_service_that_says_for_how_long_is_heeded() {
+async fn a_5xx_with_retry_after_parks_the_credential() {
     for provider in ALL {
         for call in CALLS {
             for status in [500, 502, 503, 504] {
@@ -197,7 +197,7 @@ async fn a_reset_is_read_in_each_form_that_servers_have() {
 }
 
 #[tokio::test]
-async fn less_than_nothing_that_remains_is_nothing() {
+async fn a_negative_remaining_counts_as_no_call_left() {
     for provider in ALL {
         for call in CALLS {
             let reset = (wall_ms() / 1_000 + 8).to_string();

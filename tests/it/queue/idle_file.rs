@@ -1,4 +1,4 @@
-//! All roles on one SQLite file with nothing to do: the file gets heartbeats, and nothing else.
+//! Idle roles on one SQLite file write only heartbeats into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,25 +15,25 @@ use crate::support::wait::until_true;
 use crate::support::world::World;
 
 const WITHIN: Duration = Duration::from_secs(90);
-/// Heartbeats of each worker that are waited for.
+/// Heartbeats per worker in the measured span.
 const BEATS: i64 = 5;
 const HOUR_MS: i64 = 3_600_000;
-/// Bytes before each page in a WAL, and before the first one.
+/// Bytes of the header of each frame in a WAL, and of the WAL itself.
 const FRAME_HEADER: usize = 24;
 const WAL_HEADER: usize = 32;
 
-/// A place in the WAL of a file: the salt of its header, which is another one when it begins again, and the number of frames.
+/// Returns a position in the WAL of a file: the salt of its header, which changes when the WAL restarts, and the number of frames.
 fn place(path: &Path) -> (Vec<u8>, usize) {
     let (wal, index) =
         (fs::read(path.with_extension("db-wal")).unwrap(), fs::read(path.with_extension("db-shm")).unwrap());
     (wal[16..24].to_vec(), u32::from_ne_bytes(index[16..20].try_into().unwrap()) as usize)
 }
 
-/// Pages that were written behind that place, each as often as it was, and the bytes of all.
+/// Returns the pages written after that position with their numbers of writes, and the bytes of all writes.
 fn written(path: &Path, (salt, frames): (Vec<u8>, usize)) -> (BTreeMap<u32, usize>, usize) {
     let (now, wal) = (place(path), fs::read(path.with_extension("db-wal")).unwrap());
     let size = u32::from_be_bytes(wal[8..12].try_into().unwrap()) as usize + FRAME_HEADER;
-    // The WAL begins again at most once, if all of it was in the file when the reading began.
+    // The pinned reader lets the WAL restart at most once, and only if all of it was in the file when that reader began.
     let behind = if now.0 == salt { frames } else { 0 };
     let mut pages = BTreeMap::new();
     for frame in wal[WAL_HEADER..].chunks_exact(size).take(now.1).skip(behind) {
@@ -75,7 +75,7 @@ async fn idle_roles_write_nothing_but_heartbeats() {
     let began = wall_ms();
     until_true("each worker beats", WITHIN, async || oldest_beat().await > began + 5_000).await;
 
-    // While it reads an old state the WAL keeps what is written.
+    // This transaction reads an old state, so SQLite keeps all later writes in the WAL.
     pinned.execute("BEGIN; SELECT count(*) FROM sqlite_master").await.unwrap();
     let (first, since, watch) = (place(&path), wall_ms(), Stopwatch::start());
     until_true("each worker beats again", WITHIN, async || oldest_beat().await > since + BEATS * 5_000).await;
@@ -92,7 +92,7 @@ async fn idle_roles_write_nothing_but_heartbeats() {
     for (page, times) in pages {
         *tables.entry(roots.get(&page).map_or("other", String::as_str)).or_default() += times;
     }
-    // The minutes of an idle hour are summed at its end.
+    // Roles write the sums of an idle hour at its end.
     let is_of_an_hour = |name: &str| ["queue_hour", "queue_namespace"].contains(&name);
     if since / HOUR_MS != wall_ms() / HOUR_MS {
         tables.retain(|name, _| !is_of_an_hour(name));

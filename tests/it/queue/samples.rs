@@ -97,7 +97,7 @@ pub(super) async fn due_times_out_of_bounds_are_mended_and_no_others(world: Worl
     }
 }
 
-pub(super) async fn a_changed_interval_holds_for_what_waits(world: World) {
+pub(super) async fn a_changed_interval_applies_to_waiting_jobs(world: World) {
     let queue = &*world.one;
     let shorter = Lane { patience: 60_000, ..young() };
     assert_eq!(queue.apply_lane(&shorter, SLACK, 1_000).await.unwrap(), 0, "no such lane");
@@ -116,7 +116,7 @@ pub(super) async fn a_changed_interval_holds_for_what_waits(world: World) {
     assert_eq!(queue.apply_lane(&shorter, SLACK, 1_000).await.unwrap(), 0);
     let stats = queue.stats().await.unwrap();
     assert_eq!(stats.lanes.iter().map(|lane| lane.patience_ms).collect::<Vec<_>>(), [60_000, old().patience]);
-    assert_eq!(queue.locate(&others).await.unwrap(), before, "what is due sooner stays");
+    assert_eq!(queue.locate(&others).await.unwrap(), before, "earlier due times stay");
     let mut waits = Vec::new();
     for places in queue.locate(&far).await.unwrap() {
         let [Place::Delayed { due, .. }] = &places[..] else { panic!("{places:?}") };
@@ -126,7 +126,7 @@ pub(super) async fn a_changed_interval_holds_for_what_waits(world: World) {
     assert!(waits[0] > -10_000 && waits[89] <= 60_000, "{waits:?}");
     assert!(waits.windows(2).all(|pair| pair[1] - pair[0] <= 2_100), "evenly: {waits:?}");
 
-    // A longer one brings nothing forward and delays nothing.
+    // A longer interval changes no due time.
     let longer = Lane { patience: 600_000, ..young() };
     let before = queue.locate(&far).await.unwrap();
     assert_eq!(queue.apply_lane(&longer, SLACK, 1_000).await.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! A credential that is refused for whatever it asks for, with one id per call: nothing is blamed on an id.
+//! A credential that is refused at every call, with one id per call: no id is blamed.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn is_parked(rig: &Rig) -> bool {
     matches!(rig.leave().await, Acquired::Wait(wait) if wait > Duration::from_secs(4))
 }
 
-/// Some were answered, then the token is revoked: a few witnesses are refused, too.
+/// The token is revoked after some answers: the API refuses a few witnesses, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_that_is_revoked_in_the_middle_is_parked_and_no_id_is_blamed() {
     let mut rig = Rig::start(Setup { slots: 4, ..one_id_per_call() }).await;
@@ -32,7 +32,7 @@ async fn a_credential_that_is_revoked_in_the_middle_is_parked_and_no_id_is_blame
     rig.schedule(&after).await;
     eventually("it is parked", async || is_parked(&rig).await).await;
     rig.drain().await;
-    // Each slot asks for one, and for three witnesses.
+    // Each slot requests one id and three witnesses.
     let calls = rig.journal.lookups() - before.len();
     assert!((2..=4 * (1 + 3)).contains(&calls), "{calls} calls");
     assert_eq!(rig.stored_tweets().await, 20, "no id is blamed");
@@ -52,8 +52,8 @@ async fn a_credential_that_was_never_answered_is_parked_at_its_first_refusal() {
     assert_eq!((rig.journal.lookups(), rig.stored_tweets().await), (1, 0));
 }
 
-/// The only id of the queue is refused, whether it was answered before or not: it may as well be the credential. Other
-/// endpoints may use the credential from the second refusal on.
+/// The only id of the queue is refused, although it was answered before: no other id can show whether the credential works. From the
+/// second refusal on, other endpoints may use the credential.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_id_of_a_queue_parks_the_credential_and_then_its_endpoint_alone() {
     let rig = Rig::start(one_id_per_call()).await;
@@ -68,7 +68,7 @@ async fn the_only_id_of_a_queue_parks_the_credential_and_then_its_endpoint_alone
         rig.round().await;
         everywhere.push(rig.credentials.statuses("statuses/lookup").await.unwrap()[0].parked_everywhere);
         assert!(rig.credentials.free("nobody").await.unwrap() || !everywhere[everywhere.len() - 1]);
-        // Delivered again, it lets others go first, without a call.
+        // On its next delivery the id is deferred once, without a call.
         if everywhere.len() < 2 {
             let calls = rig.journal.lookups();
             rig.queue.forget(&only).await.unwrap();
@@ -82,7 +82,7 @@ async fn the_only_id_of_a_queue_parks_the_credential_and_then_its_endpoint_alone
     assert_eq!(rig.stored(&only[0]).await.misses, 0, "no miss");
 }
 
-/// The first id in line is refused when a process starts, which knows no answer yet: the others go first when the pause is over.
+/// The first id in line is refused in a new process, which has no witness yet. After the pause the other ids are looked up first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_id_in_line_of_a_new_process_is_not_the_first_again() {
     for limit in [1, 10] {
@@ -94,7 +94,7 @@ async fn the_first_id_in_line_of_a_new_process_is_not_the_first_again() {
         rig.schedule(others).await;
         rig.simulator().faults().add(Rule { asked: vec![bad.clone()], ..REFUSED.into() });
         rig.work();
-        // The pauses of the credential are over at once.
+        // Ends the pauses of the credential at once.
         eventually("all others are updated", async || {
             rig.credentials.free("nobody").await.unwrap();
             rig.dues(others).await.is_some_and(|dues| dues.values().all(|due| *due > wall_ms() + 60_000))
@@ -109,7 +109,7 @@ async fn the_first_id_in_line_of_a_new_process_is_not_the_first_again() {
     }
 }
 
-/// As many as are due in a row may not be seen, of an author who locked the account: they are misses, and nothing waits.
+/// 40 due ids in a row are of an author who locked the account: each becomes a miss, and the credential is not parked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_refused_ids_side_by_side_are_misses() {
     let mut rig = Rig::start(one_id_per_call()).await;
@@ -128,6 +128,6 @@ async fn many_refused_ids_side_by_side_are_misses() {
     })
     .await;
     rig.drain().await;
-    assert_eq!(rig.journal.lookups(), 20 + 40 + 40, "a witness each");
+    assert_eq!(rig.journal.lookups(), 20 + 40 + 40, "one witness per refused id");
     assert!(!is_parked(&rig).await);
 }

@@ -1,4 +1,4 @@
-//! The program as its users run it, at all networks at once: the API refuses one post, one account and one list of each.
+//! The updater with all networks at once: each API refuses one post, one account and one list.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::wait::until_true;
 
 const WITHIN: Duration = Duration::from_secs(90);
 const HOUR: i64 = 3_600_000;
-/// Posts of each network, and accounts whose lists are read.
+/// Number of posts per network, and of accounts with lists to read.
 const POSTS: u32 = 12;
 const OWNERS: u64 = 4;
 
@@ -149,7 +149,7 @@ async fn one_of_each_delays_no_other(answer: Fault) {
     };
     answered(&|items: &Items| items.ids.clone(), 0, "all are answered").await;
     api.faults().replace(all.iter().map(|items| items.refused(&answer)).collect());
-    // Twice: a credential that is parked with the first refusal makes no call after it.
+    // Two rounds: a credential that was parked by the first refusal would make no call in the second.
     for _ in 0..2 {
         answered(&|items: &Items| items.ids[1..].to_vec(), wall_ms(), "the others are answered").await;
     }

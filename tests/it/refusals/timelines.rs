@@ -1,4 +1,4 @@
-//! Visits and polls on all networks at once: the API refuses the timelines of some accounts, and the others are read all the same.
+//! Visits and polls on all networks at once: the API refuses the timelines of some accounts, and the others are still read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn accounts(api: &Running, of: &Provider) -> Vec<String> {
     (0..ACCOUNTS).map(|number| api.people().id(of, number)).collect()
 }
 
-/// Refuses the timelines of the first accounts of each network, in the words of a refused credential.
+/// Refuses the timelines of the first accounts of each network, with the same error as for a refused credential.
 fn refuse(api: &Running, status: u16) {
     let asked = networks().iter().flat_map(|network| accounts(api, network).into_iter().take(REFUSED)).collect();
     let fault = Fault::Status { status, code: None };
@@ -165,7 +165,7 @@ async fn refused_sources_delay_no_poll(status: u16) {
     }
     assert!(api.counters().faulted > REFUSED as u64 * 4, "{:?}", api.counters());
     assert!(parked(&world.settings).is_empty(), "{:?}", parked(&world.settings));
-    // All are refused: now it is the credential.
+    // The API refuses all sources: now the refusal is blamed on the credential.
     let fault = Fault::Status { status, code: None };
     api.faults().replace(vec![Rule { at: Endpoint::Timelines, ..Rule::from(fault) }]);
     until_true("a credential is parked", WITHIN, async || !parked(&world.settings).is_empty()).await;

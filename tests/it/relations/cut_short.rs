@@ -24,7 +24,7 @@ async fn simulated() -> Running {
         bluesky_calls_per_window: 0,
         accounts: 2_000,
         accounts_since: wall_ms() - 3_600_000,
-        // Nobody follows or leaves in the time of the test.
+        // No follow begins or ends during the test.
         follow_changes: Duration::from_secs(365 * 86_400),
         most_followers: 200,
         ..SimulatorOptions::default()
@@ -32,7 +32,7 @@ async fn simulated() -> Running {
     simulator::start(([127, 0, 0, 1], 0).into(), options).await.unwrap()
 }
 
-/// The list of an account whose last page holds more members than may leave at once.
+/// A list whose last page holds more members than one crawl may remove.
 fn list(api: &Running, provider: &Provider) -> (String, usize) {
     let people = api.people();
     let size = |owner| people.list(provider, Side::Followers, owner, wall_ms()).len();
@@ -85,7 +85,7 @@ async fn is_confirmed(backends: Backends, provider: Provider) {
         assert_eq!((&*ended, found + withheld, vanished), ("withheld", size, 0), "{provider}: {found}");
         assert!((21..=PAGE).contains(&withheld), "{provider}: {withheld}");
         if times == 1 {
-            // It was a fault.
+            // The fault ends: the members are back.
             api.faults().clear();
             assert_eq!(next().await, whole(), "{provider}");
         } else {

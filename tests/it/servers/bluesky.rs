@@ -90,7 +90,7 @@ fn timeline(address: &str, kind: Kind) -> TimelineOf<Kind> {
     kind.build(&BlueskyApi::new(http, address).unwrap(), Duration::from_millis(300))
 }
 
-/// One round of a caller without a login; answers what it handed over and its pages.
+/// Reads one round without a login. Returns the posts that it handed over and its number of pages.
 async fn round(timeline: &dyn Timeline, kept: &mut Option<Position>) -> (HashSet<String>, u32) {
     let (rules, mut had) = (timeline.rules(), HashSet::new());
     for pages in 1..=30 {
@@ -176,7 +176,7 @@ async fn a_stale_cursor_of_followers_begins_the_list_again_and_an_outage_does_no
     let out = CannedServer::start(Canned::new(500, r#"{"error":"InternalServerError"}"#)).await;
     let lost = list(&out.base_url()).page(request(Some("abc")), &anonymous()).await;
     assert!(matches!(lost, Err(LookupError::Outage(_))), "{lost:?}");
-    // One failure between two good answers is no sign against the cursor.
+    // One failure between two good answers does not make the cursor stale.
     let hiccup = Mutex::new(true);
     let server = CannedServer::start_with(move |asked| {
         let fails = asked.target.contains("cursor=") && std::mem::take(&mut *hiccup.lock().unwrap());
@@ -202,7 +202,7 @@ fn settings(api: &str, folder: &std::path::Path) -> Variables {
     ])
 }
 
-/// With the data server named in `bluesky.api`: one owner is of another server.
+/// `bluesky.api` is a data server, and one owner has an account on another server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repository_that_is_not_there_delays_no_other_list() {
     let recorded = Recorded::of("pds");
@@ -214,7 +214,7 @@ async fn a_repository_that_is_not_there_delays_no_other_list() {
     let folder = tempfile::tempdir().unwrap();
     let (settings, log) = (settings(&server.base_url(), folder.path()), folder.path().join("log"));
     let lists = "friends:bluesky";
-    // The absent one is the first in line.
+    // The absent owner is the first in line.
     let absent = "did:plc:zdtsxfisaycazwtxpncbfn37";
     let others = ["did:plc:4wmifggx7ogjokrqq74nhhvp", "did:plc:6c452omue32aafboyh7pgm2i"];
     for owner in [absent].into_iter().chain(others) {

@@ -46,7 +46,7 @@ pub enum Refusal {
     /// 429 with a window that has just ended.
     ResetPast,
     /// 429 without headers.
-    Untold,
+    NoHeaders,
     /// 503 with `Retry-After`, in seconds.
     Overloaded(u64),
     /// 403 without a reason.
@@ -61,7 +61,7 @@ impl Refusal {
             Self::TooFast => throttled(5, Some(quota)),
             Self::AtOnce => throttled(1, None),
             Self::ResetPast => throttled(1, Some(Quota { remaining: 0, reset_in: -5_000, ..quota })),
-            Self::Untold => throttled(60, None),
+            Self::NoHeaders => throttled(60, None),
             Self::Overloaded(seconds) => {
                 LookupError::Overloaded { why: "HTTP 503".to_owned(), pause: Duration::from_secs(seconds) }
             }
@@ -82,7 +82,7 @@ pub enum Mood {
     Full,
     /// Every call is refused.
     Refuses(Refusal),
-    /// Calls are refused and answered by turns.
+    /// The API refuses every second call.
     Alternates,
 }
 
@@ -93,7 +93,7 @@ pub struct Call {
     pub process: usize,
 }
 
-/// A call as it was answered.
+/// An answered call.
 #[derive(Debug, Clone)]
 pub struct Answered {
     pub at: Millis,

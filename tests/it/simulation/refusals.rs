@@ -1,4 +1,4 @@
-//! An API that refuses calls: they become rarer, of all processes together, and it is used again soon after it answers.
+//! An API that refuses calls: all processes together call it less and less often, and use it again soon after it recovers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::provider::{Answered, Mood, Nature, Refusal};
 use super::world::{Items, Setup, World, simulate};
 
 const MINUTE: Millis = 60_000;
-/// As many processes as a larger installation has, with several batches each in flight.
+/// Number of processes, as in a larger installation; each has several batches in flight.
 const PROCESSES: usize = 8;
 /// Rounds of refusals and recovery: after a recovery the pauses are short again.
 const ROUNDS: usize = 2;
@@ -24,7 +24,7 @@ const REFUSALS: [Refusal; 7] = [
     Refusal::TooFast,
     Refusal::AtOnce,
     Refusal::ResetPast,
-    Refusal::Untold,
+    Refusal::NoHeaders,
     Refusal::Overloaded(0),
     Refusal::Overloaded(30),
     Refusal::Forbidden,
@@ -82,7 +82,7 @@ fn ten_minutes_of_refusals_see_five_to_twelve_calls_and_a_recovery_is_found_with
                         let calls = refused(&calls);
                         println!("{what}: {} calls of {credential} in 10 minutes", calls.len());
                         let after: Vec<_> = calls.iter().take(40).map(|at| (at - begun) / 1_000).collect();
-                        // And each call under way may ask for an item that shows whether the credential is refused.
+                        // After a 403 each call in flight may also request a witness.
                         let most = if refusal == Refusal::Forbidden { 12 + 2 * PROCESSES } else { 12 };
                         assert!(
                             (5..=most).contains(&calls.len()),
@@ -140,7 +140,7 @@ fn an_api_that_alternates_refusals_and_answers_is_no_busy_loop() {
 #[test]
 fn the_end_of_a_quota_window_lets_no_pause_grow() {
     simulate(1, async {
-        // Each window has fewer calls than there is to do, and another program uses a part of it.
+        // The quota is smaller than the demand, and another program uses a part of it.
         let setup = Setup { calls_per_window: 12, ..Setup::default() };
         let world = World::new(Dice::of(1), setup, false);
         let ids: Vec<String> = (0..400).map(|number| world.tweet(30_000, number, Nature::Lives)).collect();

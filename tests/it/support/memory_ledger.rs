@@ -13,9 +13,9 @@ use super::memory_queue::ServiceClock;
 
 /// How long the call that opens a window keeps others waiting, and how often they ask.
 const OPENING: (Millis, Millis) = (1_000, 50);
-/// The same for a call after refusals.
+/// Longest wait for the answer of a trial after refusals, ms.
 const TRIAL: Millis = 30_000;
-/// First and longest pause after a refusal, and the time of answers after which the next one is a first one.
+/// First and longest pause after refusals, ms; then the longest time of answers that is needed for a recovery, ms.
 const PAUSES: (Millis, Millis) = (1_000, 256_000);
 const RECOVERY: Millis = 60_000;
 const LONGEST_WAIT: Millis = 5_000;
@@ -34,7 +34,7 @@ pub struct MemoryLedger {
 struct Inner {
     /// By credential and endpoint.
     windows: BTreeMap<(String, String), Known>,
-    /// By credential, fingerprint of its secret, and endpoint; everywhere where that is empty.
+    /// By credential, fingerprint of its secret, and endpoint; an empty endpoint stands for all.
     refusals: BTreeMap<(String, String, String), Refused>,
     /// The fingerprint of each credential that was used or refused last.
     fingerprints: BTreeMap<String, String>,
@@ -44,7 +44,7 @@ struct Inner {
     read: BTreeMap<(Millis, String), (BTreeSet<String>, Span)>,
 }
 
-/// Refusals of a secret, while they count.
+/// Refusals in a row of a secret.
 #[derive(Debug, Clone, Default)]
 struct Refused {
     until: Millis,
@@ -59,7 +59,7 @@ impl Refused {
         if self.at <= now { (self.until - now).max(0) } else { 0 }
     }
 
-    fn once_more(&mut self, stated: Millis, why: &str, now: Millis) {
+    fn refuse(&mut self, stated: Millis, why: &str, now: Millis) {
         if self.left(now) == 0 {
             self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
             (self.until, self.at, self.why) = (now.saturating_add(stated.max(self.pause)), now, why.to_owned());
@@ -68,15 +68,15 @@ impl Refused {
         }
     }
 
-    /// Whether an answer ends it.
+    /// Returns true if an answer now completes the recovery.
     fn is_over(&self, now: Millis) -> bool {
         self.left(now) == 0 && (now < self.at || now - self.at >= self.pause + self.pause.min(RECOVERY))
     }
 }
 
 impl Inner {
-    /// What is known against a secret: here, and everywhere.
-    fn against(&self, name: &str, fingerprint: &str, endpoint: &str) -> [Refused; 2] {
+    /// Refusals of a secret: at this endpoint, and at every endpoint.
+    fn refusals_of(&self, name: &str, fingerprint: &str, endpoint: &str) -> [Refused; 2] {
         [endpoint, ""].map(|endpoint| {
             let key = (name.to_owned(), fingerprint.to_owned(), endpoint.to_owned());
             self.refusals.get(&key).cloned().unwrap_or_default()
@@ -145,10 +145,10 @@ impl Ledger for MemoryLedger {
             if window.permits.contains_key(ask.permit) {
                 return Ok(Grant::Granted(name.clone()));
             }
-            let against = self.inner.lock().unwrap().against(name, &fingerprint, ask.endpoint);
+            let refusals = self.inner.lock().unwrap().refusals_of(name, &fingerprint, ask.endpoint);
             let now = self.clock.now();
-            let parked = now + against.iter().map(|refused| refused.left(now)).max().unwrap();
-            let on_trial = against.iter().any(|refused| refused.pause > 0);
+            let parked = now + refusals.iter().map(|refused| refused.left(now)).max().unwrap();
+            let on_trial = refusals.iter().any(|refused| refused.pause > 0);
             known.push(((name, fingerprint, on_trial), parked, window));
         }
         let now = self.clock.now();
@@ -230,7 +230,7 @@ impl Ledger for MemoryLedger {
         let key = |endpoint: &str| (name.to_owned(), used.fingerprint.clone(), endpoint.to_owned());
         if let Some(park) = &used.park {
             let refused = inner.refusals.entry(key(if park.everywhere { "" } else { endpoint })).or_default();
-            refused.once_more(millis(park.pause), &park.why, now);
+            refused.refuse(millis(park.pause), &park.why, now);
             inner.fingerprints.insert(name.to_owned(), used.fingerprint.clone());
         } else if used.window.is_some() {
             for endpoint in [endpoint, ""] {
@@ -281,7 +281,7 @@ impl Ledger for MemoryLedger {
             let open = limit.filter(|_| window.is_open(now));
             let fingerprint =
                 fingerprints.get(at).or_else(|| inner.fingerprints.get(name)).cloned().unwrap_or_default();
-            let [here, everywhere] = inner.against(name, &fingerprint, endpoint);
+            let [here, everywhere] = inner.refusals_of(name, &fingerprint, endpoint);
             let parked_everywhere = everywhere.left(now) > 0;
             let longer = if everywhere.left(now) >= here.left(now) { everywhere } else { here };
             CredentialStatus {

@@ -185,7 +185,7 @@ impl QueueModel {
         (limit.min(PAGE_LIMIT) - left) as u64
     }
 
-    /// Gives a known lane this kind, and spreads what is due later than its patience over that; says how many those were.
+    /// Applies this kind to a known lane, and spreads its ids that are due too late over its patience; returns their number.
     pub fn apply_lane(&mut self, now: Millis, lane: &Lane, slack: Millis, limit: usize) -> u64 {
         if !self.lanes.iter().any(|known| known.name == lane.name) {
             return 0;
@@ -197,7 +197,7 @@ impl QueueModel {
         self.spread(now, lane, 0, limit.min(PAGE_LIMIT)) as u64
     }
 
-    /// Spreads what is due later than a lane's patience and the slack over its patience; says how many those were.
+    /// Spreads ids that are due later than a lane's patience + slack over its patience; returns their number.
     fn spread(&mut self, now: Millis, lane: &Lane, slack: Millis, limit: usize) -> usize {
         let Lane { name, patience, .. } = lane;
         let beyond = now + patience + slack + 1..Millis::MAX;

@@ -450,7 +450,7 @@ fn what_lies_deeper_than_the_api_gives_is_a_gap() {
     assert_eq!(gaps, vec![]);
 }
 
-/// Pages until the round is whole, each so long after the one before; the gaps.
+/// Reads pages, `pause` apart, until the round is complete; returns the gaps.
 fn slow_round(
     timeline: &mut Timeline,
     position: &mut Option<Position>,
@@ -470,7 +470,7 @@ fn slow_round(
     panic!("no end: {position:?}");
 }
 
-/// Processes that are killed between two pages take their time, and the posts of a moment tell no pace.
+/// Long pauses between two pages (killed processes), and a few posts of one moment, whose times give no rate.
 #[test]
 fn a_few_posts_after_a_quiet_time_meet_no_limit() {
     for says_last in [false, true] {
@@ -493,7 +493,7 @@ fn a_few_posts_after_a_quiet_time_meet_no_limit() {
     }
 }
 
-/// Pages are filled before deleted posts are left out: one that is not full has all there is.
+/// An API fills a page before it leaves out deleted posts. So a page that is not full hides no post.
 #[test]
 fn an_empty_page_behind_a_few_posts_hides_none_also_where_the_known_posts_are_deleted() {
     for says_last in [false, true] {
@@ -505,7 +505,7 @@ fn an_empty_page_behind_a_few_posts_hides_none_also_where_the_known_posts_are_de
             let mut position = None;
             round(&mut timeline, &mut position, &rules, T + 3_600_000);
             timeline.posts[..known as usize].iter_mut().for_each(|post| post.deleted_at = 0);
-            // An API that names its last page is doubted for ten minutes where a known post is missing on it.
+            // If a known post is missing on the page that the API marks as the last, the round stays open for ten minutes.
             let mut gaps = Vec::new();
             for minutes in 1..=12 {
                 let (_, of_round) = round(&mut timeline, &mut position, &rules, T + DAY + minutes * 60_000);

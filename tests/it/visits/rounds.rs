@@ -224,7 +224,7 @@ async fn a_visit_that_is_cut_short_is_one_visit_in_rhythm_and_summary() {
     assert_eq!(world.summary().await.posts, 12);
 }
 
-/// The processes that read its pages die in between, an hour each.
+/// The processes that read its pages die between two pages, an hour each.
 #[tokio::test]
 async fn an_account_without_posts_that_posts_once_has_no_gap() {
     let world = World::new().await;

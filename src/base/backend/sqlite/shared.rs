@@ -242,7 +242,7 @@ impl SharedFile {
         Ok(turn?)
     }
 
-    /// Checks that its name still names the file, and that no flush failed.
+    /// Checks that the path still leads to the open file, and that no flush failed.
     ///
     /// # Errors
     /// The file was deleted or replaced, or the disk may have dropped some of it.

@@ -64,10 +64,10 @@ const LEASE_AGAIN: &str = lease!(
 pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Claim> {
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
-    let (asked, chosen) = match look(queue, &mut tx, now, request).await? {
-        Found::Ready(asked, chosen) => (asked, chosen),
-        Found::Claimed(batch) => return Ok(Claim::Batch(batch)),
-        Found::Nothing { wait, paused } => return Ok(Claim::Empty { wait, paused }),
+    let (asked, chosen) = match plan(queue, &mut tx, now, request).await? {
+        ClaimPlan::Ready(asked, chosen) => (asked, chosen),
+        ClaimPlan::Claimed(batch) => return Ok(Claim::Batch(batch)),
+        ClaimPlan::Nothing { wait, paused } => return Ok(Claim::Empty { wait, paused }),
     };
     // Those whose lease ran out for the first time are no suspects yet.
     let of_suspects = chosen.jobs.first().is_some_and(|job| job.deliveries > u32::from(chosen.expired));
@@ -81,42 +81,42 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
 }
 
-/// The answer of a claim that would bring no batch, from a connection that only reads.
+/// The answer of a claim that would get no batch, found on a read-only connection.
 pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
     queue.file.check()?;
     let mut file = queue.file.readers().begin().await?;
-    Ok(match look(queue, &mut file, clock::wall_ms(), request).await? {
-        Found::Nothing { wait, paused } => Some(Claim::Empty { wait, paused }),
-        Found::Ready(..) | Found::Claimed(_) => None,
+    Ok(match plan(queue, &mut file, clock::wall_ms(), request).await? {
+        ClaimPlan::Nothing { wait, paused } => Some(Claim::Empty { wait, paused }),
+        ClaimPlan::Ready(..) | ClaimPlan::Claimed(_) => None,
     })
 }
 
-/// The findings of a claim before it writes.
-enum Found {
-    /// Jobs of a batch.
+/// Result of a claim's reads, before it writes.
+enum ClaimPlan {
+    /// Jobs to lease as a batch.
     Ready(Asked, Chosen),
     /// The batch that the same token has already.
     Claimed(Batch),
-    /// As [`Claim::Empty`].
+    /// No jobs: the fields of [`Claim::Empty`].
     Nothing { wait: Duration, paused: Option<String> },
 }
 
-async fn look(
+async fn plan(
     queue: &EmbeddedQueue,
     file: &mut SqliteConnection,
     now: Millis,
     request: &ClaimRequest<'_>,
-) -> Result<Found> {
+) -> Result<ClaimPlan> {
     let asked = ask(queue, file, now, request).await?;
     if let Some(batch) = asked.claimed_before(now, request.token)? {
-        return Ok(Found::Claimed(batch));
+        return Ok(ClaimPlan::Claimed(batch));
     }
     if asked.paused.is_some() {
-        return Ok(Found::Nothing { wait: request.linger, paused: asked.paused });
+        return Ok(ClaimPlan::Nothing { wait: request.linger, paused: asked.paused });
     }
     Ok(match choose(queue, file, now, request, &asked).await? {
-        Ok(chosen) => Found::Ready(asked, chosen),
-        Err(wait) => Found::Nothing { wait: clock::span(wait), paused: None },
+        Ok(chosen) => ClaimPlan::Ready(asked, chosen),
+        Err(wait) => ClaimPlan::Nothing { wait: clock::span(wait), paused: None },
     })
 }
 

@@ -144,15 +144,15 @@ impl Administration for EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    /// How far the last fence is ahead of `now`, ms.
+    /// Lead of the last fence over `now`, ms; negative if the fence is earlier.
     async fn fence_ahead(&self, tx: &mut Tx, now: Millis) -> Result<Millis> {
         let fence = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?").bind(&self.namespace);
         let last: Millis = fence.fetch_one(&mut **tx).await?;
         Ok(last - now)
     }
 
-    /// Spreads up to `limit` ids of a lane that are due later than `now` + its patience + `slack` over its next patience. Returns
-    /// how many that were.
+    /// Spreads up to `limit` ids of a lane that are due later than `now` + its patience + `slack` evenly over its patience from `now`.
+    /// Returns their number.
     async fn spread(&self, tx: &mut Tx, lane: &Lane, (now, slack): (Millis, Millis), limit: u64) -> Result<u64> {
         // The n-th of `all` is due n/all of the patience from now, rounded up.
         let spread = sqlx::query(

@@ -1,8 +1,8 @@
--- Gives a lane that is known a new kind, and brings forward what is due later than its patience allows. Flagged allow-oom: it
--- replaces fields and scores and adds nothing.
+-- Applies a new kind to an existing lane, and brings forward the ids that are due later than its patience allows. Flagged
+-- allow-oom: it replaces fields and scores and adds nothing.
 --
 -- ARGV   lane, kind, slack (ms, longer than any lease), limit
--- returns how many ids got a new due
+-- returns the number of ids with a new due time
 
 local name, kind, slack, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local known = redis.call('HGET', key('lanes'), name)
@@ -13,7 +13,7 @@ local now, lane = now_ms(), nil
 for _, one in ipairs(lanes_in_order()) do
   if one.name == name then lane = one end
 end
--- The clock stepped back: what looks late by this clock may be right.
+-- The clock stepped back: a due time that looks too late by this clock may be right.
 if not lane.timed or tonumber(redis.call('GET', key('fence')) or '0') - now > slack then return 0 end
 
 local ids = redis.call('ZRANGEBYSCORE', lane.key, '(' .. digits(now + lane.patience), '+inf', 'LIMIT', 0, limit)

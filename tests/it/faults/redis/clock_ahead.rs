@@ -1,5 +1,5 @@
-//! Redis's clock is ahead by a day for a while. Nothing is dated by it, and after the documented steps every pipeline goes on, also
-//! with what was put in meanwhile.
+//! Redis's clock runs a day ahead for a while. No pipeline stores a date of that day. After the documented steps every pipeline
+//! continues, also with the items that were enqueued meanwhile.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,7 +29,7 @@ use crate::support::world::World;
 const WITHIN: Duration = Duration::from_secs(60);
 const DAY_S: i64 = 86_400;
 
-/// An installation with a pipeline of every kind, and what is in them.
+/// An installation with a pipeline of every kind, and the items in them.
 struct Scene {
     clock: SteppingClock,
     redis: TestRedis,
@@ -115,7 +115,7 @@ impl Scene {
     }
 
     /// Waits until each item was handled after that moment, and each medium is stored.
-    async fn all_handled(&self, when: &str, since: Millis) {
+    async fn wait_until_handled(&self, when: &str, since: Millis) {
         for (pipeline, ids) in self.items() {
             until_true(&format!("{when}: all of {pipeline} are handled"), WITHIN, async || {
                 self.world.all_fresh_in(pipeline, ids, since).await
@@ -128,7 +128,7 @@ impl Scene {
         .await;
     }
 
-    /// Fails where something is dated ahead.
+    /// Asserts that no stored date is in the future.
     async fn nothing_is_dated_ahead(&self) {
         let now = wall_ms() + 60_000;
         for (pipeline, ids) in self.items() {
@@ -144,12 +144,12 @@ impl Scene {
         }
     }
 
-    async fn says(&self, words: &str) {
-        until_true(&format!("it says {words:?}"), WITHIN, async || self.logged().contains(words)).await;
+    async fn wait_for_log(&self, words: &str) {
+        until_true(&format!("the log has {words:?}"), WITHIN, async || self.logged().contains(words)).await;
     }
 }
 
-/// The documented steps for a Redis whose clock was ahead.
+/// Runs the documented steps after Redis's clock was ahead.
 fn follow_the_documented_steps(redis: &TestRedis, settings: &Variables) {
     let page = include_str!("../../../../docs/operations.md");
     let section = page.split_once("### A clock jumped\n").unwrap().1.split_once("\n### ").unwrap().0;
@@ -163,15 +163,15 @@ fn follow_the_documented_steps(redis: &TestRedis, settings: &Variables) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-async fn goes_on(on_postgres: bool) {
+async fn survives_a_clock_a_day_ahead(on_postgres: bool) {
     let mut scene = Scene::new(on_postgres).await;
     scene.put_in().await;
     let updater = scene.updater();
-    scene.all_handled("at first", 0).await;
+    scene.wait_until_handled("at first", 0).await;
 
     scene.clock.step(DAY_S);
-    scene.says("ahead of the API's and of this machine's: no answer is believed until it is right").await;
-    scene.says("ahead of this machine's: nothing is dated by it until one of them is corrected").await;
+    scene.wait_for_log("ahead of the API's and of this machine's: no answer is saved until it is corrected").await;
+    scene.wait_for_log("ahead of this machine's: nothing is saved until one of the clocks is corrected").await;
     scene.put_in().await;
     updater.kill();
     scene.nothing_is_dated_ahead().await;
@@ -180,7 +180,7 @@ async fn goes_on(on_postgres: bool) {
     let since = wall_ms();
     let updater = scene.updater();
     follow_the_documented_steps(&scene.redis, &scene.world.settings);
-    scene.all_handled("when the clock is right", since).await;
+    scene.wait_until_handled("when the clock is right", since).await;
     scene.nothing_is_dated_ahead().await;
     let status = updater.terminate();
     assert!(status.success(), "{status}\n{}", scene.logged());
@@ -190,10 +190,10 @@ async fn goes_on(on_postgres: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_was_a_day_ahead_dates_nothing_and_every_pipeline_goes_on_on_postgres() {
-    goes_on(true).await;
+    survives_a_clock_a_day_ahead(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_was_a_day_ahead_dates_nothing_and_every_pipeline_goes_on_on_sqlite() {
-    goes_on(false).await;
+    survives_a_clock_a_day_ahead(false).await;
 }

@@ -70,7 +70,7 @@ fn search(base_url: &str, credential: Credential) -> SearchStream {
     SearchStream::new(http(), base_url, &Fields::default(), Arc::new(credential)).unwrap()
 }
 
-/// As a user, who signs, and as an application, whose token is fetched.
+/// A user credential, which signs requests, and an application credential, which fetches a token.
 fn both(simulator: &Running) -> [Box<dyn Stream>; 2] {
     [user(), app()].map(|credential| Box::new(search(&simulator.base_url(), credential)) as Box<dyn Stream>)
 }

@@ -37,7 +37,7 @@ fn the_delays_are_those_that_are_documented() {
     let minutes = [60_000, 120_000, 240_000, 480_000, 960_000, 960_000];
     assert_eq!(delays(&mut backoff, 6, &rate(0)), minutes);
     assert_eq!(delays(&mut backoff, 40, &http()).last(), Some(&320_000), "no doubling overflows");
-    backoff.has_lasted();
+    backoff.reset();
     assert_eq!(delays(&mut backoff, 2, &network()), [250, 500]);
     assert_eq!(delays(&mut backoff, 2, &http()), [5_000, 10_000]);
     let overloaded = |s| Broken::Overloaded { why: "x".into(), at_least: Duration::from_secs(s) };

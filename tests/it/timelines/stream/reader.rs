@@ -246,9 +246,9 @@ async fn it_comes_again_when_the_documents_say() {
     rig.stop().await;
 }
 
-/// An API that ends each connection after one post, or after an error in it: X allows 50 connections in 15 minutes.
+/// An API that ends each connection after one post or one error message. X allows 50 connections in 15 minutes.
 #[tokio::test(start_paused = true)]
-async fn connections_that_end_after_one_message_are_made_more_and_more_seldom() {
+async fn reconnection_delays_grow_while_connections_end_after_one_message() {
     let too_many = r#"{"errors":[{"title":"ConnectionException","connection_issue":"TooManyConnections"}]}"#;
     let operational =
         r#"{"errors":[{"title":"operational-disconnect","disconnect_type":"UpstreamOperationalDisconnect"}]}"#;
