@@ -7,6 +7,11 @@ mod users;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use twitter_updater::engine::queue::EmbeddedQueue;
+use twitter_updater::quota::EmbeddedLedger;
 
 use self::loaded::Loaded;
 use crate::support::process::text;
@@ -115,7 +120,6 @@ const LINES: &[(&str, &str, &[&str])] = &[
     ("redis-cli --scan --pattern '{*}:fence' | xargs -r -n 1 redis-cli DEL", "app", &["1"]),
     ("redis-cli --scan --pattern '{*}:window:*' | xargs -r -n 1 redis-cli DEL", "app", &["1"]),
     ("redis-cli --scan --pattern '{*}:permits:*' | xargs -r -n 1 redis-cli DEL", "app", &[]),
-    ("redis-cli --scan --pattern '{*}:credential:*' | xargs -r -n 1 redis-cli DEL", "app", &[]),
 ];
 
 /// A file of the repository.
@@ -233,4 +237,20 @@ impl Loaded {
     fn run(&self, line: &str, user: &str) -> Output {
         self.command(line, user).output().unwrap()
     }
+}
+
+/// The statements that remove what a clock has left in a SQLite file.
+#[tokio::test]
+async fn the_statements_for_a_clock_that_jumped_run_in_sqlite() {
+    let document = read("docs/operations.md");
+    let statements = document.split_once("In SQLite:\n`").unwrap().1.split_once('`').unwrap().0;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, patience) = (folder.path().join("all.db"), Duration::from_secs(10));
+    EmbeddedQueue::open(&file, "tweet:update", patience).await.unwrap();
+    EmbeddedLedger::open(&file, "twitter", patience).await.unwrap();
+    let mut connection = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    for statement in statements.split(';') {
+        sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+    }
+    assert!(statements.contains("quota_permit"), "{statements}");
 }
