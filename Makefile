@@ -2,6 +2,7 @@
 # make soak   the same faults for an hour, by other seeds
 # make lint   checks whose tools have to be compiled or fetched first
 # make image  builds the container image without a registry, and runs it; a part of make lint
+# make release-check  compares what is collected with what a real Bluesky network says, before a release
 # make bench  measures, and records what it finds in docs/benchmarks/; half an hour on a quiet machine
 # make fuzz   looks for input that breaks a reader; needs a nightly toolchain
 # make demo   the first thing to look at
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-.PHONY: test services format clippy doc compiled unit faults waiting patient smoke load bench soak lint image sbom manifests redis-versions clients exports first-hour fuzz demo
+.PHONY: test services format clippy doc compiled unit faults waiting patient smoke load bench soak lint image sbom manifests redis-versions clients exports first-hour release-check fuzz demo
 
 # The compiler waits for its slowest crate, and tests wait for timers. Clippy and rustdoc run in what that leaves of the
 # processors, in a folder with a lock of its own.
@@ -130,6 +131,11 @@ exports:
 # What a new user does first, with a real Redis and PostgreSQL.
 first-hour:
 	.ci/first-hour
+
+# What is collected of a real Bluesky network, from packages of npm, compared with what that says. Not a part of `make lint`: it
+# fetches half a gigabyte.
+release-check:
+	.ci/release-check
 
 # The properties are those of tests/it/fuzz.rs, which `make test` holds for a few seconds.
 fuzz:

@@ -103,9 +103,12 @@ fn each_tool_of_another_registry_is_pinned_by_a_hash() {
         }
         assert!(text.contains("    --hash=sha256:"));
     }
-    let locked: serde_json::Value = serde_json::from_str(&read(&path(".ci/npm/package-lock.json"))).unwrap();
-    for (name, package) in locked["packages"].as_object().unwrap().iter().filter(|(name, _)| !name.is_empty()) {
-        assert!(package["integrity"].as_str().is_some_and(|hash| hash.starts_with("sha512-")), "{name}");
+    for tools in ["npm", "bluesky"] {
+        let locked: serde_json::Value =
+            serde_json::from_str(&read(&path(&format!(".ci/{tools}/package-lock.json")))).unwrap();
+        for (name, package) in locked["packages"].as_object().unwrap().iter().filter(|(name, _)| !name.is_empty()) {
+            assert!(package["integrity"].as_str().is_some_and(|hash| hash.starts_with("sha512-")), "{name}");
+        }
     }
     // Each script installs from these lists alone.
     for script in std::fs::read_dir(path(".ci")).unwrap() {
