@@ -10,6 +10,7 @@ use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
 use crate::base::task;
 use crate::engine::health::Trouble;
+use crate::engine::last_call::CallOutcome;
 use crate::engine::lateness::Lateness;
 use crate::engine::metrics::CounterSet;
 use crate::engine::queue::{Queue, QueueError, WorkerStats};
@@ -92,12 +93,16 @@ impl Listed {
         // A field that is left out would stay as it was, so there is one also where nothing is wrong.
         let (why, since) =
             health.trouble().map_or_else(Default::default, |Trouble { why, since_ms }| (why, since_ms.to_string()));
+        let CallOutcome { failure, failed_at, answered_at } = metrics.last_call.outcome();
         let mut fields = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("pid", std::process::id().to_string()),
             (WorkerStats::TROUBLE, why),
             (WorkerStats::TROUBLE_SINCE, since),
             (WorkerStats::FAILING, health.failing().map_or_else(String::new, |of| of.why)),
+            (WorkerStats::CALL_FAILED, failure.unwrap_or_default()),
+            (WorkerStats::CALL_FAILED_AT, failed_at.to_string()),
+            (WorkerStats::CALL_ANSWERED_AT, answered_at.to_string()),
         ];
         let (untold, lateness) = match &self.counted {
             Counted::Updates => {

@@ -17,7 +17,7 @@ use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
 use crate::pipelines::kind::Words;
-use crate::pipelines::refresh::wave::{Wave, last_wave};
+use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 use crate::providers::lookup::Capabilities;
 use crate::quota::{CredentialStatus, Reads};
 
@@ -226,7 +226,9 @@ impl Snapshot {
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
         let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
-        let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
+        let answers = (lately.count(wave::MISSED), lately.count(wave::FOUND));
+        let wave = last_wave(&minutes).map(|wave| wave.unless_over(answers, status.stats.now_ms));
+        let lease_ms = clock::millis(terms.lease);
         Self {
             words: terms.words,
             status,

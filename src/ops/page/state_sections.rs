@@ -239,6 +239,7 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     let refusals = [
         (WorkerStats::TROUBLE, "cannot work"),
         (WorkerStats::FAILING, "a task fails"),
+        (WorkerStats::CALL_FAILED, "its last call failed"),
         ("config_refused", "refused a changed configuration"),
         ("config_needs_restart", "needs a restart"),
     ];

@@ -20,7 +20,8 @@ use crate::quota::{CredentialStatus, Reads};
 use crate::store::OldReader;
 
 /// Fields of a worker's report that need a line of their own; usually empty.
-const SENTENCES: [&str; 4] = [WorkerStats::TROUBLE, WorkerStats::FAILING, "config_refused", "config_needs_restart"];
+const SENTENCES: [&str; 5] =
+    [WorkerStats::TROUBLE, WorkerStats::FAILING, WorkerStats::CALL_FAILED, "config_refused", "config_needs_restart"];
 
 /// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
