@@ -137,3 +137,26 @@ async fn a_mass_miss_of_few_posts_is_not_green() {
     system.api.faults().clear();
     is_green(&ops, "tweet:update", "").await;
 }
+
+async fn a_wiped_queue_shows(redis: bool) {
+    let system = System::new(redis, &[("tweet_age", "30d: 1h")]).await;
+    let ops = system.ops().await;
+    let _updater = system.updater();
+    let ids = system.put_in(0, 300, DAY_MS);
+    is_green(&ops, "tweet:update", "All 300 posts are up to date").await;
+    match &system.world.redis {
+        Some(server) => redis::cmd("FLUSHALL").exec_async(&mut server.connection().await).await.unwrap(),
+        None => drop(system.world.queue.forget(&ids).await.unwrap()),
+    }
+    is_not_green(&ops, "tweet:update", "the queue is empty, and the store has living posts", BOUND).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_wiped_right_after_the_first_posts_is_not_green_redis() {
+    a_wiped_queue_shows(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_wiped_right_after_the_first_posts_is_not_green_embedded() {
+    a_wiped_queue_shows(false).await;
+}
