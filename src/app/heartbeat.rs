@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{InForce, Monitored};
+use super::{InForce, Monitored, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
 use crate::base::task;
@@ -31,13 +31,14 @@ impl Heartbeat {
     /// Begins to beat for the worker of that name.
     pub(super) fn start(
         name: &str,
-        in_force: &Reloadable<InForce>,
+        shared: &Shared,
         pipeline: &Monitored,
         queue: Arc<dyn Queue>,
         counted: Counted,
     ) -> Self {
-        let (name, in_force, pipeline) = (name.to_owned(), in_force.clone(), pipeline.clone());
-        let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted });
+        let (name, in_force, pipeline) = (name.to_owned(), shared.in_force.clone(), pipeline.clone());
+        let api = shared.api_of(&pipeline.items);
+        let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted, api });
         let beat = {
             let listed = listed.clone();
             Beside::new("heartbeat", move || listed.clone().beat_on())
@@ -55,6 +56,8 @@ pub(super) struct Listed {
     pub pipeline: Monitored,
     queue: Arc<dyn Queue>,
     counted: Counted,
+    /// The API that it calls, in words.
+    api: String,
 }
 
 /// The counts that are reported to a queue.
@@ -100,6 +103,7 @@ impl Listed {
             (WorkerStats::TROUBLE, why),
             (WorkerStats::TROUBLE_SINCE, since),
             (WorkerStats::FAILING, health.failing().map_or_else(String::new, |of| of.why)),
+            (WorkerStats::API, self.api.clone()),
             (WorkerStats::CALL_FAILED, failure.unwrap_or_default()),
             (WorkerStats::CALL_FAILED_AT, failed_at.to_string()),
             (WorkerStats::CALL_ANSWERED_AT, answered_at.to_string()),

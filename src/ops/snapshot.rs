@@ -221,7 +221,7 @@ impl Snapshot {
         let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
         let by = (terms.words, &*terms.schedule);
         let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
-        let status = status.with_accounts(known_accounts).with_crawls(crawls);
+        let status = status.with_api(terms.api.clone()).with_accounts(known_accounts).with_crawls(crawls);
         let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;

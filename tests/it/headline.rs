@@ -1,5 +1,6 @@
 //! The headline after faults that leave little or nothing to do, with the real processes: it is green only after a good answer.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,9 +10,9 @@ use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions, id_of};
 
 use crate::support::lists::{self, LISTS};
-use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
 use crate::support::role::{Role, value};
-use crate::support::wait::until_true;
+use crate::support::wait::{until, until_true};
 use crate::support::world::{Backends, World};
 
 /// The colour and the cause show within so long after a fault begins.
@@ -159,4 +160,42 @@ async fn a_queue_wiped_right_after_the_first_posts_is_not_green_redis() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_wiped_right_after_the_first_posts_is_not_green_embedded() {
     a_wiped_queue_shows(false).await;
+}
+
+fn first_line(log: &Path) -> String {
+    std::fs::read_to_string(log).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_role_names_the_api_that_it_calls_and_no_secret() {
+    let more = [
+        ("twitter.bearer_token", "canary-token"),
+        ("poll.sources.one.kind", "user"),
+        ("poll.sources.one.screen_name", "one"),
+    ];
+    let system = System::new(true, &more).await;
+    let api = format!("simulated API at {}, credentials: app-only", system.api.base_url());
+    let ops = system.ops().await;
+    let _processes = ["updater", "poll"].map(|role| Process::start(&[role], &system.settings, &system.log(role)));
+    for role in ["updater", "poll"] {
+        let line =
+            until("a first line", BOUND, async || Some(first_line(&system.log(role))).filter(|line| line.len() > 9));
+        let line = line.await;
+        assert!(line.contains(&api), "{role}: {line}");
+    }
+    let shows = format!("API: {api}");
+    until_true("the page names it", BOUND, async || ops.get("/").await.1.contains(&shows)).await;
+    let status = run(&["status"], &system.settings);
+    assert!(text(&status.stdout).lines().any(|line| line == shows), "{}", text(&status.stdout));
+    // Another server is not called a simulator.
+    let elsewhere = system.settings.iter().cloned();
+    let elsewhere: Variables = elsewhere.chain(variables(&[("twitter.api", "https://api.example.org")])).collect();
+    let log = system.log("elsewhere");
+    let _other = Process::start(&["updater"], &elsewhere, &log);
+    let line = until("a first line", BOUND, async || Some(first_line(&log)).filter(|line| line.len() > 9)).await;
+    assert!(line.contains("https://api.example.org") && !line.contains("simulated"), "{line}");
+    for role in ["updater", "poll", "elsewhere", "ops"] {
+        let log = std::fs::read_to_string(system.log(role)).unwrap();
+        assert!(!log.contains("canary"), "{log}");
+    }
 }

@@ -148,6 +148,8 @@ impl WorkerStats {
         self.fields.get(Self::FAILING).map(String::as_str).filter(|why| !why.is_empty())
     }
 
+    /// The field that names the API that it calls, with the kinds of credentials; empty where it calls none.
+    pub const API: &'static str = "api";
     /// The field that says why its last call to the API failed; empty where it was answered.
     pub const CALL_FAILED: &'static str = "call_failed";
     /// The field that says when a call of it failed last, by the queue's clock, ms since the epoch; 0 where none did.

@@ -108,6 +108,7 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
         section.panel #quota aria-labelledby="quota-name" {
             h2 #quota-name { "Quota" }
             @for line in text.lines() { p.lead { (line) } }
+            @for api in &snapshot.status.apis { p.api { "API: " (one_line(api)) } }
             @if let Some(reads) = &snapshot.status.budget { (budget(reads, snapshot.at_ms())) }
             div.note { @for account in &snapshot.accounts { (credential(account, snapshot.at_ms())) } }
             @if let Some(forecast) = &snapshot.forecast {
