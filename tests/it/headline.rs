@@ -199,3 +199,17 @@ async fn each_role_names_the_api_that_it_calls_and_no_secret() {
         assert!(!log.contains("canary"), "{log}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_is_measured_and_is_no_rate() {
+    let system = System::new(true, &[("tweet_age", "30d: 6h")]).await;
+    system.put_in(0, 3_000, DAY_MS);
+    let ops = system.ops().await;
+    let _updater = system.updater();
+    let page = until("all posts are up to date", PATIENCE, async || {
+        Some(ops.get("/").await.1).filter(|page| page.contains("All 3,000 posts are up to date"))
+    })
+    .await;
+    assert!(page.contains("bursts included: 3,000 posts arrived, "), "{page}");
+    assert!(!page.contains("× the quota") && !page.contains("in the long run"), "{page}");
+}

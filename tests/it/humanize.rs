@@ -345,7 +345,8 @@ async fn figures_are_those_of_the_queue(queue: Arc<dyn Queue>) {
     let mut lateness = Lateness::default();
     figures.minutes.iter().for_each(|minute| lateness.merge(&minute.lateness));
     assert_eq!((lateness.ids(), lateness.quantile(0.99)), (5, Some(768)));
-    assert!(figures.forecast.is_some() && figures.store_out.is_none());
+    assert!(figures.forecast.is_none() && figures.load.is_burst() && figures.load.arrived == 7, "{:?}", figures.load);
+    assert!(figures.store_out.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
