@@ -154,6 +154,7 @@ pub async fn run(
     let mut kinds = vec![posts.clone()];
     kinds.extend(options.accounts.then(|| profiles_of(&provider)));
     let (shared, queues) = Shared::open(&settings, &kinds).await?;
+    let shared = Shared { apis: app::announce_apis(&settings, &kinds).await, ..shared };
     let lease = settings.updater.lease;
     let monitored = |kind: &Registered| Monitored::new(&settings, kind.clone(), kind.namespace(), lease, stop.clone());
     let pipelines: Vec<Monitored> = kinds.iter().map(monitored).collect();

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{InForce, Monitored};
+use super::{InForce, Monitored, Shared};
 use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
 use crate::base::task;
 use crate::engine::health::Trouble;
+use crate::engine::last_call::CallOutcome;
 use crate::engine::lateness::Lateness;
 use crate::engine::metrics::CounterSet;
 use crate::engine::queue::{Queue, QueueError, WorkerStats};
@@ -30,13 +31,14 @@ impl Heartbeat {
     /// Begins to beat for the worker of that name.
     pub(super) fn start(
         name: &str,
-        in_force: &Reloadable<InForce>,
+        shared: &Shared,
         pipeline: &Monitored,
         queue: Arc<dyn Queue>,
         counted: Counted,
     ) -> Self {
-        let (name, in_force, pipeline) = (name.to_owned(), in_force.clone(), pipeline.clone());
-        let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted });
+        let (name, in_force, pipeline) = (name.to_owned(), shared.in_force.clone(), pipeline.clone());
+        let api = shared.api_of(&pipeline.items);
+        let listed = Arc::new(Listed { name, in_force, pipeline, queue, counted, api });
         let beat = {
             let listed = listed.clone();
             Beside::new("heartbeat", move || listed.clone().beat_on())
@@ -54,6 +56,8 @@ pub(super) struct Listed {
     pub pipeline: Monitored,
     queue: Arc<dyn Queue>,
     counted: Counted,
+    /// The API that it calls, in words.
+    api: String,
 }
 
 /// The counts that are reported to a queue.
@@ -92,12 +96,17 @@ impl Listed {
         // A field that is left out would stay as it was, so there is one also where nothing is wrong.
         let (why, since) =
             health.trouble().map_or_else(Default::default, |Trouble { why, since_ms }| (why, since_ms.to_string()));
+        let CallOutcome { failure, failed_at, answered_at } = metrics.last_call.outcome();
         let mut fields = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("pid", std::process::id().to_string()),
             (WorkerStats::TROUBLE, why),
             (WorkerStats::TROUBLE_SINCE, since),
             (WorkerStats::FAILING, health.failing().map_or_else(String::new, |of| of.why)),
+            (WorkerStats::API, self.api.clone()),
+            (WorkerStats::CALL_FAILED, failure.unwrap_or_default()),
+            (WorkerStats::CALL_FAILED_AT, failed_at.to_string()),
+            (WorkerStats::CALL_ANSWERED_AT, answered_at.to_string()),
         ];
         let (untold, lateness) = match &self.counted {
             Counted::Updates => {

@@ -1,6 +1,7 @@
 //! The only wiring: settings → backends → roles.
 
 mod access;
+mod apis;
 mod call_budget;
 pub mod cli;
 mod credentials;
@@ -28,6 +29,7 @@ mod tuning;
 mod updater;
 
 pub use self::access::{page_token, starter_token};
+pub use self::apis::{announce_apis, api_in_words};
 pub use self::call_budget::{CallBudget, Paid};
 pub use self::credentials::{callers, credentials, live_budget, open_credentials};
 pub use self::files::{queue_is_there, store_is_there};
@@ -41,7 +43,7 @@ pub use self::one_core::keep_to_one_core;
 pub use self::ops::{open_site, source_book, terms, whole_queue};
 pub use self::poll::{Asked, open_poller, pollers};
 pub use self::role::{ManagedWorker, Role};
-pub use self::service::{Service, Shared};
+pub use self::service::{Apis, Service, Shared};
 pub use self::sources::sources;
 pub use self::starters::{dead_of, rebuild_of, starter};
 pub use self::status::{ids_per_second_left, status};

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::sync::OnceCell;
 
 use super::sources::sources;
-use super::{Service, callers, dead_of, live_budget, open_store, page_token};
+use super::{Service, api_in_words, callers, dead_of, live_budget, open_store, page_token};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::config::Settings;
@@ -118,6 +118,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
     let updater = &settings.updater;
     Terms {
         words: pipeline.kind.words(),
+        api: if pipeline.is_metered() { api_in_words(settings, &pipeline.id.provider) } else { None },
         schedule: pipeline.schedule(settings),
         buffer_ttl: updater.buffer_ttl,
         lookahead: updater.lookahead,

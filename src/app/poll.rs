@@ -121,7 +121,7 @@ pub async fn open_poller(
     tracing::info!(namespace = handler.reader.namespace, sources, "polls");
     credentials.warn_of_parked(endpoint).await;
     let name = worker_name(settings);
-    let heartbeat = Heartbeat::start(&name, &shared.in_force, pipeline, queue.clone(), Counted::Polls(handler.clone()));
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {
         let (stream, stop) = (Arc::new(stream), stop.clone());
         Beside::new("stream", move || {

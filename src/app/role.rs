@@ -17,7 +17,7 @@ use super::files::file_is_missing;
 use super::follow::schedules_in_force;
 use super::heartbeat::Heartbeat;
 use super::monitored::{LIVE_SLACK, Monitored};
-use super::{Follower, Shared, Unavailable};
+use super::{Follower, Shared, Unavailable, announce_apis};
 use crate::base::shutdown::Stop;
 use crate::base::supervise::{Beside, LogAlone};
 use crate::base::task;
@@ -98,6 +98,7 @@ impl Role {
         pipelines: Vec<(Monitored, T)>,
         open: impl AsyncFn(&Shared, Arc<dyn Queue>, &Monitored, T) -> Result<ManagedWorker>,
     ) -> Result<()> {
+        let apis = announce_apis(&self.settings, pipelines.iter().map(|(one, _)| &one.items)).await;
         // Seen from outside before its services are open, and until the last batch is settled.
         let _serving = self.serve_probes(pipelines.iter().map(|(one, _)| one)).await?;
         let Self { settings, follower, stop, .. } = self;
@@ -105,6 +106,7 @@ impl Role {
         let items = pipelines.iter().map(|(one, _)| &one.items);
         let Some(opened) = token.run_until_cancelled(Shared::open(&settings, items)).await else { return Ok(()) };
         let (shared, queues) = opened?;
+        let shared = Shared { apis, ..shared };
         let metrics_of: Vec<_> = pipelines.iter().map(|(one, _)| one.metrics.clone()).collect();
         let in_force = shared.in_force.clone();
         let schedules: Vec<_> =

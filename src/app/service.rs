@@ -1,5 +1,6 @@
 //! The services of a process: the one under the queues and the quota ledgers, connected to once for both, and the store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,6 +141,9 @@ impl Service {
     }
 }
 
+/// The APIs that are called, in words, by the name of the provider.
+pub type Apis = BTreeMap<String, String>;
+
 /// State shared by the pipelines of a process.
 pub struct Shared {
     /// The settings in force.
@@ -148,9 +152,17 @@ pub struct Shared {
     pub service: Service,
     /// The store, and what else lies in its database.
     pub database: Database,
+    /// The APIs that its workers call, in words.
+    pub apis: Apis,
 }
 
 impl Shared {
+    /// The API that a pipeline calls, in words; empty where it calls none.
+    pub(super) fn api_of(&self, items: &Registered) -> String {
+        let metered = items.is_metered().then(|| self.apis.get(&items.id.provider.to_string()));
+        metered.flatten().cloned().unwrap_or_default()
+    }
+
     /// The settings in force, as a pipeline asks for them.
     pub fn live(&self) -> Live {
         let in_force = self.in_force.clone();
@@ -170,6 +182,6 @@ impl Shared {
         // The queue first: where it is missing, no file of an embedded store is made.
         let database = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
-        Ok((Self { in_force, service, database }, queues))
+        Ok((Self { in_force, service, database, apis: Apis::new() }, queues))
     }
 }

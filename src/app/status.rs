@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 
-use super::{Service, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
+use super::{Service, api_in_words, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 use crate::engine::queue::Queue;
@@ -74,7 +74,8 @@ async fn status_of(
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
             let (fill, schedule) = (fill(settings, whole.capabilities), pipeline.schedule(settings));
-            Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule)).with_reads(whole.reads().await?)
+            let status = Status::new(stats, accounts, fill, (pipeline.kind.words(), &*schedule));
+            status.with_api(api_in_words(settings, &pipeline.id.provider)).with_reads(whole.reads().await?)
         }
     };
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })

@@ -89,7 +89,7 @@ pub async fn open_updater(
     pipeline: &Monitored,
     all: Vec<Monitored>,
 ) -> Result<ManagedWorker> {
-    let Shared { in_force, service, database } = shared;
+    let Shared { in_force, service, database, .. } = shared;
     let store = &database.store;
     let settings = &in_force.load().settings;
     let Monitored { items, schedule: corrected, namespace, metrics, health, stop } = pipeline.clone();
@@ -99,7 +99,7 @@ pub async fn open_updater(
     };
     let name = worker_name(settings);
     // Before its services are open: people see that a provider does not answer.
-    let heartbeat = Heartbeat::start(&name, in_force, pipeline, queue.clone(), Counted::Updates);
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
     let schedule: Arc<dyn Schedules> = corrected.clone().into();
     let opening = Opening {

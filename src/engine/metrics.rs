@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::base::clock::{Millis, Stopwatch};
+use crate::engine::last_call::{CallError, LastCall};
 use crate::engine::lateness::Lateness;
 
 /// Reasons that are counted apart,
@@ -184,6 +185,8 @@ pub struct Metrics {
     pub histograms: Histograms,
     /// Batches claimed and not settled yet.
     pub in_flight: Gauge,
+    /// The last call.
+    pub last_call: LastCall,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
     /// The counts not yet reported to the queue.
@@ -214,6 +217,7 @@ impl Metrics {
             counters: Counters::default(),
             histograms: Histograms::default(),
             in_flight: Gauge::default(),
+            last_call: LastCall::default(),
             lateness: Mutex::new(lateness),
             untold_lateness: Mutex::default(),
             beside: Mutex::default(),
@@ -226,15 +230,23 @@ impl Metrics {
     ///
     /// # Errors
     /// Those of the call.
-    pub async fn call<T, E>(&self, ids: usize, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn call<T, E: CallError>(&self, ids: usize, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let (counters, watch) = (&self.counters, Stopwatch::start());
         counters.requests.add(1);
         let answer = call.await;
         self.histograms.lookup_seconds.observe(watch.elapsed().as_secs_f64());
         counters.lookup_ms.add(usize::try_from(watch.elapsed_ms()).unwrap_or(0));
         match &answer {
-            Ok(_) => counters.looked_up.add(ids),
-            Err(_) => counters.requests_failed.add(1),
+            Ok(_) => {
+                counters.looked_up.add(ids);
+                self.last_call.answered();
+            }
+            Err(error) => {
+                counters.requests_failed.add(1);
+                if error.is_outage() {
+                    self.last_call.failed(&error.to_string());
+                }
+            }
         }
         tracing::debug!(ids, lookup_ms = watch.elapsed_ms(), ok = answer.is_ok(), "looked up");
         answer

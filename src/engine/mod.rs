@@ -2,6 +2,7 @@
 
 pub mod health;
 pub mod lane;
+pub mod last_call;
 pub mod lateness;
 pub mod metrics;
 pub mod observer;

@@ -515,7 +515,7 @@ impl Worker {
         let settled = self.settle(&batch, &handled).await;
         self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
         drop(in_work);
-        self.note(&handled.outlook);
+        clock::by_queue(batch.now, async { self.note(&handled.outlook) }).await;
         let now = batch.now.now();
         let is_due = |verdict: &Verdict| matches!(verdict, Verdict::Reschedule { due, .. } if due.moment(now) <= now);
         if handled.verdicts.iter().any(|(_, verdict)| is_due(verdict)) {
@@ -556,8 +556,14 @@ impl Worker {
     fn note(&self, outlook: &Outlook) {
         self.health.beat();
         match outlook {
-            Outlook::Fine => drop(self.health.works()),
-            Outlook::Outage(why) | Outlook::Stop(why) => drop(self.health.is_out(why)),
+            Outlook::Fine => {
+                self.health.works();
+                self.metrics.last_call.answered();
+            }
+            Outlook::Outage(why) | Outlook::Stop(why) => {
+                self.health.is_out(why);
+                self.metrics.last_call.failed(why);
+            }
             Outlook::Unchanged => {}
         }
     }

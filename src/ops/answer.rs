@@ -3,12 +3,13 @@
 use super::freshness::Measured;
 use crate::base::clock::Millis;
 use crate::base::humanize::{figure, grouped, one_line, span, when};
-use crate::engine::queue::{Stats, WorkerStats};
+use crate::engine::queue::{MINUTE_MS, Minute, Stats, WorkerStats};
 pub use crate::ops::report::status::{Answer, State};
 use crate::ops::report::status::{Known, Status};
-use crate::ops::snapshot::{Freshness, Outage, Seen, Snapshot};
+use crate::ops::snapshot::{Freshness, MINUTES_SHOWN, Outage, Seen, Snapshot};
 use crate::pipelines::kind::Words;
 use crate::pipelines::refresh::UNAVAILABLE_LANE;
+use crate::pipelines::refresh::wave::Wave;
 use crate::quota::Reads;
 
 /// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
@@ -23,6 +24,8 @@ const HEARTBEAT_PATIENCE_MS: Millis = 12_000;
 const MEASURED_FOR_MS: Millis = 20_000;
 /// A lease ends this much later than it should, in ms, only by a clock that stepped back.
 const CLOCK_SLACK_MS: Millis = 60_000;
+/// A failed call of one worker still counts, in ms, where calls of another are answered: longer than its pauses between two calls.
+const CALM_MS: Millis = 30_000;
 /// Calls that take longer than this on average, in ms, are the reason why posts are late.
 const SLOW_CALL_MS: Millis = 2_000;
 /// Minutes that say how fast workers are: the current one and the one before it.
@@ -55,7 +58,9 @@ impl Answer {
         if let Some(sentence) = missing(snapshot).or_else(|| late(snapshot)).or_else(|| all_dead(snapshot)) {
             return State::Late.because(sentence);
         }
-        if let Some(why) = failing(&snapshot.status.stats) {
+        if let Some(why) =
+            failed_call(snapshot).or_else(|| mass_miss(snapshot)).or_else(|| failing(&snapshot.status.stats))
+        {
             return State::Late.because(format!("Late: {why}"));
         }
         State::Fresh.because(fresh(snapshot)).unless_pollers(seen.pollers.as_deref())
@@ -182,6 +187,48 @@ fn troubled(stats: &Stats) -> Option<String> {
     let since = living().filter_map(|worker| worker.fields.get(WorkerStats::TROUBLE_SINCE)?.parse().ok()).min();
     let since = since.map_or_else(String::new, |since| format!(" since {}", when(since)));
     Some(format!("{who}{since}: {}", one_line(why)))
+}
+
+/// The last call failed: an API that has answered none since may be out, however few posts are due.
+fn failed_call(snapshot: &Snapshot) -> Option<String> {
+    let workers = &snapshot.status.stats.workers;
+    let living = || workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
+    let answered_at = living().filter_map(WorkerStats::answered_at).max().unwrap_or(0);
+    let what = match living().filter_map(WorkerStats::failed_call).max_by_key(|(_, at)| *at) {
+        Some((why, at)) if at + CALM_MS > answered_at => {
+            format!("the last call failed at {}: {}", when(at), one_line(why))
+        }
+        Some(_) => return None,
+        None if answered_at > 0 => return None,
+        // The workers that made the last calls have left.
+        None => {
+            let count = |minute: &Minute, counter| minute.count(counter).max(0);
+            let last = snapshot.minutes.iter().rev().find(|minute| count(minute, "requests") > 0)?;
+            let (calls, failed) = (count(last, "requests"), count(last, "requests_failed"));
+            (failed >= calls).then(|| format!("the last calls failed, at {}", when(last.at_ms)))?
+        }
+    };
+    let is_due_in =
+        |minute: &usize| snapshot.coming.iter().any(|lane| lane.per_minute.get(*minute).is_some_and(|ids| *ids > 0));
+    let due_in = (0..MINUTES_SHOWN as usize).find(is_due_in);
+    let next = match due_in {
+        _ if snapshot.freshness_of_all().due > 0 => "is due".to_owned(),
+        Some(minutes) => format!("is due within {}", span((minutes as Millis + 1) * MINUTE_MS)),
+        None => "is not due within an hour".to_owned(),
+    };
+    Some(format!("{what}; this waits for an answered call, and the next {} {next}", snapshot.words.one))
+}
+
+/// The mass-miss alert rings.
+fn mass_miss(snapshot: &Snapshot) -> Option<String> {
+    let Wave { since_ms, missed, found, .. } = snapshot.wave.filter(Wave::lasts)?;
+    let [missed, all] = [missed, missed + found].map(grouped);
+    Some(format!(
+        "mass-miss alert since {}: {missed} of the latest {all} answers are misses of {} that were found before; a miss \
+         counts only when it lasts",
+        when(since_ms),
+        snapshot.words.many
+    ))
 }
 
 /// A task of a worker fails, while the posts are up to date: what it does is not done meanwhile.
@@ -388,7 +435,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, MINUTE_MS, Minute, Order, Sample};
+    use crate::engine::queue::{LaneDue, LaneStats, Order, Sample};
     use crate::model::post::TweetState;
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
@@ -854,6 +901,95 @@ mod tests {
         let mut reading = reading();
         reading.minutes[1].counters = [(wave::MISSED.to_owned(), 400), (wave::FOUND.to_owned(), 400)].into();
         assert!(snapshot(reading, None).wave.is_some_and(|wave| wave.lasts()));
+    }
+
+    #[test]
+    fn a_mass_miss_alert_is_never_green() {
+        let wave = |found| {
+            answers(|reading| {
+                let first = reading.minutes[0].clone();
+                reading.minutes.insert(0, first);
+                reading.minutes[0].counters = [(wave::FOUND.to_owned(), 4_000)].into();
+                reading.minutes[1].counters = [(wave::MISSED.to_owned(), 400)].into();
+                reading.minutes[2].counters = [(wave::FOUND.to_owned(), found)].into();
+            })
+        };
+        let (state, sentence) = wave(0);
+        assert_eq!(state, State::Late, "{sentence}");
+        assert!(sentence.contains("mass-miss alert since") && sentence.contains("400 of the latest 400"), "{sentence}");
+        assert_eq!(wave(400).0, State::Fresh, "it is over");
+    }
+
+    /// The worker's last call failed, and calls of it were answered, so long ago.
+    fn calls(reading: &mut Reading, worker: usize, failed_ago: Option<Millis>, answered_ago: Option<Millis>) {
+        let moment = |ago: Option<Millis>| ago.map_or_else(|| "0".to_owned(), |ago| (NOW - ago).to_string());
+        let why = failed_ago.map_or("", |_| "the API is not available: HTTP 503");
+        let said = [
+            (WorkerStats::CALL_FAILED, why.to_owned()),
+            (WorkerStats::CALL_FAILED_AT, moment(failed_ago)),
+            (WorkerStats::CALL_ANSWERED_AT, moment(answered_ago)),
+        ];
+        reading.stats.workers[worker].fields.extend(said.map(|(field, said)| (field.to_owned(), said)));
+    }
+
+    #[test]
+    fn a_failed_last_call_is_never_green() {
+        let one = |failed_ago, answered_ago| answers(|reading| calls(reading, 0, failed_ago, answered_ago));
+        assert_eq!(one(None, Some(1_000)).0, State::Fresh);
+        assert_eq!(
+            one(Some(3_600_000), Some(3_700_000)),
+            is(
+                State::Late,
+                "Late: the last call failed at 2027-01-15T07:00:20Z: the API is not available: HTTP 503; this waits for an answered \
+                 call, and the next post is due"
+            )
+        );
+        let idle = answers(|reading| {
+            calls(reading, 0, Some(9), None);
+            reading.due.iter_mut().for_each(|lane| lane.counts = vec![0, 0, 0, 0, 8]);
+        });
+        assert!(idle.0 == State::Late && idle.1.ends_with("the next post is due within 3m"), "{}", idle.1);
+        let later = answers(|reading| {
+            calls(reading, 0, Some(9), None);
+            reading.due.clear();
+        });
+        assert!(later.1.ends_with("the next post is not due within an hour"), "{}", later.1);
+    }
+
+    #[test]
+    fn the_last_call_is_that_of_all_workers() {
+        let two = |change: fn(&mut Reading)| {
+            answers(|reading| {
+                reading.stats.workers.push(reading.stats.workers[0].clone());
+                change(reading);
+            })
+            .0
+        };
+        assert_eq!(two(|reading| calls(reading, 0, Some(60_000), None)), State::Late, "the other one says nothing");
+        let before = two(|reading| {
+            calls(reading, 0, Some(5_000), Some(9_000));
+            calls(reading, 1, None, Some(1_000));
+        });
+        assert_eq!(before, State::Late, "it meets an outage of its own, and tries again soon");
+        let after = two(|reading| {
+            calls(reading, 0, Some(60_000), None);
+            calls(reading, 1, None, Some(1_000));
+        });
+        assert_eq!(after, State::Fresh, "the other one is answered, and this one has had nothing to do since");
+        // The worker whose call failed was restarted: the minutes tell.
+        let restarted = |failed| answers(|reading| idle_with(reading, failed)).0;
+        fn idle_with(reading: &mut Reading, failed: i64) {
+            reading.minutes[0].counters = [("requests".to_owned(), 3), ("requests_failed".to_owned(), failed)].into();
+            reading.minutes[1].counters.clear();
+        }
+        assert_eq!((restarted(3), restarted(2)), (State::Late, State::Fresh));
+        assert_eq!(
+            two(|reading| {
+                idle_with(reading, 3);
+                calls(reading, 1, None, Some(1_000))
+            }),
+            State::Fresh
+        );
     }
 
     /// A post of the generated world: its lane (`None`: leased), how old its last answer is, whether it is missing.

@@ -23,8 +23,9 @@ pub const SAMPLED: usize = 1_000;
 pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
-/// Within this, ms, what was recorded is in the queue: it follows at once.
-const PUT_IN_MS: Millis = 60_000;
+/// Within this, ms, a recorded item is in the queue: each batch of 2,000 is put in right after its statement. A longer time would hide
+/// that a queue was wiped soon after its first items.
+const PUT_IN_MS: Millis = 5_000;
 /// The interval of what is never late, ms: longer than any age.
 const ENDLESS: Millis = Millis::MAX / 2;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::clock::Stopwatch;
 use crate::engine::queue::Minute;
+use crate::pipelines::refresh::wave;
 
 /// The counts reach back so far at least: a worker tells what it counted every 5 s,
 const LEAST: Duration = Duration::from_secs(7);
@@ -13,7 +14,8 @@ const MOST: Duration = Duration::from_secs(30);
 /// Minutes in their place where nobody has watched for so long: the current one and the one before it.
 const MINUTES: usize = 2;
 /// A counter.
-const COUNTERS: [&str; 5] = ["requests", "requests_failed", "looked_up", "broken", "lookup_ms"];
+const COUNTERS: [&str; 7] =
+    ["requests", "requests_failed", "looked_up", "broken", "lookup_ms", wave::FOUND, wave::MISSED];
 
 /// The counts of the last seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub use self::probes::{metrics, probes};
 pub use self::reader::{DatabaseAtHand, Reader, StoreAtHand};
 pub use self::server::{Door, Server, ServerError};
 pub use self::snapshot::{
-    Coming, Forecast, Freshness, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments,
+    Coming, Forecast, Freshness, Load, MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments,
 };
 pub use self::terms::Terms;
 pub use self::whole_queue::WholeQueue;

@@ -348,7 +348,8 @@ impl Reader {
             Err(why) => known.measured.error = Some(why),
         }
         let is_well = known.measured.of.iter().flatten().all(Measured::is_well);
-        let every = if is_well { MEASURE_EVERY } else { MEASURE_AGAIN };
+        // What is in an empty queue's store may be about to be put in.
+        let every = if is_well && ids > 0 { MEASURE_EVERY } else { MEASURE_AGAIN };
         let every = match &known.measured.error {
             // It was not the services' time that passed.
             Some(_) => MEASURE_EVERY,

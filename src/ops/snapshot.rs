@@ -17,12 +17,15 @@ use crate::ops::report::known_accounts::KnownAccounts;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
 use crate::pipelines::kind::Words;
-use crate::pipelines::refresh::wave::{Wave, last_wave};
+use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 use crate::providers::lookup::Capabilities;
 use crate::quota::{CredentialStatus, Reads};
 
 /// Minutes that are shown: so many past ones, the current one included, and as many to come.
 pub const MINUTES_SHOWN: u32 = 60;
+
+/// More than one in this many arrivals within one minute are a burst, and no rate.
+const BURST_SHARE: u64 = 10;
 
 /// Answers of the queue and the ledger, at nearly the same moment.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +84,9 @@ pub struct Snapshot {
     pub coming: Vec<Coming>,
     /// The last hour, the oldest minute first, the current one last.
     pub minutes: Vec<Minute>,
-    /// The calls and credentials needed if tweets keep arriving as in these minutes; `None` if none arrived.
+    /// Items that arrived and calls that were made in these minutes, bursts included.
+    pub load: Load,
+    /// The calls and credentials needed if tweets keep arriving as in these minutes; `None` if none arrived, or in a burst.
     pub forecast: Option<Forecast>,
     /// Why the store cannot be used, where that is so: nothing can be saved.
     pub store_out: Option<Outage>,
@@ -147,6 +152,37 @@ pub struct Coming {
     /// Ids that come due within the first minute from now, within the second, and so on. What is due already is
     /// in none, and what is updated until then comes due again.
     pub per_minute: Vec<u64>,
+}
+
+/// The measured load of the shown minutes, bursts included.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Load {
+    /// How long ago the first of these minutes began, ms; a minute at least.
+    pub span_ms: Millis,
+    /// Items that were put in.
+    pub arrived: u64,
+    /// The most of them in one minute.
+    pub most_in_a_minute: u64,
+    /// Calls to the API.
+    pub calls: u64,
+}
+
+impl Load {
+    fn of(minutes: &[Minute], now: Millis) -> Self {
+        let counts = |counter| minutes.iter().map(move |minute| u64::try_from(minute.count(counter)).unwrap_or(0));
+        Self {
+            span_ms: minutes.first().map_or(0, |first| now - first.at_ms).max(MINUTE_MS),
+            arrived: counts("scheduled").sum(),
+            most_in_a_minute: counts("scheduled").max().unwrap_or(0),
+            calls: counts("requests").sum(),
+        }
+    }
+
+    /// Returns true if the items arrived too unevenly to show a rate: an import.
+    #[must_use]
+    pub fn is_burst(&self) -> bool {
+        self.most_in_a_minute.saturating_mul(BURST_SHARE) > self.arrived
+    }
 }
 
 /// The calls and credentials needed if tweets keep arriving at this rate.
@@ -221,12 +257,15 @@ impl Snapshot {
         let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
         let by = (terms.words, &*terms.schedule);
         let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
-        let status = status.with_accounts(known_accounts).with_crawls(crawls);
-        let forecast = forecast(&minutes, &status, terms.schedule.ages(), fill);
+        let status = status.with_api(terms.api.clone()).with_accounts(known_accounts).with_crawls(crawls);
+        let load = Load::of(&minutes, status.stats.now_ms);
+        let forecast = forecast(&load, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);
         let request_ids = capabilities.batch_limit as u64;
         let lately = lately.unwrap_or_else(|| Lately::of_minutes(&minutes));
-        let (wave, lease_ms) = (last_wave(&minutes), clock::millis(terms.lease));
+        let answers = (lately.count(wave::MISSED), lately.count(wave::FOUND));
+        let wave = last_wave(&minutes).map(|wave| wave.unless_over(answers, status.stats.now_ms));
+        let lease_ms = clock::millis(terms.lease);
         Self {
             words: terms.words,
             status,
@@ -234,6 +273,7 @@ impl Snapshot {
             freshness,
             coming,
             minutes,
+            load,
             forecast,
             store_out,
             unwritable: None,
@@ -315,11 +355,11 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// A day of minutes like these.
-fn forecast(minutes: &[Minute], status: &Status, ages: Option<&AgeTable>, fill: Fill) -> Option<Forecast> {
-    let first = minutes.first()?.at_ms;
-    let gone = (status.stats.now_ms - first).max(MINUTE_MS) as f64;
-    let came: i64 = minutes.iter().map(|minute| minute.count("scheduled")).sum();
-    let per_day = came as f64 * Duration::from_secs(86_400).as_millis() as f64 / gone;
+fn forecast(load: &Load, status: &Status, ages: Option<&AgeTable>, fill: Fill) -> Option<Forecast> {
+    if load.is_burst() {
+        return None;
+    }
+    let per_day = load.arrived as f64 * Duration::from_secs(86_400).as_millis() as f64 / load.span_ms as f64;
     // No tweets are no plan.
     let plan = Plan::new(ages?, per_day, fill).ok()?;
     let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
@@ -431,7 +471,7 @@ mod tests {
     fn the_forecast_is_a_day_of_minutes_like_these() {
         // 200 in half an hour: 9,600 a day, and 24 updates each.
         let minutes: Vec<_> =
-            (0..30).map(|at| minute(at * MINUTE_MS, if at < 2 { &[("scheduled", 100)] } else { &[] })).collect();
+            (0..30).map(|at| minute(at * MINUTE_MS, if at < 10 { &[("scheduled", 20)] } else { &[] })).collect();
         let quota = CredentialStatus { limit: Some(100), window_ms: Some(900_000), ..CredentialStatus::default() };
         let stats = Stats { now_ms: 30 * MINUTE_MS, ..Stats::default() };
         let reading = Reading { stats, minutes, accounts: vec![quota], ..Reading::default() };
@@ -440,6 +480,11 @@ mod tests {
         assert_eq!(forecast.demand_by_quota, Some(forecast.plan.lookups_per_15_min / 100.0));
         let unknown = Reading { accounts: vec![CredentialStatus::default()], ..reading.clone() };
         assert_eq!(snapshot(unknown).forecast.unwrap().demand_by_quota, None);
+        let mut burst = reading.clone();
+        burst.minutes[7].counters = [("scheduled".to_owned(), 3_000), ("requests".to_owned(), 31)].into();
+        let burst = snapshot(burst);
+        assert!(burst.forecast.is_none() && burst.load.is_burst());
+        assert_eq!((burst.load.arrived, burst.load.calls, burst.load.span_ms), (3_180, 31, 30 * MINUTE_MS));
         let none_came = Reading { minutes: vec![minute(0, &[("rescheduled", 9)])], ..reading.clone() };
         assert!(
             snapshot(none_came).forecast.is_none()

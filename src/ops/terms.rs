@@ -15,6 +15,8 @@ pub struct Terms {
     pub words: Words,
     /// When items are due.
     pub schedule: Arc<dyn Schedule>,
+    /// The API that is called, in words, by these settings; `None` where none is.
+    pub api: Option<String>,
     /// How long an id may wait for its request to fill before it is overdue.
     pub buffer_ttl: Duration,
     /// How early an id may be taken along, as a share of its interval.
@@ -46,6 +48,7 @@ impl Terms {
     pub(crate) fn usual() -> Self {
         Self {
             words: Words::POSTS,
+            api: None,
             schedule: Arc::new("18m: 3m, 1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,

@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT_ENCODING, AGE, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, AGE, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, SERVER};
 use reqwest::{Client, Request, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -201,6 +201,15 @@ impl HttpClient {
             Ok(Opened::Refused(Reply { status, headers: std::mem::take(response.headers_mut()), body, _large: None }))
         };
         Self::within(self.timeout, opening).await
+    }
+
+    /// The `Server` header of an answer from there; `None` without one. The question carries no credential.
+    pub async fn server(&self, mut address: Url) -> Option<String> {
+        // A login in the address would be sent.
+        address.set_username("").ok()?;
+        address.set_password(None).ok()?;
+        let answer = self.client.get(address).send().await.ok()?;
+        Some(answer.headers().get(SERVER)?.to_str().ok()?.to_owned())
     }
 
     /// The time limit for an exchange.

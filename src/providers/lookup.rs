@@ -37,6 +37,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::base::clock::Millis;
+use crate::engine::last_call::CallError;
 use crate::model::account::Absence;
 use crate::model::post::Tweet;
 pub use crate::quota::Window as Quota;
@@ -240,6 +241,12 @@ impl LookupError {
                 false
             }
         }
+    }
+}
+
+impl CallError for LookupError {
+    fn is_outage(&self) -> bool {
+        matches!(self, Self::Outage(_) | Self::Overloaded { .. } | Self::BadAnswer(_) | Self::QueueClock(_))
     }
 }
 

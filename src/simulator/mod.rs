@@ -119,6 +119,9 @@ pub enum SimulatorError {
     NothingRecorded(PathBuf),
 }
 
+/// The `Server` header of each answer, by which a client finds that it does not call the network itself.
+pub const SERVER_NAME: &str = "twitter-updater-simulator";
+
 /// A running simulator. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {

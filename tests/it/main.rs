@@ -10,6 +10,7 @@ mod credentials;
 mod faults;
 mod fuzz;
 mod handles;
+mod headline;
 mod http;
 mod humanize;
 mod ingest;

@@ -162,6 +162,7 @@ pub async fn run(
     }
     let kinds = registry.pipelines(&settings)?;
     let (shared, queues) = Shared::open(&settings, &kinds).await?;
+    let shared = Shared { apis: app::announce_apis(&settings, &kinds).await, ..shared };
     let pipelines: Vec<Monitored> = kinds
         .iter()
         .map(|one| Monitored::new(&settings, one.clone(), one.namespace(), one.kind.lease(&settings), stop.child()))

@@ -148,6 +148,32 @@ impl WorkerStats {
         self.fields.get(Self::FAILING).map(String::as_str).filter(|why| !why.is_empty())
     }
 
+    /// The field that names the API that it calls, with the kinds of credentials; empty where it calls none.
+    pub const API: &'static str = "api";
+    /// The field that says why its last call to the API failed; empty where it was answered.
+    pub const CALL_FAILED: &'static str = "call_failed";
+    /// The field that says when a call of it failed last, by the queue's clock, ms since the epoch; 0 where none did.
+    pub const CALL_FAILED_AT: &'static str = "call_failed_ms";
+    /// The field that says when a call of it was answered last, likewise.
+    pub const CALL_ANSWERED_AT: &'static str = "call_answered_ms";
+
+    /// Its own report of why its last call failed, and when.
+    #[must_use]
+    pub fn failed_call(&self) -> Option<(&str, Millis)> {
+        let why = self.fields.get(Self::CALL_FAILED).map(String::as_str).filter(|why| !why.is_empty())?;
+        Some((why, self.moment(Self::CALL_FAILED_AT).unwrap_or(0)))
+    }
+
+    /// When a call of it was answered last, ms since the epoch; `None` before the first.
+    #[must_use]
+    pub fn answered_at(&self) -> Option<Millis> {
+        self.moment(Self::CALL_ANSWERED_AT)
+    }
+
+    fn moment(&self, field: &str) -> Option<Millis> {
+        self.fields.get(field)?.parse().ok().filter(|at| *at > 0)
+    }
+
     /// Its own report of why it cannot work.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {

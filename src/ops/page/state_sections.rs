@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::layout::item_link;
 use super::words::{bar, capital, count, date, one_line, percent, relative, time};
 use crate::base::humanize::{figure, grouped};
-use crate::engine::queue::{Buried, WorkerStats};
+use crate::engine::queue::{Buried, MINUTE_MS, WorkerStats};
 use crate::ops::page::routes::Routes;
 use crate::ops::report::plan::money;
 use crate::ops::snapshot::{Freshness, Snapshot};
@@ -103,17 +103,23 @@ fn fresh_lane(lane: &Freshness) -> Markup {
 
 /// `#quota`
 pub(super) fn quota(snapshot: &Snapshot) -> Markup {
-    let text = snapshot.status.quota.to_string();
+    let (text, load, one) = (snapshot.status.quota.to_string(), &snapshot.load, snapshot.words.one);
     html! {
         section.panel #quota aria-labelledby="quota-name" {
             h2 #quota-name { "Quota" }
             @for line in text.lines() { p.lead { (line) } }
+            @for api in &snapshot.status.apis { p.api { "API: " (one_line(api)) } }
             @if let Some(reads) = &snapshot.status.budget { (budget(reads, snapshot.at_ms())) }
             div.note { @for account in &snapshot.accounts { (credential(account, snapshot.at_ms())) } }
+            p.note #measured {
+                "Measured in the last " (time(load.span_ms / MINUTE_MS * MINUTE_MS)) ", bursts included: "
+                (count(load.arrived, one)) " arrived, " (count(load.calls, "call")) " made."
+                @if load.is_burst() { " More than a tenth of them arrived within one minute: a burst is not a rate." }
+            }
             @if let Some(forecast) = &snapshot.forecast {
                 @let plan = &forecast.plan;
                 p.note {
-                    "If new posts keep arriving as in the last hour (" (figure(plan.tweets_per_day.round())) " a day): "
+                    "If they keep arriving at this rate (" (figure(plan.tweets_per_day.round())) " per day): "
                     (figure(plan.lookups_per_15_min.ceil())) " calls per 15 min in the long run"
                     @if let Some(ratio) = forecast.demand_by_quota { ", " (format!("{ratio:.2}")) " × the quota" }
                     "."
@@ -239,6 +245,7 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     let refusals = [
         (WorkerStats::TROUBLE, "cannot work"),
         (WorkerStats::FAILING, "a task fails"),
+        (WorkerStats::CALL_FAILED, "its last call failed"),
         ("config_refused", "refused a changed configuration"),
         ("config_needs_restart", "needs a restart"),
     ];
@@ -297,7 +304,7 @@ pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::queue::{LaneDue, LaneStats, Stats};
+    use crate::engine::queue::{LaneDue, LaneStats, Minute, Stats};
     use crate::ops::{Measured, Reading, Sampled, Terms};
     use crate::providers::twitter_v1::CAPABILITIES;
 
@@ -351,6 +358,28 @@ mod tests {
             [">99.9 %<", "width=\"99.99\"", "10,000 posts", ">1m 1s<", ">3m<", "5s of waiting", ">7</strong> wait"]
         {
             assert!(markup.contains(says), "{says}: {markup}");
+        }
+    }
+
+    #[test]
+    fn a_burst_is_no_rate() {
+        let minute = |at, scheduled| Minute {
+            at_ms: at * MINUTE_MS,
+            counters: [("scheduled".to_owned(), scheduled), ("requests".to_owned(), 1)].into(),
+            ..Minute::default()
+        };
+        let shown = |minutes: Vec<Minute>| {
+            let stats = Stats { now_ms: 30 * MINUTE_MS, ..Stats::default() };
+            let credential = CredentialStatus { limit: Some(100), window_ms: Some(900_000), ..Default::default() };
+            let reading = Reading { stats, minutes, accounts: vec![credential], ..Reading::default() };
+            quota(&snapshot(reading)).into_string()
+        };
+        let burst = shown((0..30).map(|at| minute(at, if at == 7 { 3_000 } else { 1 })).collect());
+        let says = "Measured in the last 30m, bursts included: 3,029 posts arrived, 30 calls made. More than a tenth";
+        assert!(burst.contains(says) && !burst.contains("× the quota") && !burst.contains("per day"), "{burst}");
+        let steady = shown((0..30).map(|at| minute(at, 100)).collect());
+        for says in ["3,000 posts arrived, 30 calls made.<", "(144,000 per day): ", " × the quota."] {
+            assert!(steady.contains(says), "{says}: {steady}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The queues and their quotas at one moment, for people; and the polled sources.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use serde::{Serialize, Serializer};
@@ -20,7 +21,8 @@ use crate::quota::{CredentialStatus, Reads};
 use crate::store::OldReader;
 
 /// Fields of a worker's report that need a line of their own; usually empty.
-const SENTENCES: [&str; 4] = [WorkerStats::TROUBLE, WorkerStats::FAILING, "config_refused", "config_needs_restart"];
+const SENTENCES: [&str; 5] =
+    [WorkerStats::TROUBLE, WorkerStats::FAILING, WorkerStats::CALL_FAILED, "config_refused", "config_needs_restart"];
 
 /// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,6 +64,9 @@ pub struct Status {
     /// The headline: whether everything is fresh, and if not, why; `None` if the store was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
+    /// The APIs that are called, in words: those that the workers name, or else that of the settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apis: Vec<String>,
     /// The queue.
     #[serde(flatten)]
     pub stats: Stats,
@@ -105,8 +110,12 @@ impl Status {
         let busiest = Busiest::of(&lanes, words);
         let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
+        let apis: BTreeSet<&String> =
+            stats.workers.iter().filter_map(|worker| worker.fields.get(WorkerStats::API)).collect();
+        let apis = apis.into_iter().filter(|api| !api.is_empty()).map(|api| one_line(api)).collect();
         Self {
             answer: None,
+            apis,
             stats,
             quota,
             busiest,
@@ -117,6 +126,13 @@ impl Status {
             crawls: None,
             old_reader: None,
         }
+    }
+
+    /// The same with the API of the settings, where no worker names one.
+    #[must_use]
+    pub fn with_api(self, api: Option<String>) -> Self {
+        let apis = if self.apis.is_empty() { api.into_iter().collect() } else { self.apis };
+        Self { apis, ..self }
     }
 
     /// The same with the oldest transaction in the store's database.
@@ -255,6 +271,7 @@ pub fn table(status: &Status) -> String {
 fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     let Status {
         answer,
+        apis,
         stats,
         quota,
         busiest,
@@ -268,6 +285,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "{}", stats.namespace)?;
     if let Some(answer) = answer {
         writeln!(out, "{}", answer.sentence)?;
+    }
+    for api in apis {
+        writeln!(out, "API: {api}")?;
     }
     if let Some(reason) = &stats.paused {
         writeln!(out, "PAUSED: {reason}")?;
@@ -329,7 +349,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     }
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
-        let told = worker.fields.iter().filter(|(_, value)| !value.is_empty());
+        let told = worker.fields.iter().filter(|(name, value)| !value.is_empty() && *name != WorkerStats::API);
         let (sentences, fields): (Vec<_>, Vec<_>) = told.partition(|(name, _)| SENTENCES.contains(&name.as_str()));
         let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "{:<32} heartbeat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;

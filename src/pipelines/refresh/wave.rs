@@ -18,6 +18,8 @@ pub const MISSED: &str = "posts_missed";
 const LEAST_MISSES: u64 = 20;
 /// The share of misses is taken over as many minutes as hold so many answers, the latest first.
 const LEAST_ANSWERS: u64 = 50;
+/// So many answers of the last seconds show that a wave is over: with fewer, one at the bound would come and go by chance.
+const MANY_ANSWERS: u64 = 200;
 /// A wave begins at this share of misses, ...
 const LEAST_SHARE: f64 = 0.05;
 /// ... or at this multiple of the usual share, whichever is more. It ends at half of that, so that a share about the
@@ -44,6 +46,15 @@ impl Wave {
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.until_ms.is_none()
+    }
+
+    /// The same, and over if these counts of the last seconds are many and few of them are misses. The minutes tell it with the next
+    /// one only. They end a wave at half the share at which it begins, [`LEAST_SHARE`] at least.
+    #[must_use]
+    pub fn unless_over(self, (missed, found): (i64, i64), now: Millis) -> Self {
+        let [missed, found] = [missed, found].map(|count| u64::try_from(count).unwrap_or(0));
+        let is_over = missed + found >= MANY_ANSWERS && share(missed, found) < LEAST_SHARE / 2.0;
+        if self.lasts() && is_over { Self { until_ms: Some(now), ..self } } else { self }
     }
 
     /// The share of misses among the latest answers.
@@ -229,6 +240,15 @@ mod tests {
         let flickering = (0..100).map(|at| if at % 2 == 0 { (60, 940) } else { (40, 960) });
         let wave = last_wave(&minutes(repeat(10, (1, 999)).chain(flickering))).unwrap();
         assert_eq!((wave.since_ms, wave.lasts()), (10 * MINUTE_MS, true));
+    }
+
+    #[test]
+    fn many_good_answers_of_the_last_seconds_end_it_before_the_next_minute() {
+        let wave = last_wave(&minutes(repeat(10, (0, 990)).chain([(400, 600)]))).unwrap();
+        let lasts = |missed, found| wave.unless_over((missed, found), 7).lasts();
+        assert!(lasts(0, 0) && lasts(0, 199) && lasts(10, 190), "few, or a twentieth is missing");
+        assert!(!lasts(0, 200) && !lasts(4, 196));
+        assert_eq!(wave.unless_over((0, 200), 7).until_ms, Some(7));
     }
 
     proptest! {

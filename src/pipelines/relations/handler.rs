@@ -531,7 +531,7 @@ impl ListReader {
                 let lane = self.lane_of(job);
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
-            After::KeptAway => return Ok((Verdict::Finish, Outlook::Fine)),
+            After::KeptAway => return Ok((Verdict::Finish, Outlook::Unchanged)),
             After::Refused(why) => return self.blame(job, at, why).await,
             // Whether others are answered shows with the next one: this one must not be in front of it.
             After::Unanswered(why) => {

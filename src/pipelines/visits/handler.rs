@@ -177,7 +177,12 @@ impl Handler for Visitor {
 impl Visitor {
     async fn visit(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>) -> Result<Handled, Outlook> {
         let (id, of) = (std::slice::from_ref(&job.id), &self.reader.namespace);
-        let verdict = |verdict| Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() };
+        // Without a call.
+        let verdict = |verdict| Handled {
+            verdicts: vec![(job.clone(), verdict)],
+            outlook: Outlook::Unchanged,
+            ..Handled::default()
+        };
         if self.reader.in_time(self.followed.followed(of, id)).await? != [Some(self.part)] {
             self.reader.in_time(self.followed.end_visits(of, self.part, &job.id)).await?;
             return Ok(verdict(Verdict::Finish));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, DATE, VARY};
+use axum::http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, DATE, SERVER, VARY,
+};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
@@ -14,6 +16,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::Api;
+use crate::simulator::SERVER_NAME;
 use crate::simulator::bluesky::dialect::invalid;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::{failure, http_date};
@@ -23,6 +26,7 @@ pub async fn finish(State(api): State<Arc<Api>>, request: Request, next: Next) -
     let takes_gzip = api.options.gzip && has(&request, ACCEPT_ENCODING, "gzip");
     let is_signed = is_signed(&request);
     let mut response = next.run(request).await;
+    response.headers_mut().insert(SERVER, HeaderValue::from_static(SERVER_NAME));
     if api.options.clock_skew != 0 {
         response.headers_mut().insert(DATE, http_date(api.now()));
     }

@@ -119,6 +119,7 @@ impl Two {
             lists: None,
             threshold: None,
             words: Words::POSTS,
+            api: None,
             schedule: Arc::new("1d: 1h".parse::<AgeTable>().unwrap()),
             buffer_ttl: Duration::from_secs(5),
             lookahead: 0.1,

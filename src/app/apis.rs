@@ -1,0 +1,78 @@
+//! The API that a pipeline calls, in words for people: its address and the kinds of credentials, and no secret.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use reqwest::Url;
+
+use super::{Apis, callers};
+use crate::config::{Settings, masked};
+use crate::model::provider::Provider;
+use crate::pipelines::kind::Registered;
+use crate::providers::http::{HttpClient, HttpOptions};
+use crate::simulator;
+
+/// The time limit for the question whether an address is a simulator's: a role starts after it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The APIs of these pipelines, each logged once. An address in clear text is asked, without a credential, whether it is a
+/// simulator's; one with TLS is none.
+pub async fn announce_apis(settings: &Settings, pipelines: impl IntoIterator<Item = &Registered>) -> Apis {
+    let metered = pipelines.into_iter().filter(|one| one.is_metered());
+    let providers: BTreeMap<String, Provider> =
+        metered.map(|one| (one.id.provider.to_string(), one.id.provider.clone())).collect();
+    let described = join_all(providers.iter().map(async |(name, provider)| {
+        let words = api_in_words(settings, provider)?;
+        let is_simulated = is_simulator(settings, provider).await;
+        Some((name.clone(), if is_simulated { format!("simulated API at {words}") } else { words }))
+    }));
+    let apis: Apis = described.await.into_iter().flatten().collect();
+    for (provider, api) in &apis {
+        tracing::info!(provider, api, "calls this API");
+    }
+    apis
+}
+
+/// The address and the kinds of credentials that the settings name; `None` where they name no such API.
+pub fn api_in_words(settings: &Settings, provider: &Provider) -> Option<String> {
+    let (_, api) = settings.api(provider).ok()?;
+    let kinds: BTreeSet<String> = callers(settings, provider).ok()?.iter().map(|(_, kind)| kind.to_string()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(" and ");
+    Some(format!("{}, credentials: {kinds}", shown(api)))
+}
+
+/// An address without its user, password, query and fragment; what may hold a password in another place is not shown.
+fn shown(api: &str) -> String {
+    let masked = masked(api);
+    let Ok(mut url) = Url::parse(&masked) else { return masked };
+    // An address that can have no user has none to remove.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+async fn is_simulator(settings: &Settings, provider: &Provider) -> bool {
+    let Some(mut address) = settings.api(provider).ok().and_then(|(_, api)| Url::parse(api).ok()) else { return false };
+    let options = HttpOptions { timeout: PATIENCE, connect_timeout: PATIENCE, ..HttpOptions::default() };
+    let (true, Ok(http)) = (address.scheme() == "http", HttpClient::new(&options)) else { return false };
+    address.set_path("/simulator/stats");
+    address.set_query(None);
+    http.server(address).await.is_some_and(|name| name == simulator::SERVER_NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_secret() {
+        assert_eq!(shown("https://api.twitter.com"), "https://api.twitter.com");
+        assert_eq!(shown("http://me:canary@127.0.0.1:80/a/?token=canary#canary"), "http://127.0.0.1/a");
+        for odd in ["canary", "http://me:can/ary@host"] {
+            assert!(!shown(odd).contains("can"), "{}", shown(odd));
+        }
+    }
+}
