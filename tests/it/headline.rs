@@ -147,7 +147,7 @@ async fn a_wiped_queue_shows(redis: bool) {
     is_green(&ops, "tweet:update", "All 300 posts are up to date").await;
     match &system.world.redis {
         Some(server) => redis::cmd("FLUSHALL").exec_async(&mut server.connection().await).await.unwrap(),
-        None => drop(system.world.queue.forget(&ids).await.unwrap()),
+        None => system.world.queue.forget(&ids).await.unwrap(),
     }
     is_not_green(&ops, "tweet:update", "the queue is empty, and the store has living posts", BOUND).await;
 }
