@@ -82,6 +82,7 @@ struct Known {
     unwritable: Option<Outage>,
     old_reader: Option<OldReader>,
     store_checked: Option<Stopwatch>,
+    writes_checked: Option<Stopwatch>,
     pollers: Option<String>,
     measured: Sampled,
     /// Since when that is so, and how long it will do.
@@ -281,8 +282,12 @@ impl Reader {
 
     /// Looks at the store, unless it has just been looked at.
     async fn watch_store(&self, known: &mut Known) {
-        if known.store_checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
+        let is_due = |checked: Option<Stopwatch>| checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
+        if is_due(known.store_checked) {
             self.look_at_store(known).await;
+        }
+        // Without viewers only the store is looked at: who looks first must not miss that nothing can be saved.
+        if is_due(known.writes_checked) {
             self.look_at_writes(known).await;
         }
     }
@@ -296,6 +301,7 @@ impl Reader {
         let (written, old_reader) = tokio::join!(self.check_writes(), self.old_reader());
         known.old_reader = old_reader;
         known.unwritable = outage(written, known.unwritable.take(), known.looks_once);
+        known.writes_checked = Some(Stopwatch::start());
     }
 
     /// Checks that the store answers, and notes since when it does not.

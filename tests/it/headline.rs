@@ -213,3 +213,21 @@ async fn an_import_is_measured_and_is_no_rate() {
     assert!(page.contains("bursts included: 3,000 posts arrived, "), "{page}");
     assert!(!page.contains("× the quota") && !page.contains("in the long run"), "{page}");
 }
+
+/// An alert looks once in a while, and nobody else: its first look finds it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_look_at_an_idle_ops_finds_that_nothing_can_be_saved() {
+    let system = System::new(true, &[("tweet_age", "30d: 6h")]).await;
+    system.put_in(0, 20, DAY_MS);
+    let ops = system.ops().await;
+    let _updater = system.updater();
+    is_green(&ops, "tweet:update", "20 posts").await;
+    let mut connection = system.world.redis.as_ref().unwrap().connection().await;
+    let refuse = redis::cmd("CONFIG").arg("SET").arg("min-replicas-to-write").arg(1).to_owned();
+    let _: () = refuse.query_async(&mut connection).await.unwrap();
+    // Without a viewer, ops looks at the store alone, every 5 s.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let (state, sentence) = headline(&ops, "tweet:update").await;
+    assert!(state == "stopped" && sentence.contains("nothing can be saved"), "{state}: {sentence}");
+    assert!(sentence.contains("NOREPLICAS"), "{sentence}");
+}
