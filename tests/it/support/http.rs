@@ -84,8 +84,14 @@ impl CannedServer {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 if let Some((request, mut stream)) = read(stream).await {
-                    let wire = answer(&request).wire();
-                    log.lock().unwrap().push(request);
+                    // A role asks at its start whether this is the simulator: that is no call of the API.
+                    let wire = if request.target.starts_with("/simulator/") {
+                        Canned::new(404, "").wire()
+                    } else {
+                        let wire = answer(&request).wire();
+                        log.lock().unwrap().push(request);
+                        wire
+                    };
                     // A client that has seen enough may be gone already.
                     let _ = stream.write_all(&wire).await;
                     let _ = stream.shutdown().await;
