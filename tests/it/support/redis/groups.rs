@@ -97,7 +97,8 @@ impl Watched {
         let () = refuse.arg("SET").arg("masterauth").arg("wrong").query_async(&mut replica).await.unwrap();
         let cut: i64 =
             redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica").query_async(&mut master).await.unwrap();
-        assert_eq!(cut, 1);
+        // Redis 8 may have two connections for one replica.
+        assert!(cut >= 1, "{cut}");
     }
 }
 
