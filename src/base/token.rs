@@ -15,7 +15,7 @@ use super::reload::Reloadable;
 const AT_ONCE: u32 = 10;
 /// and the interval after which one more is answered.
 const EVERY: Duration = Duration::from_secs(1);
-/// Seconds after which a client may guess again: [`EVERY`].
+/// Seconds after which a client may guess again: `EVERY`.
 pub const GUESS_AGAIN_S: &str = "1";
 
 /// A token that clients send. Clones are the same token.

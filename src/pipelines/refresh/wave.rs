@@ -49,7 +49,7 @@ impl Wave {
     }
 
     /// The same, and over if these counts of the last seconds are many and few of them are misses. The minutes tell it with the next
-    /// one only. They end a wave at half the share at which it begins, [`LEAST_SHARE`] at least.
+    /// one only. They end a wave at half the share at which it begins, `LEAST_SHARE` at least.
     #[must_use]
     pub fn unless_over(self, (missed, found): (i64, i64), now: Millis) -> Self {
         let [missed, found] = [missed, found].map(|count| u64::try_from(count).unwrap_or(0));
