@@ -175,7 +175,7 @@ pub(super) fn item_link(routes: &Routes, id: &str) -> Markup {
 
 fn logo() -> Markup {
     html! {
-        svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round"
+        svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-linecap="round"
             stroke-linejoin="round" aria-hidden="true" focusable="false" {
             path d="M20.5 12a8.5 8.5 0 1 1-2.6-6.1" {}
             path d="M20.8 2.6v4.6h-4.6" {}
