@@ -162,6 +162,8 @@ struct ClaimState {
     /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
     /// that token until a batch comes.
     token: Option<String>,
+    /// True until a claim brings a batch, and after one that brings none.
+    is_idle: bool,
     /// Calls that were due when that was last asked.
     backlog: Option<Backlog>,
     /// Delays while a service is out.
@@ -265,6 +267,7 @@ impl Worker {
         let worker = Arc::new(self);
         let turn = Arc::new(Mutex::new(ClaimState {
             token: None,
+            is_idle: true,
             backlog: None,
             retry: Retry::new(BACKOFF.0, BACKOFF.1),
             failures: 0,
@@ -385,10 +388,12 @@ impl Worker {
     async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
         let token = turn.token.get_or_insert_with(|| self.token()).clone();
         let claims = self.claims.load();
-        // A permit costs two writes, also if it is returned. So an idle worker acquires none.
-        task::step_with("looks for work", || format!("claim {token}"));
-        if let Some(Claim::Empty { wait, paused }) = self.queue.empty_claim(&self.request(&claims, &token)).await? {
-            return Ok(self.report_idle(wait, paused));
+        // A permit costs two writes, also if it is returned: an idle worker only reads. A busy one does not read twice.
+        if turn.is_idle {
+            task::step_with("looks for work", || format!("claim {token}"));
+            if let Some(Claim::Empty { wait, paused }) = self.queue.empty_claim(&self.request(&claims, &token)).await? {
+                return Ok(self.report_idle(wait, paused));
+            }
         }
         let call = match &self.handling {
             Handling::Free(handler) => Call::Free(handler.clone()),
@@ -405,13 +410,14 @@ impl Worker {
         match self.claim(&claims, &token).await {
             Ok(Claim::Batch(batch)) => {
                 failpoint::point("after_claim");
-                turn.token = None;
+                (turn.token, turn.is_idle) = (None, false);
                 task::step_with("handles", || told(&batch));
                 failpoint::hang("after_claim").await;
                 Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
             }
             Ok(Claim::Empty { wait, paused }) => {
                 call.give_back().await;
+                turn.is_idle = true;
                 Ok(self.report_idle(wait, paused))
             }
             Err(error) => {
