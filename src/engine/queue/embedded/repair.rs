@@ -18,10 +18,7 @@ pub(super) async fn adopt(queue: &EmbeddedQueue, token: &str, ids: &[String], le
     let mut tx = queue.begin().await?;
     let now = clock::wall_ms();
     let taken = taken_before(queue, &mut tx, now, token).await?;
-    let last_fence: Millis = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?")
-        .bind(&queue.namespace)
-        .fetch_one(&mut *tx)
-        .await?;
+    let last_fence = queue.last_fence(&mut tx).await?;
     let deadline = taken.unwrap_or_else(|| (now + clock::millis(lease).max(1)).max(last_fence + 1));
     let rows = json!(ids).to_string();
     let found = sqlx::query(
@@ -99,7 +96,7 @@ impl Administration for EmbeddedQueue {
         let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        if self.fence_ahead(&mut tx, now).await? > slack {
+        if self.last_fence(&mut tx).await? - now > slack {
             return Ok(0);
         }
         let mut mended = 0;
@@ -120,7 +117,7 @@ impl Administration for EmbeddedQueue {
         if known != *lane {
             self.know_lanes(&mut tx, rows_of_lanes([lane])).await?;
         }
-        let moved = match lane.order.is_timed() && self.fence_ahead(&mut tx, now).await? <= clock::millis(slack) {
+        let moved = match lane.order.is_timed() && self.last_fence(&mut tx).await? - now <= clock::millis(slack) {
             true => self.spread(&mut tx, lane, (now, 0), limit.min(PAGE_LIMIT) as u64).await?,
             false => 0,
         };
@@ -144,11 +141,10 @@ impl Administration for EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    /// Lead of the last fence over `now`, ms; negative if the fence is earlier.
-    async fn fence_ahead(&self, tx: &mut Tx, now: Millis) -> Result<Millis> {
+    /// The last fence, ms since the epoch.
+    async fn last_fence(&self, tx: &mut Tx) -> Result<Millis> {
         let fence = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?").bind(&self.namespace);
-        let last: Millis = fence.fetch_one(&mut **tx).await?;
-        Ok(last - now)
+        Ok(fence.fetch_one(&mut **tx).await?)
     }
 
     /// Spreads up to `limit` ids of a lane that are due later than `now` + its patience + `slack` evenly over its patience from `now`.

@@ -9,17 +9,6 @@ local known = redis.call('HGET', key('lanes'), name)
 if not known then return 0 end
 if known ~= kind then redis.call('HSET', key('lanes'), name, kind) end
 
-local now, lane = now_ms(), nil
-for _, one in ipairs(lanes_in_order()) do
-  if one.name == name then lane = one end
-end
--- The clock stepped back: a due time that looks too late by this clock may be right.
-if not lane.timed or tonumber(redis.call('GET', key('fence')) or '0') - now > slack then return 0 end
-
-local ids = redis.call('ZRANGEBYSCORE', lane.key, '(' .. digits(now + lane.patience), '+inf', 'LIMIT', 0, limit)
-local moves = {}
-for i, id in ipairs(ids) do
-  moves[2 * i - 1], moves[2 * i] = digits(now + math.max(1, math.ceil(lane.patience * i / #ids))), id
-end
-if #ids > 0 then in_chunks('ZADD', lane.key, 'XX', moves) end
-return #ids
+local now = now_ms()
+if clock_is_behind(now, slack) then return 0 end
+return spread(lane_of(name, kind), now, 0, limit)

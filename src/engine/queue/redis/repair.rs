@@ -16,8 +16,15 @@ use crate::base::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
-static APPLY_LANE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/apply_lane.lua")));
-static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/mend.lua")));
+/// The text of a script that spreads due times.
+macro_rules! spreading {
+    ($file:literal) => {
+        concat!(include_str!("../lua/spread.lua"), "\n", include_str!($file))
+    };
+}
+
+static APPLY_LANE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/apply_lane.lua")));
+static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/mend.lua")));
 static SUM_HOURS: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/sum_hours.lua")));
 
 pub(super) async fn adopt(queue: &RedisQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
