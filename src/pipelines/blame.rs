@@ -19,10 +19,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use crate::base::clock::Stopwatch;
 use crate::base::random;
 use crate::providers::lookup::LookupError;
-use crate::quota::{Acquired, Credential, Credentials, Permit};
+use crate::quota::{Acquired, Credential, Credentials, Park, Permit};
 
 /// Witnesses kept per credential.
 const WITNESSES_KEPT: usize = 8;
@@ -92,6 +94,12 @@ pub async fn permit_for(
     }
 }
 
+/// The pause that the answer for a witness demands. Its refusal is judged together with that of the items, and demands none itself.
+#[must_use]
+pub fn park_of_witness<T>(answer: &Result<T, LookupError>) -> Option<Park> {
+    answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park)
+}
+
 /// Answers and refusals of credentials at one endpoint.
 #[derive(Debug, Default)]
 pub struct Evidence {
@@ -110,7 +118,7 @@ pub struct Refused<'a> {
     /// The items that it asked for.
     pub items: &'a [String],
     /// Start of the call.
-    pub begun: Stopwatch,
+    pub started: Stopwatch,
     /// True if it was a [trial](Permit::is_trial).
     pub is_trial: bool,
 }
@@ -121,14 +129,14 @@ struct Judgment {
     works: bool,
     /// Start and end of the witnesses' calls.
     asked_at: Stopwatch,
-    heard_at: Stopwatch,
+    ended_at: Stopwatch,
 }
 
 impl Judgment {
     /// Returns true or false for a credential that works or not, if this judgment applies to a call that was refused at `at`.
     /// "Works" applies if the refusal came before the witnesses' calls; "does not work" if the call began before their end.
     fn holds_for(&self, refused: &Refused<'_>, at: Stopwatch) -> Option<bool> {
-        let holds = if self.works { at <= self.asked_at } else { refused.begun <= self.heard_at };
+        let holds = if self.works { at <= self.asked_at } else { refused.started <= self.ended_at };
         holds.then_some(self.works)
     }
 }
@@ -164,8 +172,22 @@ impl Evidence {
         }
     }
 
+    /// Judges a refusal: `ask` requests a witness with the same credential, until the cause is known.
+    pub async fn judge<'a>(
+        &'a self,
+        refused: Refused<'a>,
+        mut ask: impl FnMut(String) -> BoxFuture<'a, Testimony> + Send,
+    ) -> Blame {
+        let mut inquiry = self.inquire(refused).await;
+        while let Some(witness) = inquiry.witness() {
+            let testimony = ask(witness.clone()).await;
+            inquiry.record(&witness, testimony);
+        }
+        inquiry.blame()
+    }
+
     /// Opens an inquiry into a refusal. Waits for the end of other inquiries.
-    pub async fn inquire<'a>(&'a self, refused: Refused<'a>) -> Inquiry<'a> {
+    async fn inquire<'a>(&'a self, refused: Refused<'a>) -> Inquiry<'a> {
         let at = Stopwatch::start();
         let judgments = self.judgments.lock().await;
         let known = judgments.get(refused.credential).and_then(|judged| judged.holds_for(&refused, at));
@@ -223,9 +245,9 @@ impl Evidence {
     }
 }
 
-/// An inquiry into a refusal. The caller requests each [witness](Self::witness) with the same credential, and records the result.
+/// An inquiry into a refusal.
 #[derive(Debug)]
-pub struct Inquiry<'a> {
+struct Inquiry<'a> {
     evidence: &'a Evidence,
     refused: Refused<'a>,
     judgments: tokio::sync::MutexGuard<'a, HashMap<String, Judgment>>,
@@ -238,12 +260,12 @@ pub struct Inquiry<'a> {
 
 impl Inquiry<'_> {
     /// The next witness to request; `None` when the refusal can be judged.
-    pub fn witness(&mut self) -> Option<String> {
+    fn witness(&mut self) -> Option<String> {
         if self.works.is_some() || self.unclear.is_some() { None } else { self.witnesses.pop() }
     }
 
     /// Records the result of the request for that witness.
-    pub fn record(&mut self, witness: &str, testimony: Testimony) {
+    fn record(&mut self, witness: &str, testimony: Testimony) {
         let credential = self.refused.credential;
         match testimony {
             Testimony::Answered => {
@@ -262,13 +284,12 @@ impl Inquiry<'_> {
     }
 
     fn note(&mut self, works: bool) {
-        let judged = Judgment { works, asked_at: self.asked_at, heard_at: Stopwatch::start() };
+        let judged = Judgment { works, asked_at: self.asked_at, ended_at: Stopwatch::start() };
         self.judgments.insert(self.refused.credential.to_owned(), judged);
     }
 
     /// Returns the judgment of the refusal.
-    #[must_use]
-    pub fn blame(self) -> Blame {
+    fn blame(self) -> Blame {
         match (self.works, self.unclear) {
             (Some(true), _) => Blame::Items,
             (None, Some(why)) => Blame::Unclear(why),
@@ -284,7 +305,7 @@ mod tests {
     use super::*;
 
     fn refused<'a>(items: &'a [String]) -> Refused<'a> {
-        Refused { credential: "a", items, begun: Stopwatch::start(), is_trial: false }
+        Refused { credential: "a", items, started: Stopwatch::start(), is_trial: false }
     }
 
     /// Returns the judgment if every witness has this result, and the witnesses.

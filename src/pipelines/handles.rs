@@ -14,12 +14,13 @@ use crate::base::retry::{Retry, RetryPolicy};
 use crate::base::shutdown::Stop;
 use crate::ingest::{NamedLine, NamedLines};
 use crate::model::account::{Absence, Account};
-use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::providers::handles::Handles;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::providers::named::Named;
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, LedgerError, Permit};
+use futures::FutureExt;
 use serde::Serialize;
 use tokio::io::AsyncBufRead;
 
@@ -486,15 +487,16 @@ impl Resolver<'_> {
 
     /// One call, accounted for.
     async fn call(&self, part: &[Asked], permit: Permit, evidence: &Evidence) -> Result<Answer<Account>, LookupError> {
-        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
+        let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let handles = handles(part);
         let told = async |credential: &Credential, answer: &Result<Answer<Account>, LookupError>| {
             let mut park = answer.as_ref().err().and_then(LookupError::park);
             match answer {
                 Ok(answer) => evidence.answered(&credential.name, found(&handles, answer)),
                 Err(error) if error.is_about_credential() => {
-                    let refused = Refused { credential: &credential.name, items: &handles, begun, is_trial };
-                    let judged = self.judge(refused, credential, evidence).await;
+                    let refused = Refused { credential: &credential.name, items: &handles, started, is_trial };
+                    let judged =
+                        evidence.judge(refused, |witness| self.ask_for_witness(witness, credential).boxed()).await;
                     if !matches!(blame.get_or_init(|| judged), Blame::Credential { .. }) {
                         park = None;
                     }
@@ -522,23 +524,13 @@ impl Resolver<'_> {
         }
     }
 
-    /// Judges a refusal: requests witnesses until the cause is known.
-    async fn judge(&self, refused: Refused<'_>, credential: &Credential, evidence: &Evidence) -> Blame {
-        let mut inquiry = evidence.inquire(refused).await;
-        while let Some(witness) = inquiry.witness() {
-            let testimony = self.ask_for_witness(&witness, credential).await;
-            inquiry.record(&witness, testimony);
-        }
-        inquiry.blame()
-    }
-
     /// Requests a handle that the API resolved for this credential before. The answer only shows that the credential works.
-    async fn ask_for_witness(&self, handle: &str, credential: &Credential) -> Testimony {
+    async fn ask_for_witness(&self, handle: String, credential: &Credential) -> Testimony {
         let permit = match permit_for(self.credentials, credential, self.handles.capabilities().endpoint).await {
             Ok(permit) => permit,
             Err(why) => return Testimony::None(why),
         };
-        let part = [Asked { line: 0, handle: handle.to_owned() }];
+        let part = [Asked { line: 0, handle }];
         let permit = match self.reserve(permit, self.names(&part)).await {
             Ok(Some((permit, _))) => permit,
             Ok(None) => return Testimony::None("the budget of reads has no room".to_owned()),
@@ -547,8 +539,7 @@ impl Resolver<'_> {
         let call = async |credential: &Credential| self.in_time(&handles(&part), credential).await;
         let told = async |_: &Credential, answer: &Result<Answer<Account>, LookupError>| Told {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
-            // Refusals are judged together.
-            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            park: park_of_witness(answer),
             charged: self.charged(&part, answer),
         };
         metered(self.credentials, permit, call, told).await.into()

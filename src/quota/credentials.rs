@@ -150,7 +150,7 @@ impl Credentials {
     /// # Errors
     /// The ledger is out.
     pub async fn acquire_for(&self, credential: &Credential, endpoint: &'static str) -> Result<Acquired, LedgerError> {
-        let fingerprint = credential.fingerprint();
+        let fingerprint = self.fingerprint(&credential.name).to_owned();
         let (names, fingerprints) = (std::slice::from_ref(&credential.name), std::slice::from_ref(&fingerprint));
         self.acquire_of(names, fingerprints, endpoint, 0).await
     }

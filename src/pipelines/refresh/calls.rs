@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+
 use super::judge::Item;
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
@@ -20,7 +22,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
 use crate::model::account::Absence;
-use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
@@ -439,7 +441,7 @@ impl<T: Item> Calls<'_, T> {
         batch: &Batch,
         is_own: bool,
     ) -> Result<Answer<T>, LookupError> {
-        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
+        let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let call = async |credential: &Credential| {
             task::step("looks up");
             failpoint::soon("during_lookup");
@@ -462,8 +464,12 @@ impl<T: Item> Calls<'_, T> {
                     let is_of_all = !(is_own && matches!(error, LookupError::Overloaded { .. }));
                     let mut park = error.park().filter(|_| is_of_all);
                     if error.is_about_credential() {
-                        let refused = Refused { credential: &credential.name, items: &ids, begun, is_trial };
-                        let judged = self.judge(refused, credential, batch).await;
+                        let refused = Refused { credential: &credential.name, items: &ids, started, is_trial };
+                        let judged = self
+                            .suspicions
+                            .evidence
+                            .judge(refused, |witness| self.ask_for_witness(witness, credential, batch).boxed())
+                            .await;
                         park = match (park, blame.get_or_init(|| judged)) {
                             (Some(park), Blame::Credential { everywhere }) => {
                                 Some(Park { everywhere: park.everywhere && *everywhere, ..park })
@@ -492,18 +498,8 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Judges a refusal: requests witnesses until the cause is known.
-    async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
-        let mut inquiry = self.suspicions.evidence.inquire(refused).await;
-        while let Some(witness) = inquiry.witness() {
-            let testimony = self.ask_for_witness(&witness, credential, batch).await;
-            inquiry.record(&witness, testimony);
-        }
-        inquiry.blame()
-    }
-
     /// Requests an id that the API returned to this credential before. The answer only shows that the credential works; it is dropped.
-    async fn ask_for_witness(&self, witness: &str, credential: &Credential, batch: &Batch) -> Testimony {
+    async fn ask_for_witness(&self, witness: String, credential: &Credential, batch: &Batch) -> Testimony {
         if self.time_is_up(batch) {
             return Testimony::None("the lease has no time left for another call".to_owned());
         }
@@ -511,7 +507,7 @@ impl<T: Item> Calls<'_, T> {
             Ok(permit) => permit,
             Err(why) => return Testimony::None(why),
         };
-        let ids = [witness.to_owned()];
+        let ids = [witness];
         match self.credentials.reserve_items(&permit, &[self.lookup.reads(&ids[0])]).await {
             Ok(None) => {}
             Ok(Some(granted)) if !granted.contains(&false) => {}
@@ -524,8 +520,7 @@ impl<T: Item> Calls<'_, T> {
         let call = async |credential: &Credential| self.metrics.call(1, self.lookup.look_up(&ids, credential)).await;
         let told = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| Told {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
-            // Refusals are judged together.
-            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            park: park_of_witness(answer),
             charged: self.charged(&ids, answer),
         };
         metered(self.credentials, permit, call, told).await.into()

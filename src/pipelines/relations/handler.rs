@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt;
 
 use super::counters::Reads;
 use super::members::Recruits;
@@ -26,7 +27,7 @@ use crate::engine::worker::{Handled, Handler, Outlook};
 use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetState};
 use crate::model::relation::{Partial, Side};
-use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, permit_for};
+use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
 use crate::pipelines::refresh::misses::Belief;
@@ -317,7 +318,7 @@ impl ListReader {
         let limit = if self.bounds.page == 0 { most } else { self.bounds.page.min(most) };
         let request = PageRequest { side: self.side, owner, cursor: crawl.cursor.as_deref(), limit };
         let (reservation, permit) = self.reserve(permit, limit).await?;
-        let (blame, begun, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
+        let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let call = async |credential: &Credential| {
             page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
         };
@@ -327,8 +328,11 @@ impl ListReader {
                 Ok(_) => self.evidence.answered(&credential.name, [owner]),
                 Err(error) if error.is_about_credential() => {
                     let items = [owner.to_owned()];
-                    let refused = Refused { credential: &credential.name, items: &items, begun, is_trial };
-                    let judged = self.judge(refused, credential, batch).await;
+                    let refused = Refused { credential: &credential.name, items: &items, started, is_trial };
+                    let judged = self
+                        .evidence
+                        .judge(refused, |witness| self.ask_for_witness(batch, witness, credential).boxed())
+                        .await;
                     match blame.get_or_init(|| judged) {
                         Blame::Credential { .. } => self.log_refusal(credential, error),
                         Blame::Items | Blame::Unclear(_) => park = None,
@@ -373,19 +377,9 @@ impl ListReader {
         Reservation::make(&self.credentials, permit, reads).await
     }
 
-    /// Judges a refusal: requests witnesses until the cause is known.
-    async fn judge(&self, refused: Refused<'_>, credential: &Credential, batch: &Batch) -> Blame {
-        let mut inquiry = self.evidence.inquire(refused).await;
-        while let Some(witness) = inquiry.witness() {
-            let testimony = self.ask_for_witness(batch, &witness, credential).await;
-            inquiry.record(&witness, testimony);
-        }
-        inquiry.blame()
-    }
-
     /// Requests one member of a list that the API showed to this credential before. The answer only shows that the credential works;
     /// it is dropped.
-    async fn ask_for_witness(&self, batch: &Batch, witness: &str, credential: &Credential) -> Testimony {
+    async fn ask_for_witness(&self, batch: &Batch, witness: String, credential: &Credential) -> Testimony {
         let needed = clock::millis(self.call_timeout + 2 * self.save_timeout);
         if batch.fence.deadline - batch.now.now() <= needed {
             return Testimony::None("the lease has no time left for another call".to_owned());
@@ -397,14 +391,13 @@ impl ListReader {
         let Ok((reservation, permit)) = self.reserve(permit, 1).await else {
             return Testimony::None("the budget of reads has no room".to_owned());
         };
-        let request = PageRequest { side: self.side, owner: witness, cursor: None, limit: 1 };
+        let request = PageRequest { side: self.side, owner: &witness, cursor: None, limit: 1 };
         let call = async |credential: &Credential| {
             page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| Told {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
-            // Refusals are judged together.
-            park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+            park: park_of_witness(answer),
             charged: reservation.charged(answer, |page| self.read_on(page)),
         };
         metered(&self.credentials, permit, call, told).await.into()

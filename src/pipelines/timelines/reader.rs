@@ -26,7 +26,7 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queue::Batch;
 use crate::engine::worker::Outlook;
 use crate::ingest::{Starter, StarterError};
-use crate::pipelines::blame::{Testimony, permit_for};
+use crate::pipelines::blame::{Testimony, park_of_witness, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
@@ -366,8 +366,7 @@ impl Reader {
             self.in_common.refusals.record_answer(&credential.name, (witness, timeline), answer);
             Told {
                 quota: answer.as_ref().ok().and_then(|page| page.quota),
-                // Refusals are judged together.
-                park: answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park),
+                park: park_of_witness(answer),
                 charged: reservation.charged(answer, ids),
             }
         };
