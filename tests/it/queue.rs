@@ -27,6 +27,7 @@ use twitter_updater::engine::queue::{
     Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, RowRange, Sample, Scheduled,
     Settled, Verdict, Workers, suspect_limit, worker_of,
 };
+use twitter_updater::quota::Ask;
 
 use self::figures::*;
 use self::kinds::*;
@@ -40,6 +41,11 @@ use crate::support::memory_queue::{MemoryQueue, ServiceClock};
 use crate::support::queue_model::Rules;
 use crate::support::redis::{Cluster, TestRedis, namespace, pool};
 use crate::support::users::Guarded;
+
+/// A request to a ledger for one call.
+fn one_call(names: &[String]) -> Ask<'_> {
+    Ask { endpoint: "e", permit: "p", expiry: Duration::from_secs(60), backlog: 0, names, fingerprints: &[] }
+}
 
 /// One queue, seen by two processes.
 struct World {

@@ -5,7 +5,7 @@ use twitter_updater::simulator::{self, Running, SimulatedCredential, SimulatedKe
 
 use super::*;
 use crate::support::port::Port;
-use crate::support::process::Process;
+use crate::support::process::{Process, parked};
 use crate::support::redis::TestRedis;
 use crate::support::wait::{until, until_true};
 
@@ -137,13 +137,6 @@ async fn workers_park_and_a_check_frees_on_redis() {
     let redis = TestRedis::start(&[]);
     let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
     workers_park_and_a_check_frees(&Home::new(), &settings).await;
-}
-
-/// The table of parked credentials of `status --json`.
-fn parked(settings: &Variables) -> Vec<Value> {
-    let output = run(&["status", "--json"], settings);
-    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    status["parked"].as_array().unwrap().clone()
 }
 
 /// A role with a refused token logs that at its next start, and uses a corrected token at once.

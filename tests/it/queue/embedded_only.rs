@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqlitePool;
 use twitter_updater::base::clock;
 use twitter_updater::engine::queue::Stats;
-use twitter_updater::quota::{Ask, EmbeddedLedger, Ledger};
+use twitter_updater::quota::{EmbeddedLedger, Ledger};
 
 use super::*;
 
@@ -16,14 +16,7 @@ async fn nothing_is_written_into_a_file_that_was_deleted_or_replaced() {
     schedule(&queue, &young(), 0, &["1", "2"]).await;
     let claimed = batch(&queue, request("a")).await;
     let names = ["a".to_owned()];
-    let ask = Ask {
-        endpoint: "e",
-        permit: "p",
-        expiry: Duration::from_secs(60),
-        backlog: 0,
-        names: &names,
-        fingerprints: &[],
-    };
+    let ask = one_call(&names);
     let verdicts = reschedule(&claimed, &old(), 5);
     let all_gone = async |says: &str| {
         for error in [

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use twitter_updater::quota::{Ask, Ledger, RedisLedger};
+use twitter_updater::quota::{Ledger, RedisLedger};
 
 use super::*;
 use crate::support::wait::until_true;
@@ -148,14 +148,7 @@ async fn no_call_runs(queue: &RedisQueue, ledger: &RedisLedger) {
     let job = |id: &str| NewJob { id: id.to_owned(), lane: young(), due: 0.into() };
     let incoming = [Incoming { member: "7".into(), created_at: 0 }];
     let names = ["a".to_owned()];
-    let ask = Ask {
-        endpoint: "e",
-        permit: "p",
-        expiry: Duration::from_secs(60),
-        backlog: 0,
-        names: &names,
-        fingerprints: &[],
-    };
+    let ask = one_call(&names);
     let refused = [
         queue.schedule(&[job("new")]).await.err(),
         queue.promote(&[job("1")]).await.err(),

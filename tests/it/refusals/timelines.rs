@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::simulator::{self, Endpoint, Fault, Rule, Running, SimulatorOptions};
 use twitter_updater::store::{Lifecycle, Positions, SqliteStore};
 
-use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
+use crate::support::process::{Process, parked, run_with_input, text, variables};
 use crate::support::wait::until_true;
 use crate::support::world::{Backends, World};
 
@@ -60,14 +59,6 @@ fn refuse(api: &Running, status: u16) {
     let asked = networks().iter().flat_map(|network| accounts(api, network).into_iter().take(REFUSED)).collect();
     let fault = Fault::Status { status, code: None };
     api.faults().replace(vec![Rule { at: Endpoint::Timelines, asked, ..Rule::from(fault) }]);
-}
-
-/// The credentials that are parked, of all networks.
-fn parked(settings: &Variables) -> Vec<Value> {
-    let output = run(&["status", "--json"], settings);
-    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    let namespaces = status["namespaces"].as_array().cloned().unwrap_or_else(|| vec![status.clone()]);
-    namespaces.iter().filter_map(|one| one["parked"].as_array()).flatten().cloned().collect()
 }
 
 async fn refused_accounts_delay_no_visit(status: u16) {

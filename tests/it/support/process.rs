@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::wait::until;
 
 /// Settings as environment variables: `("updater.lease", "3s")`.
@@ -17,6 +19,14 @@ pub fn variables(settings: &[(&str, &str)]) -> Variables {
             (format!("TWITTER_UPDATER__{}", key.to_uppercase().replace('.', "__")), (*value).to_owned())
         })
         .collect()
+}
+
+/// The parked credentials of all namespaces, as `status --json` has them.
+pub fn parked(settings: &Variables) -> Vec<Value> {
+    let output = run(&["status", "--json"], settings);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let namespaces = status["namespaces"].as_array().cloned().unwrap_or_else(|| vec![status]);
+    namespaces.iter().flat_map(|one| one["parked"].as_array().unwrap_or_else(|| panic!("{one}"))).cloned().collect()
 }
 
 /// The binary with these arguments and settings, and nothing of this process's environment that
