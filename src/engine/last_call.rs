@@ -11,7 +11,7 @@ pub trait CallError: Display {
     fn is_outage(&self) -> bool;
 }
 
-/// The outcome of the last call, for whoever asks.
+/// The outcome of the last call, shared by the tasks of a pipeline.
 #[derive(Debug, Default)]
 pub struct LastCall(Mutex<CallOutcome>);
 

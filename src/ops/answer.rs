@@ -920,7 +920,7 @@ mod tests {
         assert_eq!(wave(400).0, State::Fresh, "it is over");
     }
 
-    /// The worker's last call failed, and calls of it were answered, so long ago.
+    /// Sets when the worker's last failed and last answered call were, as ms before now.
     fn calls(reading: &mut Reading, worker: usize, failed_ago: Option<Millis>, answered_ago: Option<Millis>) {
         let moment = |ago: Option<Millis>| ago.map_or_else(|| "0".to_owned(), |ago| (NOW - ago).to_string());
         let why = failed_ago.map_or("", |_| "the API is not available: HTTP 503");

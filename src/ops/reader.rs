@@ -354,7 +354,7 @@ impl Reader {
             Err(why) => known.measured.error = Some(why),
         }
         let is_well = known.measured.of.iter().flatten().all(Measured::is_well);
-        // What is in an empty queue's store may be about to be put in.
+        // The store of an empty queue may have items that are about to be scheduled.
         let every = if is_well && ids > 0 { MEASURE_EVERY } else { MEASURE_AGAIN };
         let every = match &known.measured.error {
             // It was not the services' time that passed.

@@ -157,7 +157,7 @@ pub struct Coming {
 /// The measured load of the shown minutes, bursts included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// How long ago the first of these minutes began, ms; a minute at least.
+    /// Time since the first of these minutes began, ms; at least one minute.
     pub span_ms: Millis,
     /// Items that were put in.
     pub arrived: u64,

@@ -349,8 +349,8 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     }
     writeln!(out, "\nworkers: {}", stats.workers.len())?;
     for worker in &stats.workers {
-        let told = worker.fields.iter().filter(|(name, value)| !value.is_empty() && *name != WorkerStats::API);
-        let (sentences, fields): (Vec<_>, Vec<_>) = told.partition(|(name, _)| SENTENCES.contains(&name.as_str()));
+        let shown = worker.fields.iter().filter(|(name, value)| !value.is_empty() && *name != WorkerStats::API);
+        let (sentences, fields): (Vec<_>, Vec<_>) = shown.partition(|(name, _)| SENTENCES.contains(&name.as_str()));
         let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "{:<32} heartbeat {} ago  {}", worker.worker, span(worker.beat_age_ms), fields.join(" "))?;
         for (name, value) in sentences {
