@@ -160,7 +160,7 @@ fn without_passwords_redis_does_not_start() {
     std::fs::write(&file, USERS).unwrap();
     let started = std::panic::catch_unwind(|| TestRedis::start(&["--aclfile", file.to_str().unwrap()]));
     let why = started.err().unwrap();
-    assert!(why.downcast_ref::<String>().unwrap().contains("Aborting Redis startup"), "{why:?}");
+    assert!(why.downcast_ref::<String>().unwrap().contains("startup because of ACL errors"), "{why:?}");
 }
 
 /// All commands of the binary, end to end.
