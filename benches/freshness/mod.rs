@@ -61,7 +61,12 @@ fn measure(size: Size, given: &Given) -> Report {
         if given.picture {
             save("docs/freshness.svg", &picture::svg(&at_quotas));
         }
-        tables.extend([at_quotas, elsewhere(&sets, &table), in_batches(&sets, &table, size)]);
+        tables.extend([
+            at_quotas,
+            of_cohorts(&sets, &table, splits),
+            elsewhere(&sets, &table),
+            in_batches(&sets, &table, size),
+        ]);
     }
     Report { about: ABOUT.lines().map(str::to_owned).collect(), tables }
 }
@@ -202,6 +207,53 @@ fn in_batches(sets: &[Set], table: &AgeTable, size: Size) -> Table {
         }
     }
     report
+}
+
+/// Items that all come within a day, against the age table at as many calls.
+fn of_cohorts(sets: &[Set], table: &AgeTable, splits: u64) -> Table {
+    let columns =
+        ["set", "quota", "to table at as many calls %", "worst split's", "best split's", "adaptive calls/quota"];
+    let mut report = Table::new("Items that all come within one day, without a quota", &columns);
+    let terms = Terms { is_cohort: true, ..Terms::ONE_BY_ONE };
+    for set in sets {
+        let splits: Vec<(Model, Set)> = (1..=splits)
+            .map(|seed| set.halves(seed))
+            .map(|(train_half, test)| (train(&train_half, table), test))
+            .collect();
+        let table = table.until(set.horizon);
+        for share in [1.0, 0.5] {
+            let outcomes = each(&splits, |(model, test)| {
+                let adaptive = replay(test, &mut Policy::adaptive(&table, model, share), terms);
+                let plain = replay(test, &mut Policy::table(&table, 1.0), terms);
+                let to_table = change(adaptive.missed, at_as_many_calls(test, &table, terms, adaptive.calls).missed);
+                (to_table, adaptive.calls / (plain.calls * share))
+            });
+            let mean = |of: fn(&(f64, f64)) -> f64| outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64;
+            let changes = || outcomes.iter().map(|outcome| outcome.0);
+            let (worst, best) = (changes().fold(f64::MIN, f64::max), changes().fold(f64::MAX, f64::min));
+            let figures = [mean(|outcome| outcome.0), worst, best, mean(|outcome| outcome.1)];
+            let mut row = vec![json!(set.name), json!(share)];
+            row.extend(figures.map(|value| json!(value)));
+            report.row(row);
+        }
+    }
+    report
+}
+
+/// The age table times the factor at which it makes as many calls, within half a percent.
+fn at_as_many_calls(test: &Set, table: &AgeTable, terms: Terms, calls: f64) -> Outcome {
+    const STEPS: usize = 14;
+    let mut factor = 1.0;
+    let mut outcome = replay(test, &mut Policy::table(table, factor), terms);
+    for _ in 0..STEPS {
+        let off = outcome.calls / calls;
+        if (off - 1.0).abs() < 0.005 {
+            break;
+        }
+        factor *= off;
+        outcome = replay(test, &mut Policy::table(table, factor), terms);
+    }
+    outcome
 }
 
 /// Trained on all of one set, run on all of the others.

@@ -51,6 +51,8 @@ pub struct Terms {
     pub lookahead: f64,
     /// Each item comes so many times as often as [`FEWEST`] asks for.
     pub times: usize,
+    /// Only the measured items come, within one day: a campaign, or an import of new ones.
+    pub is_cohort: bool,
 }
 
 /// Under a hard quota a claim may take ids so early, as a share of their lane's patience.
@@ -58,7 +60,7 @@ const EARLY: f64 = 0.25;
 
 impl Terms {
     /// A claim for each id that comes due: no lookahead, and no waiting for a quota to permit a hundred.
-    pub const ONE_BY_ONE: Self = Self { quota: None, fewest: 1, lookahead: 0.0, times: 1 };
+    pub const ONE_BY_ONE: Self = Self { quota: None, fewest: 1, lookahead: 0.0, times: 1, is_cohort: false };
 
     pub fn with(self, quota: Option<f64>) -> Self {
         Self { quota, ..self }
@@ -110,8 +112,14 @@ fn copies(set: &Set, times: usize) -> usize {
 type Arrival = (Millis, usize, bool);
 
 /// Who comes when; and from when to when calls count.
-fn arrivals(set: &Set, times: usize, random: &mut StdRng) -> (Vec<Arrival>, (Millis, Millis)) {
-    let count = set.cascades.len() * copies(set, times);
+fn arrivals(set: &Set, terms: Terms, random: &mut StdRng) -> (Vec<Arrival>, (Millis, Millis)) {
+    let count = set.cascades.len() * copies(set, terms.times);
+    if terms.is_cohort {
+        let mut all: Vec<Arrival> =
+            (0..count).map(|at| (random.random_range(0..DAY), at % set.cascades.len(), true)).collect();
+        all.sort_unstable();
+        return (all, (0, DAY + set.horizon));
+    }
     let before = (set.horizon / DAY + NORMALISER_DAYS) / MEASURED_DAYS + 1;
     let after = set.horizon / DAY / MEASURED_DAYS + 1;
     let cycle = MEASURED_DAYS * DAY;
@@ -132,7 +140,7 @@ fn arrivals(set: &Set, times: usize, random: &mut StdRng) -> (Vec<Arrival>, (Mil
 /// Lives a population by that policy.
 pub fn replay(set: &Set, policy: &mut Policy, terms: Terms) -> Outcome {
     let mut random = StdRng::seed_from_u64(5);
-    let (arrivals, measured) = arrivals(set, terms.times, &mut random);
+    let (arrivals, measured) = arrivals(set, terms, &mut random);
     let mut run = Run {
         cascades: &set.cascades,
         horizon: set.horizon,

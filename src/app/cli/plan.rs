@@ -9,15 +9,16 @@ use super::{BadUsage, Options, write_answer};
 use crate::app;
 use crate::base::clock;
 use crate::config::{AccountSchedule, AccountSettings, BadConfig, RelationSettings, ScheduleKind, Settings};
-use crate::engine::schedule::adaptive::Spend;
+use crate::engine::schedule::adaptive::budget::Normaliser;
+use crate::engine::schedule::adaptive::{Adaptive, Spend};
 use crate::engine::schedule::age::AgeTable;
 use crate::model::provider::Provider;
 use crate::model::relation::Side;
 use crate::ops::report::accounts_plan::{AccountsPlan, Network, Population};
 use crate::ops::report::lists_plan::{ListNetwork, ListPopulation, ListsPlan};
 use crate::ops::report::plan::{
-    ACCOUNT_CALLS, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan, TWITTER_CALLS,
-    X_CALLS, X_LIST_CALLS,
+    ACCOUNT_CALLS, AdaptivePlan, BadTweetsPerDay, ChecksPlan, CredentialCounts, LIST_CALLS, MASTODON_CALLS, Plan,
+    TWITTER_CALLS, X_CALLS, X_LIST_CALLS,
 };
 use crate::pipelines::relations::pages;
 use crate::providers::registry::{accounts, capabilities};
@@ -105,6 +106,8 @@ const ADAPTIVE: &str =
 const ADAPTIVE_ACCOUNTS: &str = "\nThe adaptive schedule makes about as many lookups after some days, and between half and twice as many on the first.";
 const ADAPTIVE_QUOTA: &str = "\nThis is the least: adaptive.spend = \"quota\" uses all of the quota.";
 
+const ADAPTIVE_UNKNOWN: &str = "\nIts updates and charged reads of a tweet are unknown: train adaptive.model_file again, or lengthen the intervals.";
+
 const ADAPTIVE_CHECKS: &str =
     "\nIts figures for store.longest_unchecked are of quiet tweets only. It takes these calls from busy tweets.";
 
@@ -141,7 +144,8 @@ impl Arguments {
         };
         let is_adaptive = start.settings.schedule == ScheduleKind::Adaptive;
         let checks = if is_adaptive && plan.checks.is_some() { ADAPTIVE_CHECKS } else { "" };
-        write_answer(self.json, &plan, &format!("{plan}{adaptive}{checks}"))?;
+        let unknown = if is_adaptive && plan.adaptive.is_none() { ADAPTIVE_UNKNOWN } else { "" };
+        write_answer(self.json, &plan, &format!("{plan}{adaptive}{checks}{unknown}"))?;
         Ok(0)
     }
 
@@ -180,6 +184,13 @@ impl Arguments {
             let without = intervals_of_quiet(settings);
             let costs = (plan_of(&without.at_most(longest))?.costs(), plan_of(&without)?.costs());
             plan.checks = Some(ChecksPlan::new(longest, costs.0, costs.1));
+        }
+        if settings.schedule == ScheduleKind::Adaptive {
+            let (model, options) = (settings.adaptive.model()?, settings.adaptive.options());
+            let schedule = Adaptive::new(ages.clone(), model, options, Normaliser::default());
+            let terms = (provider == Provider::X).then(|| app::read_terms(settings));
+            let lives = schedule.lives(settings.store.longest_unchecked());
+            plan.adaptive = lives.map(|lives| AdaptivePlan::new(lives, tweets_per_day, terms.as_ref()));
         }
         if let Some(credentials) = self.credentials() {
             plan = plan.with_credentials(ages, credentials);

@@ -20,6 +20,7 @@
 //! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
 //! returned; in fact it is looked up every `updater.unavailable_every` until it ends early.
 
+mod adaptive;
 mod checks;
 mod fill;
 mod reads;
@@ -32,6 +33,7 @@ use crate::base::clock::{self, Millis};
 use crate::base::humanize::figure;
 use crate::engine::schedule::age::{AgeTable, Bracket};
 
+pub use self::adaptive::AdaptivePlan;
 pub use self::checks::{ChecksPlan, Costs};
 pub use self::fill::{Fill, Flow, WINDOW_S};
 pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, money, per_month, reads_per_tweet};
@@ -176,6 +178,9 @@ pub struct Plan {
     /// The cost of the bound on the time without a check, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<ChecksPlan>,
+    /// The adaptive schedule, where it is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<AdaptivePlan>,
     /// Calls of one credential of each kind.
     #[serde(skip)]
     pub calls: CallLimits,
@@ -314,6 +319,7 @@ impl Plan {
             given: None,
             reads: None,
             checks: None,
+            adaptive: None,
             calls: TWITTER_CALLS,
             fill,
         })
@@ -399,6 +405,9 @@ impl fmt::Display for Plan {
         )?;
         if let Some(reads) = &self.reads {
             write!(f, "\n{reads}")?;
+        }
+        if let Some(adaptive) = &self.adaptive {
+            write!(f, "\n{adaptive}")?;
         }
         if let Some(checks) = &self.checks {
             writeln!(f, "{checks}")?;

@@ -59,3 +59,31 @@ fn tweets_cost_what_the_shorter_intervals_add() {
     let said = run(&["plan", "--tweets-per-day", "1000"], &variables(&[blank, ("schedule", "adaptive")]));
     assert!(text(&said.stdout).contains("It takes these calls from busy tweets"), "{}", text(&said.stdout));
 }
+
+#[test]
+fn the_adaptive_schedule_states_its_own_updates_and_charged_days() {
+    let of = |settings: &[(&str, &str)]| plan(&["--tweets-per-day", "1000"], settings);
+    let (x, adaptive) = (("providers", "x"), ("schedule", "adaptive"));
+    assert!(of(&[x])["adaptive"].is_null(), "only where that schedule is used");
+    let free = of(&[x, adaptive, ("x.price_per_read", "0.01")]);
+    let (updates, reads) = (&free["adaptive"]["updates_per_tweet"], number(&free["adaptive"]["reads_per_tweet"]));
+    assert!((number(updates) / number(&free["updates_per_tweet"]) - 1.0).abs() < 0.03, "the table's calls: {updates}");
+    assert!(reads < 0.95 * number(&free["reads"]["reads_per_tweet"]) && reads > 10.0, "on fewer days: {reads}");
+    close(&free["adaptive"]["dollars_per_month"], reads * 1_000.0 * 0.01 * 365.2425 / 12.0);
+    // A daily check of each tweet is a daily charge.
+    let checked = of(&[x, adaptive, ("store.on_deleted", "blank")]);
+    assert!(number(&checked["adaptive"]["reads_per_tweet"]) > 30.0, "{}", checked["adaptive"]);
+    assert!(number(&checked["adaptive"]["updates_per_tweet"]) > number(updates), "{}", checked["adaptive"]);
+    let uncharged = of(&[adaptive]);
+    assert!(uncharged["adaptive"]["reads_per_tweet"].is_null() && !uncharged["adaptive"].is_null());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.toml");
+    let shipped = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/freshness.toml")).unwrap();
+    let old: Vec<&str> = shipped.lines().filter(|line| !line.starts_with("population")).collect();
+    std::fs::write(&file, old.join("\n")).unwrap();
+    let old = [adaptive, ("adaptive.model_file", file.to_str().unwrap())];
+    assert!(of(&old)["adaptive"].is_null());
+    let said = run(&["plan", "--tweets-per-day", "1000"], &variables(&old));
+    assert!(text(&said.stdout).contains("unknown: train adaptive.model_file again"), "{}", text(&said.stdout));
+}

@@ -1,4 +1,4 @@
-//! Budget of an adaptive schedule: as many calls as the age table would spend on the same items. Pure.
+//! Budget of an adaptive schedule: as many calls in an item's life as the age table would spend. Pure.
 //!
 //! A population differs from the one that the coefficients come from, by up to a factor of two in what it spends. So
 //! each answer adds four numbers to the day's [`Spending`], and once a day [`Normaliser::after`] corrects the price
@@ -30,7 +30,8 @@ pub fn table_calls(table: &AgeTable, from: Millis, to: Millis) -> f64 {
 pub struct Spending {
     /// Calls demanded: those made, where each is made when it is due.
     pub calls: f64,
-    /// Calls that the age table would have made.
+    /// Calls of the budget: as many in a life as the age table makes, at the ages of the schedule's reference
+    /// ([`Reference`](super::reference::Reference)).
     pub table_calls: f64,
     /// Events that the answers showed.
     pub events: f64,

@@ -13,7 +13,9 @@
 pub mod budget;
 pub mod curve;
 pub mod grid;
+pub mod lives;
 pub mod model;
+pub mod reference;
 mod scheduled;
 pub mod train;
 
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use self::budget::{Normaliser, Spending, table_calls};
 use self::grid::{Grid, WIDEST_STEP};
 use self::model::{Counts, Model};
+use self::reference::Reference;
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 use crate::engine::schedule::age::{AgeTable, Bracket};
@@ -90,6 +93,7 @@ pub struct Adaptive {
     options: Options,
     normaliser: Normaliser,
     grid: Grid,
+    reference: Arc<Reference>,
     /// Before the normaliser.
     base_price: f64,
     price: f64,
@@ -118,8 +122,11 @@ impl Adaptive {
         let shortest = patiences().fold(f64::INFINITY, f64::min) * options.shortest;
         let longest = patiences().fold(1.0, f64::max) * options.longest;
         let grid = Grid::new(shortest as Millis, longest as Millis, options.lanes_per_octave);
-        let mut schedule = Self { table, model, options, normaliser, grid, base_price: 0.0, price: 0.0 };
+        let reference = Arc::new(Reference::new(std::iter::empty(), 0.0));
+        let mut schedule = Self { table, model, options, normaliser, grid, reference, base_price: 0.0, price: 0.0 };
         schedule.base_price = schedule.base_price();
+        let life = table_calls(&schedule.table, 0, schedule.table.lifetime());
+        schedule.reference = Arc::new(Reference::new(schedule.steps(schedule.base_price), life));
         schedule.normalised(normaliser)
     }
 
@@ -171,21 +178,27 @@ impl Adaptive {
 
     /// Calls of an average item in its whole life, at a price.
     fn calls_at(&self, price: f64) -> f64 {
-        let scale = self.model.curve.scale_s;
-        let mut calls = 0.0;
-        let mut lower = 0.0;
-        for bracket in self.table.brackets() {
-            let upper = bracket.under as f64 / 1e3;
+        self.steps(price).map(|(_, calls)| calls).sum()
+    }
+
+    /// The same in short steps of its life, each with the age at its end, s.
+    fn steps(&self, price: f64) -> impl Iterator<Item = (f64, f64)> {
+        let curve = &self.model.curve;
+        let scale = curve.scale_s;
+        let lower =
+            |at: usize| at.checked_sub(1).map_or(0.0, |before| self.table.brackets()[before].under as f64 / 1e3);
+        self.table.brackets().iter().enumerate().flat_map(move |(at, bracket)| {
+            let (lower, upper) = (lower(at), bracket.under as f64 / 1e3);
             let (shortest, longest) = self.bounds(bracket);
             let step = ((upper + scale) / (lower + scale)).ln() / f64::from(STEPS);
-            for at in 0..STEPS {
-                let age = (lower + scale) * ((f64::from(at) + 0.5) * step).exp() - scale;
-                let interval = (2.0 * price / self.model.curve.rate(age)).sqrt();
-                calls += (age + scale) * step / interval.clamp(shortest as f64 / 1e3, longest as f64 / 1e3);
-            }
-            lower = upper;
-        }
-        calls
+            let age = move |steps: f64| (lower + scale) * (steps * step).exp() - scale;
+            (0..STEPS).map(move |at| {
+                let middle = age(f64::from(at) + 0.5);
+                let interval = (2.0 * price / curve.rate(middle)).sqrt();
+                let calls = (middle + scale) * step / interval.clamp(shortest as f64 / 1e3, longest as f64 / 1e3);
+                (age(f64::from(at + 1)), calls)
+            })
+        })
     }
 
     /// The price at which an average item of the model's file makes as many calls as the budget has, by the training's
@@ -273,8 +286,9 @@ impl Adaptive {
         Some(Explained { multiplier, rate_per_s, unseen: busy * self.model.curve.events(since_s, now_s), bound })
     }
 
-    /// What the last answer adds to the day's spending: one call, and what table and average item would have had
-    /// since the answer before. An item whose age is not known adds nothing.
+    /// What the last answer adds to the day's spending: one call, and the calls of the budget and the events of average items
+    /// since the answer before. An item whose age is not known adds nothing, and neither does the first answer of one that came in
+    /// when it was old: that call does not depend on the price.
     ///
     /// `due`: when it was due, ms since the epoch. A call that was made late, as there were too few, or early, as
     /// there were some to spare, counts as elapsed ÷ interval: the normaliser holds what is demanded to the budget.
@@ -287,23 +301,20 @@ impl Adaptive {
         };
         let to = last.at.saturating_sub(created_at).max(0);
         let before = history.earlier();
-        // A young item's first answer stands for its life so far, an old one's for one interval of the table: it came
-        // in late, and could not have been refreshed before.
-        let every = || self.table.update_delay(created_at, last.at).unwrap_or(0);
         let is_young = self.table.brackets().first().is_some_and(|bracket| to <= self.bounds(bracket).1);
-        let came = || if is_young { 0 } else { to.saturating_sub(every()) };
-        let from = before.map_or_else(came, |before| before.at.saturating_sub(created_at)).max(0);
+        if before.is_none() && !is_young {
+            return Spending::default();
+        }
+        let from = before.map_or(0, |before| before.at.saturating_sub(created_at)).max(0);
         let counted = before.map_or(0.0, |before| before.count);
-        let is_covered = before.is_some() || from == 0;
-        let covered = |events: f64| if is_covered { sane(events) } else { 0.0 };
-        let since = before.map_or(created_at.saturating_add(from), |before| before.at);
+        let since = before.map_or(created_at, |before| before.at);
         let planned = due.map_or(0, |due| due.saturating_sub(since));
         let elapsed = last.at.saturating_sub(since);
         Spending {
             calls: if planned > 0 && elapsed > 0 { elapsed as f64 / planned as f64 } else { 1.0 },
-            table_calls: table_calls(&self.table, from, to),
-            events: covered(last.count - counted),
-            average_events: covered(self.model.curve.events(from as f64 / 1e3, to as f64 / 1e3)),
+            table_calls: self.reference.between(from, to),
+            events: sane(last.count - counted),
+            average_events: self.model.curve.events(from as f64 / 1e3, to as f64 / 1e3),
         }
     }
 }
@@ -386,6 +397,26 @@ mod tests {
         assert_eq!(demand.early(), 0.0);
         // In a lane whose patience is twice the interval, still half of the interval is over.
         assert!(quota.early() > 0.2 && quota.early() * WIDEST_STEP <= 0.5);
+    }
+
+    #[test]
+    fn a_budget_has_the_tables_calls_in_a_life_at_the_schedules_ages() {
+        let schedule = schedule(1.0);
+        let answers = |from, to| schedule.spending(&history((to, 2.0), Some((from, 1.0))), None).table_calls;
+        let life = answers(0, 30 * DAY);
+        assert!((life - table_calls(&schedule.table, 0, 30 * DAY)).abs() < 1e-6);
+        // On the first day attention fades fastest, and the schedule makes more calls there than the table.
+        let [first_day, last_week] = [(HOUR, DAY), (23 * DAY, 30 * DAY)];
+        assert!(answers(first_day.0, first_day.1) > 1.2 * table_calls(&schedule.table, first_day.0, first_day.1));
+        assert!(answers(last_week.0, last_week.1) < table_calls(&schedule.table, last_week.0, last_week.1));
+    }
+
+    #[test]
+    fn the_first_answer_of_an_old_item_says_nothing_of_the_price() {
+        let schedule = schedule(1.0);
+        assert_eq!(schedule.spending(&history((2 * DAY, 9.0), None), Some(MADE + 2 * DAY)), Spending::default());
+        let young = schedule.spending(&history((2 * MINUTE, 9.0), None), Some(MADE + 2 * MINUTE));
+        assert_eq!((young.calls, young.events), (1.0, 9.0));
     }
 
     #[test]

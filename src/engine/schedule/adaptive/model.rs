@@ -44,6 +44,10 @@ pub struct Model {
     pub greatest: f64,
     /// Calls that the schedule made of the training items, as a multiple of those of an average item.
     pub spend: f64,
+    /// Events in the lives of the training items, quiet ones first, as multiples of the mean: a number for each group of equally
+    /// many items. Empty: unknown.
+    #[serde(default)]
+    pub population: Vec<f64>,
     /// Ages to which the coefficients belong, s, rising.
     pub age_s: Vec<f64>,
     /// Coefficients at those ages: c0 to c3.
@@ -68,7 +72,9 @@ pub enum BadModel {
     #[error("freshness model: age_s must rise from above 0, with one row of finite coefficients for each")]
     Coefficients,
     /// One of its numbers.
-    #[error("freshness model: fade, least, greatest and spend must be above 0, and least <= 1 <= greatest")]
+    #[error(
+        "freshness model: fade, least, greatest and spend must be above 0, least <= 1 <= greatest, and the population 0 or more"
+    )]
     Number,
 }
 
@@ -142,7 +148,8 @@ impl Model {
             return Err(BadModel::Coefficients);
         }
         let is = |value: f64| value.is_finite() && value > 0.0;
-        let numbers = is(self.fade) && is(self.spend) && is(self.least) && is(self.greatest);
+        let population = self.population.iter().all(|events| events.is_finite() && *events >= 0.0);
+        let numbers = is(self.fade) && is(self.spend) && is(self.least) && is(self.greatest) && population;
         if numbers && self.least <= 1.0 && self.greatest >= 1.0 { Ok(()) } else { Err(BadModel::Number) }
     }
 
@@ -221,6 +228,7 @@ mod tests {
         let refused = |broken: Model| Model::parse(&broken.text()).unwrap_err().to_string();
         assert!(refused(Model { fade: 0.0, ..good.clone() }).contains("fade"));
         assert!(refused(Model { least: 2.0, ..good.clone() }).contains("least"));
+        assert!(refused(Model { population: vec![-1.0], ..good.clone() }).contains("population"));
         assert!(refused(Model { age_s: vec![], coefficients: vec![], ..good.clone() }).contains("age_s"));
         assert!(refused(Model { coefficients: vec![[f64::NAN; 4]], age_s: vec![1.0], ..good.clone() }).contains("row"));
         assert!(Model::parse("fade = 1").unwrap_err().to_string().starts_with("not a freshness model"));

@@ -220,6 +220,7 @@ impl Training {
             least,
             greatest,
             spend: 1.0,
+            population: population(cascades),
             age_s,
             coefficients,
             curve,
@@ -315,6 +316,17 @@ impl Training {
         }
         Curve { scale_s: FIRST_KNOT_S, age_s, count }
     }
+}
+
+/// [`Model::population`].
+fn population(cascades: &[Cascade]) -> Vec<f64> {
+    const GROUPS: usize = 20;
+    let mut totals: Vec<f64> = cascades.iter().map(Cascade::total).collect();
+    totals.sort_by(f64::total_cmp);
+    let mean = |totals: &[f64]| totals.iter().sum::<f64>() / totals.len() as f64;
+    let groups = GROUPS.min(totals.len());
+    let group = |at: usize| &totals[at * totals.len() / groups..(at + 1) * totals.len() / groups];
+    (0..groups).map(|at| mean(group(at)) / mean(&totals)).collect()
 }
 
 /// A decision, and what came of it.

@@ -1,0 +1,52 @@
+//! The calls and charged reads of the adaptive schedule. Pure.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{MONTH_DAYS, ReadTerms, money};
+use crate::base::humanize::figure;
+use crate::engine::schedule::adaptive::lives::Lives;
+
+/// What posts like those of the model cost by the adaptive schedule, once its price has been corrected.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AdaptivePlan {
+    /// Updates of one tweet over its life.
+    pub updates_per_tweet: f64,
+    /// Updates of all tweets.
+    pub updates_per_15_min: f64,
+    /// UTC days in which a tweet is read: each is charged once. `None` where the provider does not charge for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_per_tweet: Option<f64>,
+    /// US dollars for the reads of a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars_per_month: Option<f64>,
+}
+
+impl AdaptivePlan {
+    /// For so many tweets a day.
+    #[must_use]
+    pub fn new(lives: Lives, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
+        const WINDOWS_PER_DAY: f64 = 96.0;
+        let dollars = |terms: &ReadTerms| lives.days * tweets_per_day * MONTH_DAYS * terms.price_per_read;
+        Self {
+            updates_per_tweet: lives.calls,
+            updates_per_15_min: lives.calls * tweets_per_day / WINDOWS_PER_DAY,
+            reads_per_tweet: terms.map(|_| lives.days),
+            dollars_per_month: terms.map(dollars),
+        }
+    }
+}
+
+impl fmt::Display for AdaptivePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, value: String, note: &str| writeln!(f, "{name:<24}{value:>14}  {note}");
+        line("adaptive: updates", figure(self.updates_per_tweet), "per tweet, of posts like those of the model")?;
+        line("adaptive: per 15 min", figure(self.updates_per_15_min), "updates of all tweets")?;
+        if let Some((reads, dollars)) = self.reads_per_tweet.zip(self.dollars_per_month) {
+            line("adaptive: reads", figure(reads), "per tweet: UTC days with an update, without x.same_day")?;
+            line("adaptive: cost, $", money(dollars), "per month")?;
+        }
+        Ok(())
+    }
+}
