@@ -227,10 +227,11 @@ impl Ledger for EmbeddedLedger {
         );
         let given = (ask.names, ask.fingerprints);
         let rows = self.about(ASK, ask.endpoint, ask.permit, given, now).fetch_all(&mut *tx).await?;
-        if let Some(name) = rows.first().and_then(|row| row.get::<Option<String>, _>("whose")) {
-            return Ok(Grant::Granted(name));
-        }
         let entries: Vec<_> = ask.names.iter().zip(rows.iter().map(|row| entry(row, now))).collect();
+        if let Some(name) = rows.first().and_then(|row| row.get::<Option<String>, _>("whose")) {
+            let is_trial = entries.iter().any(|(known, entry)| **known == name && entry.is_on_trial());
+            return Ok(if is_trial { Grant::Trial(name) } else { Grant::Granted(name) });
+        }
         let usable = |entry: &Entry| entry.book.is_open(now) && entry.parked_until(now) <= now;
         let left: i64 =
             entries.iter().filter(|(_, entry)| usable(entry)).map(|(_, entry)| entry.book.remaining.max(0)).sum();

@@ -508,6 +508,7 @@ async fn pauses_grow_while_calls_are_refused(world: World) {
         let name = "a".to_owned();
         let expected = if refused == 0 { Grant::Granted(name) } else { Grant::Trial(name) };
         assert_eq!(in_time(ledger, &["a"], &permit).await, expected);
+        assert_eq!(ask(ledger, &["a"], &permit, 0).await, expected, "the same permit again, after a lost reply");
         let left = Window { remaining: 800, ..window(900, 800, 600_000) };
         let used = Used { window: Some(left), ..refusal(0, false, "") };
         ledger.used("a", ENDPOINT, &permit, &used).await.unwrap();

@@ -16,18 +16,19 @@ local wake = now + LONGEST_WAIT
 for i = 5, #ARGV, 2 do
   local name, fingerprint = ARGV[i], ARGV[i + 1]
   local permits = key('permits:' .. name .. ':' .. endpoint)
+  local here, everywhere = refusals_of(name, fingerprint, endpoint)
+  local on_trial = here.in_a_row > 0 or everywhere.in_a_row > 0
   -- The same permit again: the first reply was lost.
-  if redis.call('ZSCORE', permits, permit) then return { 'granted', name } end
+  if redis.call('ZSCORE', permits, permit) then return { on_trial and 'trial' or 'granted', name } end
   -- Permits that ran out are spent: the call may have gone out.
   redis.call('ZREMRANGEBYSCORE', permits, '-inf', digits(now))
   local window = key('window:' .. name .. ':' .. endpoint)
   local flat = redis.call('HMGET', window, 'limit', 'remaining', 'reset_at', 'next_at', 'opening_until')
-  local here, everywhere = refusals_of(name, fingerprint, endpoint)
   local book = {
     name = name, fingerprint = fingerprint, permits = permits, window = window,
     remaining = tonumber(flat[2] or 0), reset_at = tonumber(flat[3] or 0), next_at = tonumber(flat[4] or 0),
     parked = now + math.max(parked_for(here, now), parked_for(everywhere, now)),
-    on_trial = here.in_a_row > 0 or everywhere.in_a_row > 0, opening_until = tonumber(flat[5] or 0),
+    on_trial = on_trial, opening_until = tonumber(flat[5] or 0),
   }
   book.open = tonumber(flat[1] or 0) > 0 and now < book.reset_at
   if book.open and book.parked <= now then left = left + math.max(0, book.remaining) end

@@ -142,13 +142,13 @@ impl Ledger for MemoryLedger {
         for (at, name) in ask.names.iter().enumerate() {
             let fingerprint = ask.fingerprints.get(at).cloned().unwrap_or_default();
             let window = self.with(name, ask.endpoint, |window, _| window.clone());
-            if window.permits.contains_key(ask.permit) {
-                return Ok(Grant::Granted(name.clone()));
-            }
             let refusals = self.inner.lock().unwrap().refusals_of(name, &fingerprint, ask.endpoint);
+            let on_trial = refusals.iter().any(|refused| refused.pause > 0);
+            if window.permits.contains_key(ask.permit) {
+                return Ok(if on_trial { Grant::Trial } else { Grant::Granted }(name.clone()));
+            }
             let now = self.clock.now();
             let parked = now + refusals.iter().map(|refused| refused.left(now)).max().unwrap();
-            let on_trial = refusals.iter().any(|refused| refused.pause > 0);
             known.push(((name, fingerprint, on_trial), parked, window));
         }
         let now = self.clock.now();
