@@ -3,9 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Calls, Mastodon, NAME_CALLS, errors};
+use reqwest::Url;
+
+use super::{Calls, INSTANCE_PATH, INSTANCE_V1_PATH, Mastodon, NAME_CALLS, errors};
 use crate::providers::auth::{self, asked_as_nobody};
-use crate::providers::http::Reply;
+use crate::providers::http::{HttpClient, Reply, below};
 use crate::providers::lookup::LookupError;
 use crate::quota::{Credential, CredentialKind};
 
@@ -79,15 +81,35 @@ impl Mastodon {
         names.into_iter().flatten().any(|name| name.eq_ignore_ascii_case(server))
     }
 
-    /// Requests `/api/v2/instance`, and `/api/v1/instance` after a 404, which an older version or a proxy in front of the instance
-    /// returns.
+    /// Requests the description.
     pub(super) async fn ask_instance(&self, credential: &Credential) -> Result<Reply, LookupError> {
-        let reply = auth::get(&self.http, self.instance.clone(), credential).await?;
-        match reply.status {
-            404 => auth::get(&self.http, self.instance_v1.clone(), credential).await,
-            _ => Ok(reply),
-        }
+        get_description(&self.http, [&self.instance, &self.instance_v1], credential).await
     }
+}
+
+/// Requests `/api/v2/instance`, and `/api/v1/instance` after a 404, which an older version or a proxy in front of the instance
+/// returns.
+async fn get_description(
+    http: &HttpClient,
+    [v2, v1]: [&Url; 2],
+    credential: &Credential,
+) -> Result<Reply, LookupError> {
+    let reply = auth::get(http, v2.clone(), credential).await?;
+    match reply.status {
+        404 => auth::get(http, v1.clone(), credential).await,
+        _ => Ok(reply),
+    }
+}
+
+/// Returns true if a 404 without an error (Pixelfed, Takahē) is about the requested object: the instance at that address describes
+/// itself, so the 404 is not that of a proxy in front of it.
+pub(super) async fn means_object(reply: &Reply, http: &HttpClient, base: &Url, credential: &Credential) -> bool {
+    let (Ok(v2), Ok(v1)) = (below(base, INSTANCE_PATH), below(base, INSTANCE_V1_PATH)) else { return false };
+    reply.status == 404
+        && !errors::says_error(reply)
+        && get_description(http, [&v2, &v1], credential)
+            .await
+            .is_ok_and(|reply| reply.status == 200 && read(&reply).is_some())
 }
 
 fn read(reply: &Reply) -> Option<Instance> {

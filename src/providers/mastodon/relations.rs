@@ -62,6 +62,9 @@ impl Relations for Follows {
         if let Some(listing) = of_refusal(&reply, cursor.is_some()) {
             return Ok(RelationPage { listing, quota });
         }
+        if reply.status == 404 && self.0.instance(credential).await.is_some() {
+            return Ok(RelationPage { listing: Listing::OwnerAbsent(Some(Absence::NotFound)), quota });
+        }
         let reply = reply.json(|reply| of_list(reply, refused(reply, &credential.kind)))?;
         let link = reply.header_lines("link")?;
         let mut page = reply.read(|body| read(body, link.as_deref()))?;

@@ -22,6 +22,7 @@ use crate::base::clock::Millis;
 use crate::providers::auth::get;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
+use crate::providers::mastodon::instance::means_object;
 use crate::providers::mastodon::{self, TIMES, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
 use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, without};
@@ -136,6 +137,9 @@ impl SourceKind for Kind {
         let (reply, mut reading) = timed(call, of.rules.behind).await?;
         if !is_for_us_alone(&reply) {
             reading.date = None;
+        }
+        if means_object(&reply, &of.api.http, &of.api.base, credential).await {
+            return Err(of_target("HTTP 404"));
         }
         let reply = reply.json(|reply| refused(reply, credential))?;
         let (posts, broken) = read(&reply.body)?;

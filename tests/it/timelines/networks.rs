@@ -258,6 +258,24 @@ async fn ids_of_other_software_are_not_taken_for_times() {
 }
 
 #[tokio::test]
+async fn a_404_without_an_error_is_about_the_timeline_if_the_instance_describes_itself() {
+    for (status, description) in [(200, r#"{"version":"4.3.0 (compatible; Pixelfed 0.12)"}"#), (502, "")] {
+        let server = CannedServer::start_with(move |asked| match asked.target.starts_with("/api/v2/instance") {
+            true => Canned::new(status, description),
+            false => Canned::new(404, "").header("content-type", "text/html"),
+        })
+        .await;
+        let timeline = account("7").build(&MastodonApi::new(http(), &server.base_url()).unwrap(), LATE);
+        let error = timeline.page(&newest(&timeline), &somebody()).await.unwrap_err();
+        let is_expected = match status {
+            200 => matches!(error, LookupError::BadRequest(_)),
+            _ => matches!(error, LookupError::Outage(_)),
+        };
+        assert!(is_expected, "{status}: {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn quotas_are_told_in_each_ones_words() {
     let quotas = SimulatorOptions { x_calls_per_window: 5_000, mastodon_calls_per_window: 300, ..options() };
     let running = simulated(quotas).await;

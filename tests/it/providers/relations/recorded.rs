@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
+use twitter_updater::model::account::Absence;
 use twitter_updater::model::relation::Side;
-use twitter_updater::providers::relations::{PageRequest, RelationPage, Relations};
+use twitter_updater::providers::lookup::LookupError;
+use twitter_updater::providers::relations::{Listing, PageRequest, RelationPage, Relations};
 
 use super::super::all::{Bounds, Provider};
 use super::super::recorded::{Exchange, canned, cassette};
@@ -243,6 +245,23 @@ async fn recorded_pages_of_mastodon_replay_with_their_links() {
             assert_eq!(page.quota.unwrap().limit, 300);
         }
     }
+}
+
+#[tokio::test]
+async fn a_404_without_an_error_is_about_the_owner_if_the_instance_describes_itself() {
+    let of = async |status: u16, description: &'static str| {
+        let server = CannedServer::start_with(move |asked| match asked.target.starts_with("/api/v2/instance") {
+            true => Canned::new(status, description),
+            false => Canned::new(404, "").header("content-type", "text/html"),
+        })
+        .await;
+        let lists = Provider::Mastodon.relations_at(&server.base_url(), bounds());
+        lists.page(PageRequest { side: Side::Followers, owner: "7", cursor: None, limit: 80 }, &anonymous()).await
+    };
+    let page = of(200, r#"{"version":"4.3.0 (compatible; Pixelfed 0.12)"}"#).await.unwrap();
+    assert!(matches!(page.listing, Listing::OwnerAbsent(Some(Absence::NotFound))), "{:?}", page.listing);
+    let error = of(502, "").await.unwrap_err();
+    assert!(matches!(error, LookupError::Outage(_)), "{error:?}");
 }
 
 #[tokio::test]
