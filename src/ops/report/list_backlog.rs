@@ -2,7 +2,7 @@
 //!
 //! **First reads** are a backlog. A list has the pages of the members that its owner's profile states; where that is unknown, the
 //! average pages of the complete reads, or else one. New lists come before those that were read, in both orders
-//! (`relations.order`); lists whose owners posted again come before new ones.
+//! (`relations.order`), but for lists whose owners posted again: their visits are added.
 //!
 //! **Upkeep** is a rate: the visits of all lists, as `plan --followers` calculates them
 //! ([`VisitIntervals::per_day`](crate::pipelines::kind::VisitIntervals::per_day)). A list that was never read counts, too.

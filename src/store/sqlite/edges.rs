@@ -428,12 +428,27 @@ mod tests {
     use super::super::MIGRATIONS;
     use super::*;
 
-    #[tokio::test]
-    async fn the_forgotten_are_found_by_their_index() {
+    async fn plan(statement: &str) -> Vec<String> {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         MIGRATIONS.run_direct(None, &mut connection, false).await.unwrap();
-        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {FORGOTTEN}")));
+        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
         let plan: Vec<(i64, i64, i64, String)> = plan.fetch_all(&mut connection).await.unwrap();
-        assert!(plan.iter().any(|(.., step)| step.contains("INDEX account_forgotten")), "{plan:?}");
+        plan.into_iter().map(|(.., step)| step).collect()
+    }
+
+    #[tokio::test]
+    async fn the_forgotten_are_found_by_their_index() {
+        let plan = plan(FORGOTTEN).await;
+        assert!(plan.iter().any(|step| step.contains("INDEX account_forgotten")), "{plan:?}");
+    }
+
+    #[tokio::test]
+    async fn lists_are_counted_by_indexes() {
+        for (statement, index) in [(TIERS, "list_crawl_by_list"), (UNREAD, "list_crawl_under_way")] {
+            let plan = plan(statement).await;
+            assert!(plan.iter().any(|step| step.contains(&format!("INDEX {index}"))), "{plan:?}");
+            let is_of_table = |step: &&String| !step.contains("subquery") && !step.contains("placed");
+            assert_eq!(plan.iter().filter(is_of_table).find(|step| step.starts_with("SCAN")), None, "{plan:?}");
+        }
     }
 }

@@ -718,9 +718,14 @@ async fn faults_of_lists() -> Done {
     };
     system.is_green(PATIENCE).await;
     let owners: Vec<String> = (0..OWNERS).map(|owner| parts.api.people().id(&Provider::Twitter, owner)).collect();
-    let mut fault = system.begins("lists wait for their first read");
     let output = run_with_input(&["enqueue", "--pipeline", LISTS, "-"], &settings, owners.join("\n").as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
+    until("a list waits for longer than its interval", BOUND, async || {
+        let status: Value = serde_json::from_str(&system.ops.get(&system.status).await.1).ok()?;
+        (status["lists"]["unread_overdue"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+    let mut fault = system.begins("lists wait for their first read");
     fault.lasts(BOUND).await;
     until("each list was read once", PATIENCE, async || {
         let status: Value = serde_json::from_str(&system.ops.get(&system.status).await.1).ok()?;
