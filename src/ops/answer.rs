@@ -292,7 +292,7 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     }
     let oldest = snapshot.oldest_answer_ms().max(all.oldest_lateness_ms);
     let (late, ids) = (grouped(late.max(expired).max(1)), grouped(all.ids));
-    let why = quota_falls_short(snapshot).unwrap_or_else(|| slow(snapshot));
+    let why = unread(snapshot).or_else(|| quota_falls_short(snapshot)).unwrap_or_else(|| slow(snapshot));
     let (many, oldest, by_a_sample) = (snapshot.words.many, span(oldest), by_a_sample(snapshot));
     Some(format!(
         "Late: {late} of {ids} {many} are not up to date{by_a_sample}, the oldest is overdue by {oldest}: {why}"
@@ -361,13 +361,39 @@ fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
     Some(format!("the demand is {ratio:.2} × the quota; to mend it: {remedy}"))
 }
 
+/// Lists were never read, and calls are answered: there are too few of them.
+fn unread(snapshot: &Snapshot) -> Option<String> {
+    let lists = snapshot.status.lists.as_ref()?.figures.as_ref()?;
+    if lists.unread_overdue == 0 || most_calls_fail(snapshot) || snapshot.status.stats.expired > snapshot.request_ids {
+        return None;
+    }
+    let [unread, calls] = [lists.unread, lists.first_calls].map(grouped);
+    let remedy = match snapshot.status.quota.remedy {
+        Some(remedy) => format!("{remedy}, or fewer lists"),
+        None => format!("more credentials, longer intervals ({}) or fewer lists", snapshot.words.intervals),
+    };
+    let time = match lists.read_once_ms {
+        Some(_) => format!("which take {} by the quota", lists.read_once()),
+        None => "and the quota is unknown".to_owned(),
+    };
+    Some(format!(
+        "{unread} lists were never read, and each should be within {}; their first reads need {calls} calls, {time}; to fix it: {remedy}",
+        span(lists.interval_ms)
+    ))
+}
+
+/// More than half of the last calls failed.
+fn most_calls_fail(snapshot: &Snapshot) -> bool {
+    snapshot.lately.count("requests_failed") * 2 > snapshot.lately.count("requests")
+}
+
 /// Why posts are overdue although the quota suffices.
 fn slow(snapshot: &Snapshot) -> String {
     let stats = &snapshot.status.stats;
     let count = |counter: &str| snapshot.lately.count(counter);
     let (calls, failed) = (count("requests"), count("requests_failed"));
     let trouble = stats.workers.iter().find_map(|worker| worker.trouble());
-    if failed * 2 > calls {
+    if most_calls_fail(snapshot) {
         let [calls, failed] = [calls, failed].map(|count| grouped(count.unsigned_abs()));
         let why = trouble.map_or_else(String::new, |why| format!(": {}", one_line(why)));
         return format!("{failed} of the last {calls} calls to the API failed{why}");
@@ -437,8 +463,10 @@ mod tests {
     use super::*;
     use crate::engine::queue::{LaneDue, LaneStats, Order, Sample};
     use crate::model::post::TweetState;
+    use crate::ops::report::list_backlog::{ListBacklog, ListFigures};
     use crate::ops::snapshot::{Reading, Sampled};
     use crate::ops::terms::Terms;
+    use crate::pipelines::kind::VisitIntervals;
     use crate::pipelines::refresh::wave;
     use crate::providers::twitter_v1::CAPABILITIES;
     use crate::quota::CredentialStatus;
@@ -482,6 +510,7 @@ mod tests {
             measured: Sampled { of: Some(of), at_ms: Some(NOW - 4_000), ..Sampled::default() },
             lately: None,
             known_accounts: None,
+            lists: None,
             crawls: None,
         }
     }
@@ -1079,6 +1108,59 @@ mod tests {
                 prop_assert!(posts.is_empty() || measured_ago <= 20_000);
             }
         }
+    }
+
+    /// 297 lists, of which these were never read; none is read within the interval.
+    fn lists(reading: &mut Reading, unread: u64, calls: i64) {
+        let revisit = VisitIntervals::new(3_600_000, 0, 0);
+        reading.lists = Some(ListBacklog {
+            figures: Some(ListFigures {
+                lists: 297,
+                unread,
+                unread_overdue: unread,
+                interval_ms: revisit.revisit_ms,
+                first_calls: unread,
+                upkeep_calls_per_15_min: 297.0 / 4.0,
+                ..ListFigures::default()
+            }),
+            error: None,
+        });
+        let lane = &mut reading.stats.lanes[1];
+        (lane.delayed, lane.order) = (297, Order::NewestFirst);
+        reading.stats.lanes.remove(0);
+        reading.due.clear();
+        let of = Measured { late: unread, oldest_ms: 7_200_000, ..measured(Some("1d"), 297) };
+        reading.measured.of = Some(vec![of]);
+        reading.accounts[0].limit = Some(15);
+        reading.minutes[1].counters.insert("requests_failed".to_owned(), calls);
+        reading.minutes[1].counters.insert("requests".to_owned(), 40);
+    }
+
+    #[test]
+    fn lists_that_were_never_read_within_their_interval_are_not_green() {
+        let says = "Late: 295 of 297 lists are not up to date, the oldest is overdue by 2h: 295 lists were never read, \
+                    and each should be within 1h; their first reads need 295 calls, which take 4h 55m by the quota; to fix it: 4 more app-only \
+                    credentials or 4 user credentials, or intervals 4.93 times as long (relations.revisit), or fewer lists";
+        let shown = |unread, calls, change: fn(&mut Reading)| {
+            let mut reading = reading();
+            lists(&mut reading, unread, calls);
+            change(&mut reading);
+            let snapshot = Snapshot { words: Words::LISTS, ..snapshot(reading, None) };
+            let Answer { state, sentence } = Answer::of(&seen(snapshot));
+            (state, sentence)
+        };
+        assert_eq!(shown(295, 0, |_| {}), is(State::Late, says));
+        let enough = shown(295, 0, |reading| reading.accounts[0].limit = Some(900)).1;
+        assert!(enough.ends_with("more credentials, longer intervals (relations.revisit) or fewer lists"), "{enough}");
+        let unknown = shown(295, 0, |reading| reading.accounts[0].limit = None).1;
+        assert!(unknown.contains("need 295 calls, and the quota is unknown; to fix it: more"), "{unknown}");
+        // Failing calls are another cause.
+        let fails = shown(295, 45, |_| {}).1;
+        assert!(!fails.contains("never read"), "{fails}");
+        let fresh = shown(0, 0, |_| {});
+        assert_eq!(fresh.0, State::Fresh, "{}", fresh.1);
+        assert!(fresh.1.contains("but that will not last: the demand is 4.95 × the quota"), "{}", fresh.1);
+        assert_eq!(shown(2, 0, |_| {}).0, State::Fresh, "one in a hundred may wait");
     }
 
     #[test]

@@ -94,11 +94,15 @@ impl Measured {
         let mut sum =
             Self { lane: sample.lane.clone(), ids: sample.total, sampled: rows.len() as u64, ..Self::default() };
         let buffer_ttl = clock::millis(terms.buffer_ttl);
+        let first_read = terms.lists.as_ref().map_or(ENDLESS, |lists| lists.new.revisit_ms);
         sum.unseen = unseen(sample, rows, terms, now);
         for row in rows {
             let (interval, slack) = match sample.patience_ms {
-                // Most of what is in it is meant to wait: its patience is no interval.
-                Some(_) if !sample.order.is_timed() => (ENDLESS, 0),
+                // Most of what is in it is meant to wait: its patience is no interval. But a list is to be read once in its first one.
+                Some(_) if !sample.order.is_timed() => match row {
+                    Some(Standing { checked_at: None, .. }) => (first_read, 0),
+                    _ => (ENDLESS, 0),
+                },
                 Some(patience) => (patience, buffer_ttl),
                 None => (row.as_ref().map_or(0, |row| interval_of(row, terms)), buffer_ttl + IN_FLIGHT_MS),
             };
@@ -227,6 +231,7 @@ mod tests {
     use super::*;
     use crate::engine::lane::{Lane, Order};
     use crate::pipelines::community::schedule::ByEvidence;
+    use crate::pipelines::kind::{ListPages, ListTerms, VisitIntervals};
 
     const NOW: Millis = 1_800_000_000_000;
 
@@ -241,6 +246,25 @@ mod tests {
             lookups: i64::from(age.is_some()),
             ..Standing::default()
         }
+    }
+
+    #[test]
+    fn a_list_is_late_if_it_was_never_read_within_its_interval() {
+        let new = VisitIntervals::new(169_000, 0, 0);
+        let lists = ListTerms { pages: ListPages { page: 1, longest: 0 }, new, tiers: Vec::new() };
+        let sample =
+            |order| Sample { lane: Some("new".to_owned()), patience_ms: Some(9), order, total: 3, ids: Vec::new() };
+        // Both were recorded 170 s ago; one was read long ago, and is meant to wait.
+        let rows = [Some(standing(None)), Some(standing(Some(9_000_000))), None];
+        let late = |order, lists: Option<ListTerms>| {
+            let terms = Terms { lists, ..Terms::usual() };
+            let of = Measured::of(&sample(order), &rows, &terms, NOW);
+            (of.late, of.waiting, of.oldest_ms)
+        };
+        assert_eq!(late(Order::NewestFirst, Some(lists.clone())), (1, 1, 1_000));
+        let patient = ListTerms { new: VisitIntervals::new(170_000, 0, 0), ..lists };
+        assert_eq!(late(Order::NewestFirst, Some(patient)), (0, 2, 0));
+        assert_eq!(late(Order::NewestFirst, None), (0, 2, 0), "accounts wait for their first lookup");
     }
 
     #[test]

@@ -20,9 +20,10 @@ use crate::base::task;
 use crate::engine::queue::{Minute, QueueError, Stats, joined};
 use crate::ops::report::crawls::{self, Crawls};
 use crate::ops::report::known_accounts::KnownAccounts;
+use crate::ops::report::list_backlog::{self, ListBacklog};
 use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapshot, moments};
 use crate::pipelines::profiles::holds_accounts;
-use crate::store::{AccountTotal, Database, ListCrawl, OldReader, Store};
+use crate::store::{AccountTotal, Database, ListCrawl, ListTotals, OldReader, Store};
 
 /// The interval between readings while a viewer watches, unless they take long: counting in a large file is a long walk.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -93,6 +94,8 @@ struct Known {
     measuring_pace: Pace,
     /// The stored accounts, where the items are accounts.
     accounts: Counting<Vec<AccountTotal>, KnownAccounts>,
+    /// The lists, where the items are lists.
+    lists: Counting<ListTotals, ListBacklog>,
     /// The crawls under way, where the items are lists.
     crawls: Counting<Vec<ListCrawl>, Crawls>,
     /// The queue's counters of the last seconds.
@@ -256,12 +259,13 @@ impl Reader {
         let ids = reading.stats.delayed + reading.stats.leased;
         self.measure(known, terms, ids, now).await;
         self.count_accounts(known).await;
+        self.count_lists(known, terms, now).await;
         self.read_crawls(known, terms).await;
         let lately = known.counted.add(&reading.stats.counters);
         let (measured, known_accounts) = (known.measured.clone(), known.accounts.said.clone());
-        let crawls = known.crawls.said.clone();
+        let (lists, crawls) = (known.lists.said.clone(), known.crawls.said.clone());
         known.reading = Some(reading.clone());
-        let reading = Reading { measured, lately, known_accounts, crawls, ..reading };
+        let reading = Reading { measured, lately, known_accounts, lists, crawls, ..reading };
         let snapshot = Snapshot::new(reading, known.store_out.clone(), terms, self.whole.capabilities);
         let (unwritable, old_reader) = (known.unwritable.clone(), known.old_reader.clone());
         let snapshot = Snapshot { unwritable, status: snapshot.status.with_old_reader(old_reader), ..snapshot };
@@ -382,9 +386,23 @@ impl Reader {
         known.accounts.ask(COUNT_EVERY, STORE_PATIENCE, out, ask, KnownAccounts::of).await;
     }
 
+    /// Counts the lists, where the items are lists and the last count is too old; `now` is the queue's clock, ms since the epoch.
+    async fn count_lists(&self, known: &mut Known, terms: &Terms, now: Millis) {
+        let (Some(lists), Some(database)) = (&terms.lists, self.database.clone()) else { return };
+        let (namespace, bounds) = (self.whole.queue.namespace().to_owned(), list_backlog::bounds(lists, now));
+        let ask = || async move {
+            let database = database.load();
+            let Database { edges, .. } = database.as_ref().as_ref().map_err(Clone::clone)?;
+            edges.list_totals(&namespace, &bounds).await.map_err(|error| error.to_string())
+        };
+        let out = known.store_out.as_ref();
+        let of = |read| ListBacklog::new(read, lists, now);
+        known.lists.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, of).await;
+    }
+
     /// Reads the crawls under way, where the items are lists and the last look is too old.
     async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
-        let (Some(lists), Some(database)) = (terms.lists, self.database.clone()) else { return };
+        let (Some(lists), Some(database)) = (&terms.lists, self.database.clone()) else { return };
         let namespace = self.whole.queue.namespace().to_owned();
         let ask = || async move {
             let database = database.load();
@@ -393,7 +411,7 @@ impl Reader {
             read.map_err(|error| error.to_string())
         };
         let out = known.store_out.as_ref();
-        known.crawls.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, |read| Crawls::of(read, lists)).await;
+        known.crawls.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, |read| Crawls::of(read, lists.pages)).await;
     }
 
     /// Asks for all that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.

@@ -14,6 +14,7 @@ use crate::engine::schedule::age::AgeTable;
 use crate::ops::report::capacity::Overload;
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
+use crate::ops::report::list_backlog::ListBacklog;
 use crate::ops::report::plan::{Fill, Plan};
 use crate::ops::report::status::Status;
 use crate::pipelines::kind::Words;
@@ -46,6 +47,8 @@ pub struct Reading {
     pub lately: Option<Lately>,
     /// The stored accounts, where the items are accounts.
     pub known_accounts: Option<KnownAccounts>,
+    /// The lists, where the items are lists.
+    pub lists: Option<ListBacklog>,
     /// The crawls under way, where the items are lists.
     pub crawls: Option<Crawls>,
 }
@@ -222,7 +225,7 @@ impl Snapshot {
     /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
-        let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts, crawls } = reading;
+        let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts, lists, crawls } = reading;
         let due_of = |lane: &LaneStats| {
             let known = due.iter().find(|due| due.lane == lane.lane);
             known.map_or(&[][..], |due| &due.counts)
@@ -257,7 +260,8 @@ impl Snapshot {
         let known_accounts = known_accounts.map(|known| known.at(stats.now_ms));
         let by = (terms.words, &*terms.schedule);
         let status = Status::new(stats, accounts.clone(), fill, by).with_reads(reads);
-        let status = status.with_api(terms.api.clone()).with_accounts(known_accounts).with_crawls(crawls);
+        let status = status.with_api(terms.api.clone()).with_accounts(known_accounts);
+        let status = status.with_lists(lists).with_crawls(crawls);
         let load = Load::of(&minutes, status.stats.now_ms);
         let forecast = forecast(&load, &status, terms.schedule.ages(), fill);
         let buffer_ttl_ms = clock::millis(terms.buffer_ttl);

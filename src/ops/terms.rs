@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::schedule::Schedule;
 use crate::ops::report::plan::Fill;
-use crate::pipelines::kind::{ListPages, Words};
+use crate::pipelines::kind::{ListTerms, Words};
 use crate::providers::lookup::Capabilities;
 
 /// The settings from which the figures are calculated.
@@ -25,8 +25,8 @@ pub struct Terms {
     pub unavailable_every: Duration,
     /// How long a claimed batch is leased.
     pub lease: Duration,
-    /// How lists are read, where the items are lists.
-    pub lists: Option<ListPages>,
+    /// How lists are read, and when, where the items are lists.
+    pub lists: Option<ListTerms>,
     /// The score from which on an item belongs, where items are accounts of a community.
     pub threshold: Option<f64>,
 }

@@ -19,6 +19,7 @@ use crate::engine::health::Health;
 use crate::engine::queue::{LaneStats, Queue, QueueError, Stats};
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::known_accounts::KnownAccounts;
+use crate::ops::report::list_backlog::{ListFigures, TierFigures};
 use crate::ops::report::sources::Sources;
 use crate::pipelines::refresh::wave::Wave;
 use crate::providers::lookup::Capabilities;
@@ -123,6 +124,11 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
         snapshot.iter().filter_map(|(whole, of)| Some((*whole, *of, of.status.crawls.as_ref()?))).collect();
     if !crawls.is_empty() {
         show_crawls(&mut registry, &crawls);
+    }
+    let lists: Vec<_> =
+        snapshot.iter().filter_map(|(whole, of)| Some((*whole, of.status.lists.as_ref()?.figures.as_ref()?))).collect();
+    if !lists.is_empty() {
+        show_lists(&mut registry, &lists);
     }
     polled::show_sources(&mut registry, sources, now);
     exposition::text(&registry)
@@ -263,6 +269,51 @@ fn show_accounts(registry: &mut Registry, all: &[(&WholeQueue, &KnownAccounts)])
         "Age of the oldest data of an account that is still looked up",
         oldest,
     );
+}
+
+fn show_lists(registry: &mut Registry, all: &[(&WholeQueue, &ListFigures)]) {
+    let of = |value: fn(&ListFigures) -> Option<f64>| {
+        all.iter().filter_map(move |(whole, lists)| Some((namespace(whole.queue.namespace()), value(lists)?)))
+    };
+    for (name, what, values) in [
+        ("lists_unread", "Lists that were never read", of(|lists| Some(lists.unread as f64))),
+        (
+            "lists_unread_overdue",
+            "Lists that were never read and wait longer than their interval",
+            of(|lists| Some(lists.unread_overdue as f64)),
+        ),
+        ("lists_unread_calls", "Calls of all first reads, estimated", of(|lists| Some(lists.first_calls as f64))),
+        (
+            "lists_unread_seconds",
+            "Time until each list has been read once, estimated",
+            of(|lists| lists.read_once_ms.map(seconds)),
+        ),
+    ] {
+        show(registry, name, what, values);
+    }
+    let by_tier = |value: fn(&TierFigures) -> Option<f64>| {
+        let of_tier = move |whole: &WholeQueue, tier: &TierFigures| {
+            let labels = [namespace(whole.queue.namespace()), vec![("tier", tier.tier.clone())]].concat();
+            Some((labels, value(tier)?))
+        };
+        all.iter().flat_map(move |(whole, lists)| lists.tiers.iter().filter_map(move |tier| of_tier(whole, tier)))
+    };
+    for (name, what, values) in [
+        ("lists_read", "Lists that were read, by tier", by_tier(|tier| Some(tier.lists as f64))),
+        ("lists_too_old", "Lists whose newest complete read is too old", by_tier(|tier| Some(tier.too_old as f64))),
+        (
+            "lists_median_age_seconds",
+            "Median age of the newest complete reads",
+            by_tier(|tier| tier.median_age_ms.map(seconds)),
+        ),
+        (
+            "lists_oldest_age_seconds",
+            "Age of the oldest of the newest complete reads",
+            by_tier(|tier| tier.oldest_age_ms.map(seconds)),
+        ),
+    ] {
+        show(registry, name, what, values);
+    }
 }
 
 fn show_crawls(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot, &Crawls)]) {

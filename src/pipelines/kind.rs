@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use serde::Serialize;
 
-use crate::base::clock;
+use crate::base::clock::{self, Millis};
 use crate::base::reload::Reloadable;
 use crate::base::shutdown::Stop;
 use crate::base::supervise::Beside;
@@ -59,6 +60,8 @@ impl Words {
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }
 
+const DAY_MS: f64 = 86_400_000.0;
+
 /// How a list is read, where items are lists that are read page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListPages {
@@ -66,6 +69,79 @@ pub struct ListPages {
     pub page: u32,
     /// Members after which a list is cut; 0: never.
     pub longest: u64,
+}
+
+impl ListPages {
+    /// Pages of a list with that number of members: at least one.
+    #[must_use]
+    pub fn of(self, members: u64) -> u64 {
+        let read = if self.longest > 0 { members.min(self.longest) } else { members };
+        read.div_ceil(u64::from(self.page.max(1))).max(1)
+    }
+}
+
+/// Intervals of the visits of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct VisitIntervals {
+    /// The interval between visits, ms.
+    pub revisit_ms: Millis,
+    /// The interval between visits that read the whole list, ms.
+    pub complete_every_ms: Millis,
+}
+
+impl VisitIntervals {
+    /// Intervals by the settings, ms; `known_tail` is that of the settings.
+    #[must_use]
+    pub fn new(revisit: Millis, complete_every: Millis, known_tail: u32) -> Self {
+        let revisit_ms = revisit.max(1);
+        // Where each visit is complete, it is so as often as there are visits.
+        let complete_every_ms = if known_tail == 0 { revisit_ms } else { complete_every.max(revisit_ms) };
+        Self { revisit_ms, complete_every_ms }
+    }
+
+    /// A sum per day and list, of a visit that reads a list as a whole and one that ends on its first page.
+    #[must_use]
+    pub fn per_day(self, whole: f64, short: f64) -> f64 {
+        let [complete, visits] = [self.complete_every_ms, self.revisit_ms].map(|every| DAY_MS / every as f64);
+        whole * complete + short * (visits - complete).max(0.0)
+    }
+
+    /// The same sum per visit, on average.
+    #[must_use]
+    pub fn per_visit(self, whole: f64, short: f64) -> f64 {
+        self.per_day(whole, short) * self.revisit_ms as f64 / DAY_MS
+    }
+
+    /// The longest time between two complete reads, ms: the first visit after `complete_every_ms` is complete.
+    #[must_use]
+    pub fn complete_within_ms(self) -> Millis {
+        let visits = (self.complete_every_ms - 1) / self.revisit_ms + 1;
+        visits.saturating_mul(self.revisit_ms)
+    }
+}
+
+/// A tier of lists: those that are visited at the same interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListTier {
+    /// Its lane.
+    pub name: Arc<str>,
+    /// Its intervals.
+    pub every: VisitIntervals,
+    /// The longest stored time between a visit and the next one in this tier, ms.
+    pub up_to_ms: Millis,
+    /// True if its visits come before the first reads of new lists.
+    pub is_before_new: bool,
+}
+
+/// How lists are read, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListTerms {
+    /// The pages of a list.
+    pub pages: ListPages,
+    /// Intervals of a list that was never read: it is to be read within the first one.
+    pub new: VisitIntervals,
+    /// The tiers of lists that were read, the shortest stored interval first; three at the most.
+    pub tiers: Vec<ListTier>,
 }
 
 /// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
@@ -150,7 +226,7 @@ pub trait PipelineKind: Send + Sync + Debug {
     }
 
     /// How its items are read, where they are lists that are read page by page.
-    fn lists(&self, _of: &PipelineId, _settings: &Settings) -> Option<ListPages> {
+    fn lists(&self, _of: &PipelineId, _settings: &Settings) -> Option<ListTerms> {
         None
     }
 

@@ -386,7 +386,7 @@ async fn end(
     Ok(ended)
 }
 
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

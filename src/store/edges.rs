@@ -29,7 +29,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{PersonOf, Result};
+use super::{ListBounds, ListTotals, PersonOf, Result};
 use crate::base::clock::Millis;
 
 /// The extent of a crawl.
@@ -337,6 +337,9 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
 
     /// Crawls under way of a pipeline's lists by their numbers, behind that number; `limit` of them.
     async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>>;
+
+    /// Totals of a pipeline's lists, read and unread.
+    async fn list_totals(&self, namespace: &str, bounds: &ListBounds) -> Result<ListTotals>;
 
     /// The members of a list at a moment, ms since the epoch, surely or perhaps; `limit` of them behind a place. One
     /// that left and came back around that moment is there with both edges.

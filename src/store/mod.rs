@@ -25,6 +25,7 @@ pub mod export;
 mod followed;
 mod forget;
 mod graph;
+mod list_totals;
 mod media;
 mod packed;
 mod positions;
@@ -53,6 +54,7 @@ pub use self::edges::{
 pub use self::followed::{FollowList, FollowedAccount, Part};
 pub use self::forget::{Forgetting, ItemsOf, PersonOf, RemovedRows, network, providers};
 pub use self::graph::{GraphPart, GraphWanted, Graphs, Interval, Node, Scope, Visit};
+pub use self::list_totals::{ListBounds, ListTotals, TIERS, TierTotal, UnreadTotal};
 pub use self::media::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoredMedium, Taken};
 pub use self::positions::{Positions, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 pub use self::postgres::PostgresStore;

@@ -2,7 +2,7 @@
 
 mod accounts;
 mod budget;
-mod documents;
+pub mod documents;
 mod doors;
 mod lists;
 mod metrics_port;

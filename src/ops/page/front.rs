@@ -13,6 +13,7 @@ use super::accounts;
 use super::community::is_community;
 use super::crawls;
 use super::layout::{Document, problem};
+use super::lists;
 use super::media::is_media;
 use super::pages::{Front, Page, Part, now};
 use super::past::{Past, Range, unknown_range};
@@ -138,6 +139,7 @@ impl Page {
                 add("community", self.community_section().await);
             }
             if self.holds_lists() {
+                add("lists", lists::section(snapshot));
                 add("crawls", crawls::section(snapshot, &self.routes));
             }
             if self.routes.holds_accounts() {

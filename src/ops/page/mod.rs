@@ -39,6 +39,7 @@ mod hands;
 mod ids;
 mod item;
 mod layout;
+mod lists;
 mod media;
 mod number;
 mod original;

@@ -199,6 +199,9 @@ fn facts(snapshot: &Snapshot) -> Markup {
         dl.facts {
             div { dt { "Scheduled" } dd { (grouped(all.ids)) } }
             @if let Some(known) = &snapshot.status.known_accounts { (accounts::facts(known)) }
+            @if let Some(lists) = snapshot.status.lists.as_ref().and_then(|lists| lists.figures.as_ref()) {
+                div { dt { "Never read" } dd { (grouped(lists.unread)) } }
+            }
             @if let Some(crawls) = &snapshot.status.crawls { div { dt { "Crawls" } dd { (crawls.count()) } } }
             div { dt { "Late" } dd { @match all.late { Some(late) => (grouped(late)), None => "–" } } }
             div { dt { "Oldest due" } dd { @if all.due > 0 { (time(all.oldest_lateness_ms)) } @else { "–" } } }

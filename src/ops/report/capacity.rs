@@ -19,7 +19,7 @@ use crate::base::humanize::figure;
 use crate::engine::queue::LaneStats;
 use crate::engine::schedule::Schedule;
 use crate::engine::schedule::adaptive::grid::updates_per_patience;
-use crate::ops::report::plan::{self, APP_CALLS, Fill, Flow, USER_CALLS};
+use crate::ops::report::plan::{self, CallLimits, Fill, Flow, TWITTER_CALLS};
 use crate::pipelines::kind::Words;
 use crate::quota::CredentialStatus;
 
@@ -90,24 +90,39 @@ impl Overload {
         let supply = known.iter().sum::<f64>();
         let bounded = unmetered == 0 && supply > 0.0;
         let demand = fill.calls_per_window(&flows, bounded.then_some(supply));
-        let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
-        let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
-            // Windows are told in whole seconds: what is over by less than can be seen is not over.
-            app_credentials: plan::needed(demand / OVER - supply, APP_CALLS),
-            user_credentials: plan::needed(demand / OVER - supply, USER_CALLS),
-            intervals: (ratio / OVER * 100.0).ceil() / 100.0,
-            settings: Words::POSTS.intervals,
-        });
-        Self {
-            demand_calls_per_15_min: demand,
+        let supplied = Self {
+            demand_calls_per_15_min: 0.0,
             supply_calls_per_15_min: supply,
-            demand_by_quota: ratio,
+            demand_by_quota: None,
             usable: usable.len(),
             unknown,
             unmetered,
             is_metered: fill.is_metered,
-            remedy,
-        }
+            remedy: None,
+        };
+        supplied.with_demand(demand, TWITTER_CALLS)
+    }
+
+    /// The same with the demand of lists. A further credential is taken to have as many calls as the others.
+    #[must_use]
+    pub fn of_lists(self, calls_per_15_min: f64) -> Self {
+        let known = self.usable.saturating_sub(self.unknown + self.unmetered).max(1);
+        let each = (self.supply_calls_per_15_min / known as f64).max(1.0) as u32;
+        self.with_demand(calls_per_15_min, CallLimits { user: each, app: each }).told_in(Words::LISTS)
+    }
+
+    /// The same with that demand, where a further credential has so many calls.
+    fn with_demand(self, demand: f64, each: CallLimits) -> Self {
+        let Self { supply_calls_per_15_min: supply, unknown, unmetered, .. } = self;
+        let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
+        let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
+            // Windows are told in whole seconds: what is over by less than can be seen is not over.
+            app_credentials: plan::needed(demand / OVER - supply, each.app),
+            user_credentials: plan::needed(demand / OVER - supply, each.user),
+            intervals: (ratio / OVER * 100.0).ceil() / 100.0,
+            settings: Words::POSTS.intervals,
+        });
+        Self { demand_calls_per_15_min: demand, demand_by_quota: ratio, remedy, ..self }
     }
 }
 
@@ -227,13 +242,38 @@ fn more(count: u64, what: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::engine::schedule::age::AgeTable;
     use crate::providers::lookup::{Capabilities, Charge};
     use crate::providers::twitter_v1::CAPABILITIES;
+
+    /// A quota of one credential with so many calls.
+    pub fn quota(calls: f64, unmetered: usize) -> Overload {
+        Overload {
+            demand_calls_per_15_min: 0.0,
+            supply_calls_per_15_min: calls,
+            demand_by_quota: None,
+            usable: 1,
+            unknown: 0,
+            unmetered,
+            is_metered: true,
+            remedy: None,
+        }
+    }
+
+    #[test]
+    fn lists_need_credentials_that_have_as_many_calls_as_these() {
+        let short = quota(15.0, 0).of_lists(45.0);
+        let says = "demand 3.00 × quota: all intervals grow by that factor. To mend it: 2 more app-only credentials or 2 \
+                    user credentials, or intervals 2.99 times as long (relations.revisit)\n45 calls per 15 min are needed, \
+                    15 are there";
+        assert_eq!(short.to_string(), says);
+        assert_eq!(quota(15.0, 0).of_lists(15.0).remedy, None);
+        assert_eq!(quota(0.0, 0).of_lists(15.0).demand_by_quota, None);
+    }
 
     fn fill(capabilities: Capabilities) -> Fill {
         Fill::of(capabilities, Duration::from_secs(5), 0.1)

@@ -68,11 +68,8 @@ impl CrawlProgress {
         let ListCrawl { owner, crawl } = of;
         let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
         let (pages, told) = (number(crawl.pages), crawl.told.map(number));
-        let expected = |told: u64| {
-            let read = if list.longest > 0 { told.min(list.longest) } else { told };
-            // It is under way, so that one more is to come.
-            read.div_ceil(u64::from(list.page.max(1))).max(pages + 1)
-        };
+        // It is under way, so that one more is to come.
+        let expected = |told: u64| list.of(told).max(pages + 1);
         Self {
             owner,
             kind: match crawl.kind {
@@ -189,6 +186,7 @@ impl fmt::Display for Crawls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::report::capacity::tests::quota;
     use crate::store::CrawlUnderWay;
 
     fn crawl(owner: &str, kind: CrawlKind, pages: i64, told: Option<i64>) -> ListCrawl {
@@ -204,19 +202,6 @@ mod tests {
             told,
         };
         ListCrawl { owner: owner.to_owned(), crawl }
-    }
-
-    fn quota(calls: f64, unmetered: usize) -> Overload {
-        Overload {
-            demand_calls_per_15_min: 0.0,
-            supply_calls_per_15_min: calls,
-            demand_by_quota: None,
-            usable: 1,
-            unknown: 0,
-            unmetered,
-            is_metered: true,
-            remedy: None,
-        }
     }
 
     const PAGES: ListPages = ListPages { page: 5_000, longest: 0 };

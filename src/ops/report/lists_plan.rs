@@ -18,7 +18,7 @@ use crate::base::clock::Millis;
 use crate::base::humanize::{figure, span};
 use crate::ops::report::accounts_plan::READS_PER_ACCOUNT;
 use crate::ops::report::plan::{CallLimits, CredentialCounts, MONTH_DAYS, ReadTerms, WINDOW_S, money};
-use crate::pipelines::kind::ListPages;
+use crate::pipelines::kind::{ListPages, VisitIntervals};
 
 /// More lists, and more members, than any network has.
 const MOST: f64 = 1e12;
@@ -31,10 +31,9 @@ pub struct ListPopulation {
     pub lists: f64,
     /// Sizes of the lists, in members; each size has the same share of them.
     pub list_sizes: Vec<f64>,
-    /// The interval between visits, ms.
-    pub revisit_ms: Millis,
-    /// The interval between visits that read the whole list, ms.
-    pub complete_every_ms: Millis,
+    /// The intervals of visits.
+    #[serde(flatten)]
+    pub every: VisitIntervals,
 }
 
 /// A network, as far as the plan needs it.
@@ -131,10 +130,7 @@ impl ListPopulation {
         if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MOST)) {
             return Err(format!("--list-sizes ({wrong}) must be from 0 to 1,000,000,000,000"));
         }
-        let revisit_ms = revisit.max(1);
-        // Where each visit is complete, it is so as often as there are visits.
-        let complete_every_ms = if known_tail == 0 { revisit_ms } else { complete_every.max(revisit_ms) };
-        Ok(Self { lists, list_sizes, revisit_ms, complete_every_ms })
+        Ok(Self { lists, list_sizes, every: VisitIntervals::new(revisit, complete_every, known_tail) })
     }
 
     /// The mean over the sizes.
@@ -144,8 +140,7 @@ impl ListPopulation {
 
     /// A sum in a day, of a visit that reads a list as a whole and one that ends on its first page.
     fn per_day(&self, whole: f64, short: f64) -> f64 {
-        let [complete, visits] = [self.complete_every_ms, self.revisit_ms].map(|every| DAY_S * 1e3 / every as f64);
-        self.lists * (whole * complete + short * (visits - complete).max(0.0))
+        self.lists * self.every.per_day(whole, short)
     }
 }
 
@@ -160,10 +155,11 @@ impl ListsPlan {
 
 impl NetworkLists {
     fn new(population: &ListPopulation, network: &ListNetwork, given: Option<CredentialCounts>) -> Self {
-        let ListNetwork { name, pages: ListPages { page, longest }, calls, reads } = network;
-        let page_members = f64::from((*page).max(1));
-        let read = |size: f64| if *longest > 0 { size.min(*longest as f64) } else { size };
-        let pages_per_list = population.mean(|size| (read(size) / page_members).ceil().max(1.0));
+        let ListNetwork { name, pages, calls, reads } = network;
+        let ListPages { page, longest } = *pages;
+        let page_members = f64::from(page.max(1));
+        let read = |size: f64| if longest > 0 { size.min(longest as f64) } else { size };
+        let pages_per_list = population.mean(|size| pages.of(size.ceil() as u64) as f64);
         let calls_per_round = population.lists * pages_per_list;
         let calls_per_day = population.per_day(pages_per_list, 1.0);
         let each = [CredentialCounts { user: 1, app: 0 }, CredentialCounts { user: 0, app: 1 }];
@@ -180,7 +176,7 @@ impl NetworkLists {
         };
         Self {
             network: name.clone(),
-            members_per_page: *page,
+            members_per_page: page,
             pages_per_list,
             calls_per_round,
             calls_per_day,
@@ -210,7 +206,8 @@ impl ListReads {
 
 impl fmt::Display for ListsPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ListPopulation { lists, list_sizes, revisit_ms, complete_every_ms } = &self.population;
+        let ListPopulation { lists, list_sizes, every: VisitIntervals { revisit_ms, complete_every_ms } } =
+            &self.population;
         let sizes: Vec<String> = list_sizes.iter().map(|size| figure(*size)).collect();
         let of = if sizes.len() == 1 { "" } else { ", each size with the same share" };
         writeln!(f, "{:<24}{:>14}  of {} members{of}", "lists", figure(*lists), sizes.join(" / "))?;

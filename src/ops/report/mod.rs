@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod crawls;
 pub mod credentials;
 pub mod known_accounts;
+pub mod list_backlog;
 pub mod lists_plan;
 pub mod plan;
 pub mod sources;

@@ -14,6 +14,7 @@ use crate::ops::report::capacity::{Busiest, Overload, lasting};
 use crate::ops::report::crawls::Crawls;
 use crate::ops::report::credentials::{budget_line, parked};
 use crate::ops::report::known_accounts::KnownAccounts;
+use crate::ops::report::list_backlog::ListBacklog;
 use crate::ops::report::plan::Fill;
 use crate::ops::report::sources::Sources;
 use crate::pipelines::kind::Words;
@@ -87,6 +88,9 @@ pub struct Status {
     /// The stored accounts, where the pipeline's items are accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_accounts: Option<KnownAccounts>,
+    /// The lists, where the pipeline's items are lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lists: Option<ListBacklog>,
     /// The crawls under way, where the pipeline's items are lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crawls: Option<Crawls>,
@@ -123,6 +127,7 @@ impl Status {
             parked,
             budget: None,
             known_accounts: None,
+            lists: None,
             crawls: None,
             old_reader: None,
         }
@@ -151,6 +156,14 @@ impl Status {
     #[must_use]
     pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
         Self { known_accounts, ..self }
+    }
+
+    /// The same with the lists, whose visits are the demand.
+    #[must_use]
+    pub fn with_lists(self, lists: Option<ListBacklog>) -> Self {
+        let upkeep = lists.as_ref().and_then(|lists| Some(lists.figures.as_ref()?.upkeep_calls_per_15_min));
+        let quota = upkeep.map_or(self.quota.clone(), |calls| self.quota.of_lists(calls));
+        Self { lists: lists.map(|lists| lists.by(&quota)), quota, ..self }
     }
 
     /// The same with the crawls under way, and the time that each takes by the quota.
@@ -279,6 +292,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         parked: left_alone,
         budget,
         known_accounts,
+        lists,
         crawls,
         old_reader,
     } = status;
@@ -327,6 +341,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "{:<20}{:>12}  ({} refused)", "incoming", stats.incoming, stats.incoming_refused)?;
     if let Some(accounts) = known_accounts {
         writeln!(out, "\naccounts\n{accounts}")?;
+    }
+    if let Some(lists) = lists {
+        writeln!(out, "\nlists\n{lists}")?;
     }
     if let Some(crawls) = crawls {
         writeln!(out, "\ncrawls\n{crawls}")?;

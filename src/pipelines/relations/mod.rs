@@ -28,7 +28,7 @@ use self::removal::Removal;
 use self::schedule::Visits;
 use super::apis::open_relations;
 use super::community::shown::{COMMUNITY, are_wanted};
-use super::kind::{ListPages, Opened, Opening, PipelineKind, Words, Work};
+use super::kind::{ListPages, ListTerms, Opened, Opening, PipelineKind, Words, Work};
 use super::profiles::PROFILES;
 use crate::base::clock::{self, Millis};
 use crate::config::{BadConfig, OnDeleted, RelationSettings, Settings};
@@ -111,8 +111,8 @@ impl PipelineKind for Lists {
         Some(Arc::new(Owners { namespace: of.to_string(), schedule, store }))
     }
 
-    fn lists(&self, of: &PipelineId, settings: &Settings) -> Option<ListPages> {
-        Some(pages(&of.provider, self.0, settings))
+    fn lists(&self, of: &PipelineId, settings: &Settings) -> Option<ListTerms> {
+        Some(visits(&settings.relations).terms(pages(&of.provider, self.0, settings), &settings.relations))
     }
 
     fn tables(&self) -> &'static [Table] {

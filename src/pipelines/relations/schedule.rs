@@ -8,14 +8,15 @@
 //! *Classes* (paper 004): a list has a priority of 1 to 100. A visit that finds a change raises it, one that finds none lowers
 //! it; each of three classes has an interval of its own.
 //!
-//! No list is late: where calls are short, the figure is the age of the data.
+//! Only a first read can be late: where calls are short, the figure is the age of the data.
 
 use std::time::Duration;
 
 use crate::base::clock::{self, Millis};
-use crate::config::VisitOrder;
+use crate::config::{RelationSettings, VisitOrder};
 use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Known, Next, Schedule};
+use crate::pipelines::kind::{ListPages, ListTerms, ListTier, VisitIntervals};
 use crate::store::CrawlRecord;
 
 /// The lane of new owners.
@@ -73,6 +74,34 @@ impl Visits {
         let classes = [100, FIRST_PRIORITY, 1].map(|priority| self.class(priority));
         let all = [Self::repeat(), Self::new_owners(), Lane::first(), self.visited()].into_iter().chain(classes);
         all.into_iter().find(|lane| *lane.name == *name).unwrap_or_else(|| self.next_visit(&[]).0)
+    }
+
+    /// How lists with such pages are read, and when.
+    #[must_use]
+    pub fn terms(self, pages: ListPages, settings: &RelationSettings) -> ListTerms {
+        let RelationSettings { complete_every, known_tail, .. } = settings;
+        let every = |revisit: Millis| VisitIntervals::new(revisit, clock::millis(*complete_every), *known_tail);
+        let tier = |lane: Lane, interval: Millis, up_to_ms: Millis, is_before_new: bool| ListTier {
+            name: lane.name,
+            every: every(interval),
+            up_to_ms,
+            is_before_new,
+        };
+        let revisit = clock::millis(self.revisit);
+        let tiers = match self.order {
+            VisitOrder::Tiers => {
+                vec![tier(Self::repeat(), revisit, 0, true), tier(self.visited(), revisit, Millis::MAX, false)]
+            }
+            VisitOrder::Classes => {
+                let classes = [100, FIRST_PRIORITY, 1].map(|priority| self.class(priority));
+                // The nearest class, as in `lane_of`.
+                let middle = |of: usize| classes[of].patience / 2 + classes[of + 1].patience / 2;
+                let bounds = [middle(0), middle(1), Millis::MAX];
+                let tiers = classes.clone().into_iter().zip(bounds);
+                tiers.map(|(lane, up_to)| tier(lane.clone(), lane.patience, up_to, false)).collect()
+            }
+        };
+        ListTerms { pages, new: every(revisit), tiers }
     }
 
     /// The lane of a list that was visited, and how long until its next visit, ms. `crawls` are its last ones, newest first.
@@ -176,6 +205,29 @@ mod tests {
         let passing = |lane: &Lane| tiers.is_passing(&lane.name);
         assert!(passing(&Visits::repeat()) && passing(&new) && passing(&Lane::first()));
         assert!(!passing(&tiers.next_visit(&[]).0));
+    }
+
+    #[test]
+    fn a_stored_interval_has_the_tier_of_its_lane() {
+        let mut settings = crate::config::Settings::load_with(&[], None, &[]).unwrap().relations;
+        (settings.complete_every, settings.known_tail) = (Duration::from_secs(30 * 86_400), 100);
+        for order in [VisitOrder::Tiers, VisitOrder::Classes] {
+            let visits = visits(order);
+            let terms = visits.terms(ListPages { page: 5_000, longest: 0 }, &settings);
+            for interval in [-DAY, 0, 1, 2 * DAY, 5 * DAY, 5 * DAY + 1, 8 * DAY, 20 * DAY, 20 * DAY + 1, 99 * DAY] {
+                let tier = terms.tiers.iter().find(|tier| interval <= tier.up_to_ms).unwrap();
+                assert_eq!(tier.name, visits.lane_of(interval).unwrap().name, "{interval} of {order:?}");
+            }
+            assert!(terms.tiers.iter().all(|tier| tier.is_before_new == (*tier.name == *REPEAT)));
+        }
+        // Complete on the first visit after 30 days: the fourth; and on each one without a known tail.
+        let visited = |settings: &RelationSettings| {
+            let terms = visits(VisitOrder::Tiers).terms(ListPages { page: 5_000, longest: 0 }, settings);
+            terms.tiers[1].every.complete_within_ms() / DAY
+        };
+        assert_eq!(visited(&settings), 32);
+        settings.known_tail = 0;
+        assert_eq!(visited(&settings), 8);
     }
 
     #[test]

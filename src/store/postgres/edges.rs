@@ -9,14 +9,15 @@ use sqlx::{Connection, FromRow, PgConnection, Postgres};
 use super::{PostgresStore, Statement, silent, stays};
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
+use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns, signed};
 use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
 use crate::store::graph::{self, GraphWanted, Graphs, Visit};
+use crate::store::list_totals::{tier_totals, unread_total};
 use crate::store::packed::Key;
 use crate::store::rows::{clean, number};
 use crate::store::{
-    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, PageSaved, Result, StoreError, WaveGuard,
+    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListBounds,
+    ListCrawl, ListTotals, MemberAt, MemberSeen, NewCrawl, PageSaved, Result, StoreError, WaveGuard,
 };
 
 macro_rules! under_way {
@@ -50,6 +51,21 @@ const ALL_UNDER_WAY: &str = concat!(
     crawl_columns!(),
     ", list.id AS owner FROM list_crawl AS crawl JOIN list_owner AS list ON list.key = crawl.list \
      WHERE list.namespace = $1 AND crawl.ended_at IS NULL AND crawl.key > $2 ORDER BY crawl.key LIMIT $3"
+);
+
+/// Subqueries with a LIMIT, so that the planner looks up each list by itself: see [`KNOWN_ACCOUNTS`].
+const TIERS: &str = tier_totals!(
+    "tweet AS of LEFT JOIN list_owner AS owner ON owner.namespace = of.namespace AND owner.id = of.id \
+     LEFT JOIN LATERAL (SELECT ended_at, pages FROM list_crawl WHERE list_crawl.list = owner.key AND ended = 'complete' \
+     ORDER BY key DESC LIMIT 1) AS whole ON TRUE"
+);
+
+const UNREAD: &str = unread_total!(
+    "tweet AS of LEFT JOIN list_owner AS owner ON owner.namespace = of.namespace AND owner.id = of.id \
+     LEFT JOIN LATERAL (SELECT pages, told FROM list_crawl WHERE list_crawl.list = owner.key AND ended_at IS NULL LIMIT 1) \
+     AS crawl ON TRUE \
+     LEFT JOIN LATERAL (SELECT followers, following FROM account WHERE account.namespace = $5 AND account.id = of.id LIMIT 1) \
+     AS account ON TRUE"
 );
 
 /// Statements about the ids or members of a page look each of them up by itself: a subquery with a LIMIT is not joined in
@@ -406,6 +422,20 @@ impl Edges for PostgresStore {
         let statement = || sqlx::query(ALL_UNDER_WAY).bind(namespace.to_owned()).bind(after).bind(i64::from(limit));
         let rows: Vec<ListRow> = self.rows(statement).await?;
         Ok(rows.into_iter().map(ListCrawl::from).collect())
+    }
+
+    async fn list_totals(&self, namespace: &str, bounds: &ListBounds) -> Result<ListTotals> {
+        let ListBounds { recorded_before, intervals, complete_before, page, longest } = *bounds;
+        let tiers = || {
+            let tiers = sqlx::query(TIERS).bind(namespace.to_owned()).bind(intervals[0]).bind(intervals[1]);
+            complete_before.into_iter().fold(tiers, |tiers, before| tiers.bind(before))
+        };
+        let unread = || {
+            let unread = sqlx::query(UNREAD).bind(namespace.to_owned()).bind(recorded_before);
+            let unread = unread.bind(i64::from(page.max(1))).bind(signed(longest));
+            unread.bind(edges::namespace(edges::PROFILES, edges::network_of(namespace)))
+        };
+        Ok(ListTotals { tiers: self.rows(tiers).await?, unread: self.row(unread).await? })
     }
 
     async fn members_at(

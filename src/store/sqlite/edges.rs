@@ -8,15 +8,16 @@ use super::forget::away_from;
 use crate::base::backend::sqlite::rows_of;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
-use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns};
+use crate::store::crawling::{self, Closings, ListRow, PageRow, Progress, Row, Tables, crawl_columns, signed};
 use crate::store::edges::{self, EdgeRow, OnList, edge_columns, existed, forgotten};
 use crate::store::graph::{self, GraphWanted, Graphs, Visit};
+use crate::store::list_totals::{tier_totals, unread_total};
 use crate::store::packed::Key;
 use crate::store::pseudonyms::KeyFile;
 use crate::store::rows::clean;
 use crate::store::{
-    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    MemberSeen, NewCrawl, PageSaved, Result, WaveGuard,
+    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListBounds,
+    ListCrawl, ListTotals, MemberAt, MemberSeen, NewCrawl, PageSaved, Result, WaveGuard,
 };
 
 const UNDER_WAY: &str = concat!(
@@ -40,6 +41,17 @@ const ALL_UNDER_WAY: &str = concat!(
     crawl_columns!(),
     ", tweet.id AS owner FROM list_crawl AS crawl JOIN tweet ON tweet.key = crawl.list \
      WHERE tweet.namespace = ?1 AND crawl.ended_at IS NULL AND crawl.key > ?2 ORDER BY crawl.key LIMIT ?3"
+);
+
+const TIERS: &str = tier_totals!(
+    "tweet AS of LEFT JOIN list_crawl AS whole ON whole.key = (SELECT key FROM list_crawl \
+     WHERE list = of.key AND ended = 'complete' ORDER BY key DESC LIMIT 1)"
+);
+
+const UNREAD: &str = unread_total!(
+    "tweet AS of LEFT JOIN list_crawl AS crawl ON crawl.list = of.key AND crawl.ended_at IS NULL \
+     LEFT JOIN tweet AS profile ON profile.namespace = $5 AND profile.id = of.id \
+     LEFT JOIN account_row AS account ON account.tweet = profile.key"
 );
 
 const KNOWN_ACCOUNTS: &str = "SELECT json_group_array(json_array(id, key)) FROM list_account \
@@ -323,6 +335,16 @@ impl Edges for SqliteStore {
         Ok(crawls.into_iter().map(ListCrawl::from).collect())
     }
 
+    async fn list_totals(&self, namespace: &str, bounds: &ListBounds) -> Result<ListTotals> {
+        let ListBounds { recorded_before, intervals, complete_before, page, longest } = *bounds;
+        let tiers = sqlx::query_as(TIERS).bind(namespace).bind(intervals[0]).bind(intervals[1]);
+        let tiers = complete_before.into_iter().fold(tiers, |tiers, before| tiers.bind(before));
+        let unread = sqlx::query_as(UNREAD).bind(namespace).bind(recorded_before).bind(i64::from(page.max(1)));
+        let unread = unread.bind(signed(longest)).bind(edges::namespace(edges::PROFILES, edges::network_of(namespace)));
+        let (tiers, unread) = (tiers.fetch_all(self.readers()).await?, unread.fetch_one(self.readers()).await?);
+        Ok(ListTotals { tiers, unread })
+    }
+
     async fn members_at(
         &self,
         namespace: &str,
@@ -406,12 +428,27 @@ mod tests {
     use super::super::MIGRATIONS;
     use super::*;
 
-    #[tokio::test]
-    async fn the_forgotten_are_found_by_their_index() {
+    async fn plan(statement: &str) -> Vec<String> {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         MIGRATIONS.run_direct(None, &mut connection, false).await.unwrap();
-        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {FORGOTTEN}")));
+        let plan = sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
         let plan: Vec<(i64, i64, i64, String)> = plan.fetch_all(&mut connection).await.unwrap();
-        assert!(plan.iter().any(|(.., step)| step.contains("INDEX account_forgotten")), "{plan:?}");
+        plan.into_iter().map(|(.., step)| step).collect()
+    }
+
+    #[tokio::test]
+    async fn the_forgotten_are_found_by_their_index() {
+        let plan = plan(FORGOTTEN).await;
+        assert!(plan.iter().any(|step| step.contains("INDEX account_forgotten")), "{plan:?}");
+    }
+
+    #[tokio::test]
+    async fn lists_are_counted_by_indexes() {
+        for (statement, index) in [(TIERS, "list_crawl_by_list"), (UNREAD, "list_crawl_under_way")] {
+            let plan = plan(statement).await;
+            assert!(plan.iter().any(|step| step.contains(&format!("INDEX {index}"))), "{plan:?}");
+            let is_of_table = |step: &&String| !step.contains("subquery") && !step.contains("placed");
+            assert_eq!(plan.iter().filter(is_of_table).find(|step| step.starts_with("SCAN")), None, "{plan:?}");
+        }
     }
 }

@@ -110,6 +110,10 @@ async fn lists_are_seen_as_lists() {
     let metric = |name: &str| value(&metrics, &format!("twitter_updater_{name}{{namespace=\"{LISTS}\"}}"));
     assert_eq!(metric("crawls_under_way"), Some(1.0), "{metrics}");
     assert!(metric("crawl_oldest_seconds") >= Some(1.0), "{metrics}");
+    // Its first read has the pages that its profile states.
+    let calls = metric("lists_unread_calls").unwrap();
+    assert!(calls > 1.0 && calls <= expected as f64, "{calls}: {metrics}");
+    assert_eq!(metric("lists_unread"), Some(1.0), "{metrics}");
     let own: BTreeMap<_, _> =
         shown(&metrics).into_iter().filter(|(name, _)| name.starts_with("twitter_updater_crawl")).collect();
     assert_eq!(own, documented("### Crawls of lists"));

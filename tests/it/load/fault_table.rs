@@ -4,7 +4,7 @@
 //!
 //! Three systems at the same time, with the default `updater.buffer_ttl` of 5 s: one meets the faults of the API, one those of the
 //! processes and services, one those of Redis's disk and clock and of a provider. All of it twice: with intervals of 3 s, and with
-//! the default age table, where a call fails only when a post comes due.
+//! the default age table, where a call fails only when a post comes due. Beside them a system of lists meets those of lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,6 +27,7 @@ use twitter_updater::simulator::{
 use twitter_updater::store::{Lifecycle, PostgresStore, Standing as Stored};
 
 use crate::support::disk::TinyDisk;
+use crate::support::lists::LISTS;
 use crate::support::port::Port;
 use crate::support::postgres::{self, OwnPostgres};
 use crate::support::process::{Process, Variables, run, run_with_input, text, variables};
@@ -79,6 +80,7 @@ const DEFAULT: Pace = Pace {
     age: 2 * MINUTE,
     until_a_call: BUFFER_TTL,
 };
+const OWNERS: u64 = 150;
 
 /// A row of the table, in its words.
 #[derive(Debug, Clone)]
@@ -414,6 +416,11 @@ struct Parts {
     pace: Pace,
 }
 
+/// An API without a quota.
+fn unlimited() -> SimulatorOptions {
+    SimulatorOptions { calls_per_window: 0, ..SimulatorOptions::default() }
+}
+
 fn with(settings: &Variables, more: &[(&str, &str)]) -> Variables {
     settings.iter().cloned().chain(variables(more)).collect()
 }
@@ -423,7 +430,6 @@ impl Parts {
         let (folder, postgres) = (tempfile::tempdir().unwrap(), postgres::own());
         let options = SimulatorOptions {
             latency: Duration::from_millis(30),
-            calls_per_window: 0,
             missing_share: 0.0,
             posts_per_second: 0.2,
             ..options
@@ -496,7 +502,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
     let [consumer_key, consumer_secret, token, token_secret] = SECRETS.map(SecretString::from);
     let keys = SimulatedKeys::User { consumer_key, consumer_secret, token, token_secret };
     let credentials = Some(vec![SimulatedCredential { name: "main".to_owned(), keys }]);
-    let options = SimulatorOptions { credentials, ..SimulatorOptions::default() };
+    let options = SimulatorOptions { credentials, ..unlimited() };
     let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), options.clone(), pace).await;
     let own = SECRETS.map(|part| (format!("twitter.credentials.main.{part}"), part));
     let own = own.iter().map(|(key, value)| (key.as_str(), *value)).chain([("twitter.credentials.main.kind", "user")]);
@@ -615,7 +621,7 @@ async fn faults_of_the_api(pace: Pace) -> Done {
 }
 
 async fn faults_of_processes_and_services(pace: Pace) -> Done {
-    let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), SimulatorOptions::default(), pace).await;
+    let mut parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), unlimited(), pace).await;
     let source =
         [("kind", "user"), ("screen_name", "one")].map(|(key, value)| (format!("poll.sources.one.{key}"), value));
     let mut more: Vec<_> = source.iter().map(|(key, value)| (key.as_str(), *value)).collect();
@@ -683,7 +689,7 @@ async fn faults_of_a_disk_a_clock_and_a_provider(pace: Pace) -> Done {
     let files = disk.as_ref().map(|disk| disk.path().display().to_string());
     let files: Vec<&str> = files.iter().flat_map(|files| ["--dir", files]).collect();
     let redis = TestRedis::start_by(&clock.program(), &[&["--appendonly", "yes"], &*files].concat());
-    let parts = Parts::new(redis, SimulatorOptions::default(), pace).await;
+    let parts = Parts::new(redis, unlimited(), pace).await;
     let settings = parts.settings.clone();
     let ids = parts.put_in(&Provider::Twitter, &settings);
     let updater = parts.updater(&settings);
@@ -757,6 +763,42 @@ async fn faults_of_a_disk_a_clock_and_a_provider(pace: Pace) -> Done {
     done
 }
 
+async fn faults_of_lists() -> Done {
+    // Five calls per second for lists: their first reads take half a minute.
+    let options = SimulatorOptions { window: SHORT.interval, most_followers: 50, ..SimulatorOptions::default() };
+    let parts = Parts::new(TestRedis::start(&["--appendonly", "yes"]), options, SHORT).await;
+    let settings = with(
+        &parts.settings,
+        &[("relations.collect", "followers"), ("relations.from_posts", "false"), ("relations.revisit", "3s")],
+    );
+    let _updater = parts.updater(&settings);
+    let system = System {
+        page: format!("/n/{LISTS}/"),
+        status: format!("/status?namespace={LISTS}"),
+        namespace: LISTS.to_owned(),
+        queue: RedisQueue::new(parts.redis.pool(), LISTS),
+        ..parts.system("lists", &settings, Vec::new()).await
+    };
+    system.is_green(PATIENCE).await;
+    let owners: Vec<String> = (0..OWNERS).map(|owner| parts.api.people().id(&Provider::Twitter, owner)).collect();
+    let output = run_with_input(&["enqueue", "--pipeline", LISTS, "-"], &settings, owners.join("\n").as_bytes());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    until("a list waits for longer than its interval", BOUND, async || {
+        let status: Value = serde_json::from_str(&system.ops.get(&system.status).await.1).ok()?;
+        (status["lists"]["unread_overdue"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+    let mut fault = system.begins("lists wait for their first read");
+    fault.lasts(BOUND).await;
+    until("each list was read once", PATIENCE, async || {
+        let status: Value = serde_json::from_str(&system.ops.get(&system.status).await.1).ok()?;
+        (status["lists"]["unread"] == 0).then_some(())
+    })
+    .await;
+    fault.ended().await;
+    system.done.into_inner().unwrap()
+}
+
 /// Runs one on a runtime of its own; `None` where it failed.
 fn on_its_own(system: impl Future<Output = Done>) -> Option<Done> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -776,6 +818,7 @@ fn every_row_of_the_operations_table_holds() {
                     scope.spawn(move || on_its_own(faults_of_a_disk_a_clock_and_a_provider(pace))),
                 ]
             })
+            .chain([scope.spawn(|| on_its_own(faults_of_lists()))])
             .collect();
         started.into_iter().map(|system| system.join().unwrap()).collect()
     });

@@ -13,8 +13,8 @@ use twitter_updater::providers::relations::{
 };
 use twitter_updater::quota::Credential;
 use twitter_updater::store::{
-    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListCrawl, MemberAt,
-    NewCrawl, PageSaved, StoreError,
+    CrawlRecord, CrawlUnderWay, Edge, EdgeChange, EdgePage, EdgePlace, Edges, End, Ended, Follow, ListBounds,
+    ListCrawl, ListTotals, MemberAt, NewCrawl, PageSaved, StoreError,
 };
 
 use super::link::{LinkedLookup, call_of_store};
@@ -158,6 +158,10 @@ impl Edges for LinkedEdges {
 
     async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>, StoreError> {
         self.store.inner.crawls_under_way(namespace, after, limit).await
+    }
+
+    async fn list_totals(&self, namespace: &str, bounds: &ListBounds) -> Result<ListTotals, StoreError> {
+        self.store.inner.list_totals(namespace, bounds).await
     }
 
     async fn members_at(

@@ -3,6 +3,7 @@
 mod graph;
 pub(super) mod plans;
 mod recorded;
+mod totals;
 mod truth;
 
 use futures::TryStreamExt;
@@ -79,6 +80,8 @@ on_both! {
     a_removed_list_leaves_nothing
     what_is_to_be_forgotten_is_found
     crawls_under_way_are_listed
+    lists_are_counted_by_tier_and_read
+    lists_that_were_never_read_are_counted_with_their_pages
     edges_and_crawls_are_exported
     a_graph_has_each_account_and_each_pair_once
     a_graph_knows_profiles_and_ends_when_it_is_told
@@ -88,6 +91,7 @@ on_both! {
 
 use self::graph::{a_graph_has_each_account_and_each_pair_once, a_graph_knows_profiles_and_ends_when_it_is_told};
 use self::recorded::a_recorded_pair_of_lists;
+use self::totals::{lists_are_counted_by_tier_and_read, lists_that_were_never_read_are_counted_with_their_pages};
 use self::truth::any_list_is_told_as_it_was;
 
 fn member(id: &str) -> MemberSeen {

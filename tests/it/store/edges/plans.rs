@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlx::{Connection, Executor, PgConnection};
-use twitter_updater::store::GraphWanted;
+use twitter_updater::store::{GraphWanted, ListBounds};
 
 use super::*;
 use crate::store::{PATIENCE, open_postgres};
@@ -57,6 +57,31 @@ async fn a_page_of_changes_reads_no_others_without_statistics() {
         let read = read_when_alone(&mut connection, &["list_edge"]).await - before;
         assert!((PAGE..4 * PAGE).contains(&read), "{read} rows for {PAGE} of {change:?}");
     }
+}
+
+#[tokio::test]
+async fn totals_of_lists_read_their_own_crawls_and_no_edge_without_statistics() {
+    let (url, mut connection) = filled().await;
+    let lists = r"INSERT INTO tweet (namespace, id, state, first_seen, checked_at, next_due, lookups, misses)
+        SELECT 'followers:twitter', number, 'live', 1, CASE WHEN number % 2 = 0 THEN 5 END, 9, 1, 0
+        FROM generate_series(1, 2000) AS number";
+    connection.execute(lists).await.unwrap();
+    let tables: [&[&str]; 2] = [&["list_crawl"], &["list_edge", "list_page", "list_account"]];
+    let before = [read_when_alone(&mut connection, tables[0]).await, read_when_alone(&mut connection, tables[1]).await];
+    let store = open_postgres(&url).await;
+    let bounds = ListBounds {
+        recorded_before: 2,
+        intervals: [0, Millis::MAX, Millis::MAX],
+        complete_before: [0; 3],
+        page: 100,
+        longest: 0,
+    };
+    let totals = store.list_totals(NS, &bounds).await.unwrap();
+    assert_eq!((totals.tiers[0].complete, totals.unread.overdue), (1_000, 1_000));
+    drop(store);
+    let crawls = read_when_alone(&mut connection, tables[0]).await - before[0];
+    assert!((1_000..=2_000).contains(&crawls), "{crawls} crawls for 1,000 lists that were read twice");
+    assert_eq!(read_when_alone(&mut connection, tables[1]).await, before[1]);
 }
 
 /// Without them, a graph around 2,000 of these accounts took 50 s; with them, it takes one.
