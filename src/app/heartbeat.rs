@@ -64,8 +64,8 @@ pub(super) struct Listed {
 pub(super) enum Counted {
     /// Those of an updater, with how late its posts were.
     Updates,
-    /// Those of polled sources, whose lateness /metrics has alone.
-    Polls(Arc<SourcePoll>),
+    /// Those of polled sources, whose lateness /metrics has alone. Their errors go into the queue of their posts, which has a page.
+    Polls(Arc<SourcePoll>, Arc<dyn Queue>),
 }
 
 impl Listed {
@@ -88,6 +88,24 @@ impl Listed {
         if let Err(error) = self.tell().await {
             tracing::warn!(error = %error, namespace = self.queue.namespace(), "no heartbeat");
         }
+        if let Err(error) = self.record_errors().await {
+            tracing::warn!(error = %error, namespace = self.queue.namespace(), "errors are recorded later");
+        }
+    }
+
+    /// Hands the errors since the last heartbeat to the queue. A queue that does not answer gets them later.
+    async fn record_errors(&self) -> Result<(), QueueError> {
+        let log = &self.pipeline.metrics.errors;
+        let queue = match &self.counted {
+            Counted::Updates => &self.queue,
+            Counted::Polls(_, posts) => posts,
+        };
+        let pending = log.pending();
+        if !pending.is_empty() {
+            queue.record_errors(&pending).await?;
+            log.merged(&pending);
+        }
+        Ok(())
     }
 
     async fn tell(&self) -> Result<(), QueueError> {
@@ -121,7 +139,7 @@ impl Listed {
                 ]);
                 (metrics.counters.untold(), metrics.untold_lateness())
             }
-            Counted::Polls(poll) => (poll.reader.polls.untold(), Lateness::default()),
+            Counted::Polls(poll, _) => (poll.reader.polls.untold(), Lateness::default()),
         };
         // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
         queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
@@ -130,7 +148,7 @@ impl Listed {
         match &self.counted {
             Counted::Updates => Ok(()),
             // Another poller whose settings lack a source takes it out of the queue.
-            Counted::Polls(poll) => poll.schedule(queue).await,
+            Counted::Polls(poll, _) => poll.schedule(queue).await,
         }
     }
 

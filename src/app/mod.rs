@@ -46,7 +46,7 @@ pub use self::role::{ManagedWorker, Role};
 pub use self::service::{Apis, Service, Shared};
 pub use self::sources::sources;
 pub use self::starters::{dead_of, rebuild_of, starter};
-pub use self::status::{ids_per_second_left, status};
+pub use self::status::{errors, ids_per_second_left, status};
 pub use self::store::{
     connect_store, fill_details, open_graphs, open_patient_store, open_store, open_tables, store_as_it_is, store_name,
 };

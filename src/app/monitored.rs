@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use reqwest::Url;
 
 use crate::base::shutdown::Stop;
 use crate::base::supervise::Observer;
 use crate::config::Settings;
+use crate::engine::error_log::ErrorLog;
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::observer::Seen;
@@ -43,8 +45,11 @@ impl Monitored {
         // A loop waits for work, or is done with a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
+        let api = settings.api(&items.id.provider).ok().and_then(|(_, api)| Url::parse(api).ok());
+        let host = api.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let metrics = Arc::new(Metrics::with(ErrorLog::new(&namespace, host)));
         let schedule = Corrected { schedule: items.schedule(settings).into(), by: Normaliser::default().into() };
-        Self { items, schedule, namespace, metrics: Arc::default(), health, stop }
+        Self { items, schedule, namespace, metrics, health, stop }
     }
 
     /// What its health and its metrics hear of its tasks.

@@ -99,7 +99,7 @@ pub async fn open_poller(
         namespace,
         endpoint,
         pages: poll.pages,
-        starter: starter(&items, posts, Some(shared.database.store.clone()), schedule),
+        starter: starter(&items, posts.clone(), Some(shared.database.store.clone()), schedule),
         way: "poll",
         keeps_old: false,
         positions: shared.database.positions.clone(),
@@ -115,13 +115,13 @@ pub async fn open_poller(
         pace: Pace { shortest: poll.shortest, longest: poll.longest, fill: poll.fill },
         share: Share::new(concurrency.clone()),
     });
-    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), &streamed).await?;
+    let streams = streams::open(settings, openings, &shared.service, (&queue, &handler), (&streamed, &metrics)).await?;
     health.works();
     handler.schedule(&*queue).await.context("the sources cannot be scheduled")?;
     tracing::info!(namespace = handler.reader.namespace, sources, "polls");
     credentials.warn_of_parked(endpoint).await;
     let name = worker_name(settings);
-    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone()));
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone(), posts));
     let stream = |stream: StreamSource| {
         let (stream, stop) = (Arc::new(stream), stop.clone());
         Beside::new("stream", move || {

@@ -1,4 +1,4 @@
-//! The data of `status`: the current state of every queue, its quota, and the polled sources.
+//! The data of `status`: the current state of every queue, its quota, and the polled sources; and the recorded errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use futures::future::join_all;
 use super::{Service, api_in_words, callers, fill, queue_is_there, source_book, store_as_it_is, terms, whole_queue};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
-use crate::engine::queue::Queue;
+use crate::engine::queue::{ERRORS_KEPT, Queue};
 use crate::ops::report::capacity::{Overload, lasting};
+use crate::ops::report::errors::ErrorReport;
 use crate::ops::report::sources::{PositionsAtHand, Sources};
 use crate::ops::report::status::{Report, Status};
 use crate::ops::{Answer, DatabaseAtHand, Reader, StoreAtHand};
@@ -54,6 +55,23 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> 
         (pipeline.namespace(), read.map(with_pollers).map_err(|error| format!("{error:#}")))
     });
     Ok(Report::new(named.collect::<Vec<_>>(), sources))
+}
+
+/// Reads the errors that workers of all pipelines recorded: those that contain these words.
+///
+/// # Errors
+/// A setting is invalid, or the queue's file is missing.
+pub async fn errors(settings: &Settings, registry: &Registry, words: &str) -> Result<ErrorReport> {
+    let pipelines = registry.pipelines(settings)?;
+    queue_is_there(settings)?;
+    let service = Service::new(settings)?;
+    let read = join_all(pipelines.iter().map(async |pipeline| {
+        let namespace = pipeline.namespace();
+        let read = async { anyhow::Ok(service.queue(&namespace).await?.errors(ERRORS_KEPT).await?) };
+        let read = read.await.map_err(|error| format!("{error:#}"));
+        (namespace, read)
+    }));
+    Ok(ErrorReport::new(read.await, words))
 }
 
 async fn status_of(

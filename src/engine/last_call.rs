@@ -4,11 +4,16 @@ use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::clock::{self, Millis};
+use crate::engine::error_log::ErrorKind;
 
 /// An error of a call.
 pub trait CallError: Display {
     /// Returns true if the API gave no usable answer. A refusal is an answer.
     fn is_outage(&self) -> bool;
+
+    /// The kind under which the error of any call is recorded; `None` for one that is expected, or whose cause only the caller
+    /// finds: an item, or the credential.
+    fn kind(&self) -> Option<ErrorKind>;
 }
 
 /// The outcome of the last call, shared by the tasks of a pipeline.

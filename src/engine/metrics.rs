@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::base::clock::{Millis, Stopwatch};
+use crate::engine::error_log::{ErrorLog, ErrorPlace};
 use crate::engine::last_call::{CallError, LastCall};
 use crate::engine::lateness::Lateness;
 
@@ -187,6 +188,8 @@ pub struct Metrics {
     pub in_flight: Gauge,
     /// The last call.
     pub last_call: LastCall,
+    /// The errors that are not in the queue yet.
+    pub errors: ErrorLog,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
     /// The counts not yet reported to the queue.
@@ -209,6 +212,12 @@ impl Metrics {
     /// All zero.
     #[must_use]
     pub fn new() -> Self {
+        Self::with(ErrorLog::default())
+    }
+
+    /// All zero, with this log of errors.
+    #[must_use]
+    pub fn with(errors: ErrorLog) -> Self {
         // Two digits of a number of milliseconds; grows by itself. 2 is within what the crate takes
         // (0 to 5), so this cannot fail.
         #[allow(clippy::expect_used)]
@@ -218,6 +227,7 @@ impl Metrics {
             histograms: Histograms::default(),
             in_flight: Gauge::default(),
             last_call: LastCall::default(),
+            errors,
             lateness: Mutex::new(lateness),
             untold_lateness: Mutex::default(),
             beside: Mutex::default(),
@@ -226,11 +236,16 @@ impl Metrics {
         }
     }
 
-    /// A call to the API for so many ids, counted and timed.
+    /// A call to the endpoint of the API for so many ids, of which one is `example`; counted and timed.
     ///
     /// # Errors
     /// Those of the call.
-    pub async fn call<T, E: CallError>(&self, ids: usize, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn call<T, E: CallError>(
+        &self,
+        (endpoint, example): (&str, Option<&str>),
+        ids: usize,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         let (counters, watch) = (&self.counters, Stopwatch::start());
         counters.requests.add(1);
         let answer = call.await;
@@ -243,6 +258,9 @@ impl Metrics {
             }
             Err(error) => {
                 counters.requests_failed.add(1);
+                if let Some(kind) = error.kind() {
+                    self.errors.record(kind, &error.to_string(), ErrorPlace { host: None, endpoint, example });
+                }
                 if error.is_outage() {
                     self.last_call.failed(&error.to_string());
                 }

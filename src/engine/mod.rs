@@ -1,5 +1,6 @@
 //! The engine: a delayed queue with leases, the loop that works it, schedules, metrics and health.
 
+pub mod error_log;
 pub mod health;
 pub mod lane;
 pub mod last_call;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::error_log::{ErrorKind, ErrorPlace};
 use super::health::Health;
 use super::metrics::Metrics;
 use crate::base::supervise::{Cause, Observer};
@@ -18,6 +19,7 @@ pub struct Seen {
 impl Observer for Seen {
     fn restarts(&self, task: &str, cause: Cause, why: &str) {
         self.metrics.restarted(task, cause.word());
+        self.metrics.errors.record(ErrorKind::Restart, &format!("{task}: {why}"), ErrorPlace::default());
         self.health.fails(task, why);
     }
 

@@ -21,6 +21,7 @@ use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
 use crate::base::supervise::supervise;
 use crate::base::task::{self, Task};
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::health::Health;
 use crate::engine::metrics::Metrics;
 use crate::engine::observer::Seen;
@@ -363,6 +364,7 @@ impl Worker {
                 Err(error) => {
                     let why = passing(error)?;
                     self.health.is_out(&why);
+                    self.metrics.errors.record_reason(ErrorKind::Queue, &why, ErrorPlace::default());
                     turn.pause = Some(turn.failed(&why));
                 }
             }
@@ -521,7 +523,7 @@ impl Worker {
         let settled = self.settle(&batch, &handled).await;
         self.metrics.histograms.settle_seconds.observe(settling.elapsed().as_secs_f64());
         drop(in_work);
-        clock::by_queue(batch.now, async { self.note(&handled.outlook) }).await;
+        clock::by_queue(batch.now, async { self.note(&handled) }).await;
         let now = batch.now.now();
         let is_due = |verdict: &Verdict| matches!(verdict, Verdict::Reschedule { due, .. } if due.moment(now) <= now);
         if handled.verdicts.iter().any(|(_, verdict)| is_due(verdict)) {
@@ -559,9 +561,16 @@ impl Worker {
     }
 
     /// A batch shows how the services are, unless it says nothing of them.
-    fn note(&self, outlook: &Outlook) {
+    fn note(&self, handled: &Handled) {
         self.health.beat();
-        match outlook {
+        let errors = &self.metrics.errors;
+        for (job, verdict) in &handled.verdicts {
+            if let Verdict::Bury { reason } = verdict {
+                errors.record(ErrorKind::Dead, reason, ErrorPlace { example: Some(&job.id), ..ErrorPlace::default() });
+            }
+        }
+        let kind = if matches!(handled.outlook, Outlook::Stop(_)) { ErrorKind::Stopped } else { ErrorKind::Outage };
+        match &handled.outlook {
             Outlook::Fine => {
                 self.health.works();
                 self.metrics.last_call.answered();
@@ -569,6 +578,7 @@ impl Worker {
             Outlook::Outage(why) | Outlook::Stop(why) => {
                 self.health.is_out(why);
                 self.metrics.last_call.failed(why);
+                errors.record_reason(kind, why, ErrorPlace::default());
             }
             Outlook::Unchanged => {}
         }
@@ -617,6 +627,7 @@ impl Worker {
                 Ok::<_, QueueError>(())
             };
             let Err(error) = step.await else { break };
+            self.metrics.errors.record_reason(ErrorKind::Queue, &error.to_string(), ErrorPlace::default());
             // Past the lease, by the queue's clock, the fence holds nothing.
             if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will expire");

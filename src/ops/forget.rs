@@ -1,6 +1,6 @@
 //! Forgetting a person: its hash first, then its rows, portion by portion. See [`crate::store::Forgetting`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -100,6 +100,7 @@ impl Forget {
         }
         self.forget_reads(&ledgers, &x_v2::account::reads(&self.account), &mut done).await?;
         let mut known = self.known().await?;
+        self.forget_errors(queues, &known, &handles).await?;
         // Last: whoever names it by its handle finds it by its profile, also after a removal that was killed.
         known.sort_by_key(|items| self.is_profile(&items.namespace));
         for items in known {
@@ -127,6 +128,30 @@ impl Forget {
         done.stays = forgetting.mentions_of(&network, &self.account).await?;
         done.bytes_left = forgetting.wipe().await.err().map(|error| error.to_string());
         Ok(done)
+    }
+
+    /// Removes its id, its handles and the ids of its items from the recorded errors.
+    async fn forget_errors(
+        &self,
+        queues: &dyn QueuesOf,
+        known: &[ItemsOf],
+        handles: &[String],
+    ) -> Result<(), QueueError> {
+        let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for provider in providers(&self.provider) {
+            for pipeline in [PipelineId::posts(&provider), PipelineId::items(&provider, PROFILES)] {
+                names.entry(pipeline.to_string()).or_default();
+            }
+        }
+        for items in known {
+            names.entry(items.namespace.clone()).or_default().extend(items.ids.iter().cloned());
+        }
+        for (namespace, mut ids) in names {
+            ids.push(self.account.clone());
+            ids.extend_from_slice(handles);
+            queues.queue_of(&namespace).await?.forget_errors(&ids).await?;
+        }
+        Ok(())
     }
 
     /// The ids of posts, and those under which their last versions are read (edits). None of other items.

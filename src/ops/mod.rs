@@ -6,7 +6,7 @@
 //! | `GET /ready` | 200 while its services answer (`ops`: its queue), for at least one namespace, and it is not stopping, else 503 | all |
 //! | `GET /metrics` | OpenMetrics text | all |
 //! | `GET /status` | the answer of `status --json` | `ops` |
-//! | `GET /`, `/tweet`, `/dead` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |
+//! | `GET /`, `/tweet`, `/dead`, `/errors` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |
 //!
 //! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it takes no
 //! more, then what is in work is finished.

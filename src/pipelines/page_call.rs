@@ -54,19 +54,20 @@ impl Reservation {
     }
 }
 
-/// The answer to a call for a page of one item, within its time, counted like a lookup of that item.
+/// The answer to a call to the endpoint for a page of one item, within its time, counted like a lookup of that item.
 ///
 /// # Errors
 /// Those of the call; [`LookupError::Outage`] where it takes longer.
 pub async fn in_time<T>(
     metrics: &Metrics,
+    (endpoint, item): (&str, &str),
     call_timeout: Duration,
     call: impl Future<Output = Result<T, LookupError>>,
 ) -> Result<T, LookupError> {
     let silent = || format!("no whole answer within {} ms", call_timeout.as_millis());
     let in_time =
         async { tokio::time::timeout(call_timeout, call).await.unwrap_or_else(|_| Err(LookupError::Outage(silent()))) };
-    metrics.call(1, in_time).await
+    metrics.call((endpoint, Some(item)), 1, in_time).await
 }
 
 /// What failed, when a call gave no page.
@@ -124,9 +125,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_takes_too_long_is_an_outage() {
         let metrics = Metrics::new();
-        let late = in_time::<()>(&metrics, Duration::from_secs(1), std::future::pending()).await;
+        let late = in_time::<()>(&metrics, ("page", "7"), Duration::from_secs(1), std::future::pending()).await;
         assert!(matches!(late, Err(LookupError::Outage(why)) if why.contains("1000 ms")));
-        in_time(&metrics, Duration::from_secs(1), async { Ok(()) }).await.unwrap();
+        in_time(&metrics, ("page", "7"), Duration::from_secs(1), async { Ok(()) }).await.unwrap();
         let counters = &metrics.counters;
         assert_eq!([&counters.requests, &counters.requests_failed, &counters.looked_up].map(|of| of.get()), [2, 1, 1]);
     }

@@ -37,6 +37,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::base::clock::Millis;
+use crate::engine::error_log::ErrorKind;
 use crate::engine::last_call::CallError;
 use crate::model::account::Absence;
 use crate::model::post::Tweet;
@@ -247,6 +248,23 @@ impl LookupError {
 impl CallError for LookupError {
     fn is_outage(&self) -> bool {
         matches!(self, Self::Outage(_) | Self::Overloaded { .. } | Self::BadAnswer(_) | Self::QueueClock(_))
+    }
+
+    fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Outage(_) | Self::Overloaded { .. } => Some(ErrorKind::NoAnswer),
+            Self::BadAnswer(_) => Some(ErrorKind::BadAnswer),
+            Self::QueueClock(_) => Some(ErrorKind::Clock),
+            Self::Stop(_) => Some(ErrorKind::Stopped),
+            // A window without calls ends by itself.
+            Self::Throttled { quota, .. } => {
+                let is_used_up = quota.is_some_and(|quota| quota.remaining == 0);
+                (!is_used_up).then_some(ErrorKind::RateLimit)
+            }
+            Self::Credential(_) | Self::Unready(_) | Self::Clock(_) | Self::BatchTooLarge(_) | Self::BadRequest(_) => {
+                None
+            }
+        }
     }
 }
 

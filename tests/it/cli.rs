@@ -7,6 +7,7 @@ mod configuration;
 mod credentials;
 mod dead;
 mod demo;
+mod errors;
 mod export;
 mod files;
 mod forget;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use twitter_updater::base::clock::wall_ms;
-use twitter_updater::engine::queue::{Job, Verdict};
+use twitter_updater::engine::queue::{Job, RecordedError, Verdict};
 use twitter_updater::model::post::TweetId;
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, Running, SimulatorOptions};
@@ -115,6 +115,22 @@ impl Stage {
         let verdicts: Vec<_> = dead.into_iter().map(buried).collect();
         assert_eq!(self.world.queue.settle(&taken.fence, &verdicts, &[]).await.unwrap().settled, ids.len() as u64);
         ids
+    }
+
+    /// Records 12 errors of that kind at that host, as a worker does.
+    async fn record_error(&self, kind: &str, host: &str, message: &str) {
+        let error = RecordedError {
+            pipeline: NAMESPACE.to_owned(),
+            kind: kind.to_owned(),
+            host: host.to_owned(),
+            endpoint: "statuses/lookup".to_owned(),
+            count: 12,
+            first_ms: wall_ms() - HOUR,
+            last_ms: wall_ms(),
+            example: Some(self.ids[0].clone()),
+            message: message.to_owned(),
+        };
+        self.world.queue.record_errors(&[error]).await.unwrap();
     }
 
     /// The address of that path.

@@ -1,6 +1,7 @@
 //! The queue's contract: one suite, run on every backend.
 
 mod embedded_only;
+mod errors;
 mod failover;
 mod figures;
 mod half_way;
@@ -22,13 +23,14 @@ use std::time::Duration;
 use twitter_updater::base::backend::redis::{RedisOptions, RedisPool, Tls};
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Batch, Claim, ClaimRequest, Due, EmbeddedQueue, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
-    Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, Order, PAGE_LIMIT, Place,
-    Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR, RedisQueue, RowRange, Sample, Scheduled,
-    Settled, Verdict, Workers, suspect_limit, worker_of,
+    Administration, Batch, Claim, ClaimRequest, Due, ERRORS_KEPT, EmbeddedQueue, ErrorRecords, Fence, HOUR_MS,
+    HOURS_KEPT, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
+    NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Queue, QueueError, REFUSED_KEPT, REFUSED_KEPT_FOR,
+    RecordedError, RedisQueue, RowRange, Sample, Scheduled, Settled, Verdict, Workers, suspect_limit, worker_of,
 };
 use twitter_updater::quota::Ask;
 
+use self::errors::*;
 use self::figures::*;
 use self::kinds::*;
 use self::promotes::*;
@@ -172,6 +174,9 @@ contract!(
     early_ids_make_a_batch_by_their_share,
     a_promote_into_a_lane_of_another_kind_brings_the_kind,
     many_newcomers_are_claimed_from_the_newest_on,
+    errors_of_all_workers_add_up,
+    errors_are_bounded_and_kept_for_a_week,
+    whoever_is_forgotten_leaves_the_errors,
 );
 
 fn young() -> Lane {

@@ -9,6 +9,7 @@ use crate::app::updater::worker_name;
 use crate::app::{Service, credentials};
 use crate::base::clock;
 use crate::config::{BadConfig, Settings, StreamProvider, StreamSettings};
+use crate::engine::metrics::Metrics;
 use crate::engine::queue::Queue;
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
@@ -99,7 +100,7 @@ pub async fn open(
     openings: Vec<Opening>,
     service: &Service,
     (queue, source): (&Arc<dyn Queue>, &SourcePoll),
-    counters: &Arc<StreamCounters>,
+    (counters, metrics): (&Arc<StreamCounters>, &Arc<Metrics>),
 ) -> Result<Vec<StreamSource>> {
     let mut streams = Vec::new();
     for Opening { name, fills, provider, account, stream } in openings {
@@ -123,6 +124,7 @@ pub async fn open(
             name,
             stream,
             counters: counters.clone(),
+            metrics: metrics.clone(),
         });
     }
     Ok(streams)

@@ -34,8 +34,8 @@
 //! Leases that ran out come before all of this: no place says which lane they were taken from.
 //!
 //! [`Queue`] is the whole contract. Its parts are traits of their own: [`Jobs`] (schedule, claim, settle), [`Inbox`]
-//! (ids that an ingest hands in), [`Workers`] (their heartbeats), [`Inspection`] (counts, places, samples) and
-//! [`Administration`] (pause, repair of due times).
+//! (ids that an ingest hands in), [`Workers`] (their heartbeats), [`ErrorRecords`] (their errors), [`Inspection`] (counts, places,
+//! samples) and [`Administration`] (pause, repair of due times).
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,6 +63,7 @@
 mod administration;
 mod due;
 mod embedded;
+mod errors;
 mod inbox;
 mod inspection;
 mod jobs;
@@ -76,6 +77,7 @@ mod workers;
 pub use self::administration::{Administration, MEND_SLACK, PAGE_LIMIT};
 pub use self::due::Due;
 pub use self::embedded::EmbeddedQueue;
+pub use self::errors::{ERRORS_KEPT, ERRORS_KEPT_FOR, ErrorRecords, NO_EXAMPLES_FOR, RecordedError};
 pub use self::inbox::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR};
 pub use self::inspection::{Buried, Inspection, LaneStats, Place, Sample, Stats, WorkerStats};
 pub(crate) use self::jobs::check_ids;
@@ -95,6 +97,6 @@ pub use crate::engine::lateness::Lateness;
 pub type Result<T, E = QueueError> = std::result::Result<T, E>;
 
 /// The whole contract, for one namespace. A caller that needs one part takes that part's trait.
-pub trait Queue: Jobs + Inbox + Workers + Inspection + Administration {}
+pub trait Queue: Jobs + Inbox + Workers + ErrorRecords + Inspection + Administration {}
 
-impl<T: Jobs + Inbox + Workers + Inspection + Administration> Queue for T {}
+impl<T: Jobs + Inbox + Workers + ErrorRecords + Inspection + Administration> Queue for T {}

@@ -2,6 +2,7 @@
 //! the server's clock.
 
 mod aside;
+mod errors;
 mod promote;
 mod repair;
 mod stats;

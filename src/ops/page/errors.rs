@@ -1,23 +1,24 @@
-//! The last errors, for who comes after them: each message once, with where and when, the newest first, as long as the
-//! process lives.
+//! The last errors: those that workers recorded, for a week; and those that the page has seen, as long as its process lives, since a
+//! queue that is out records none.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use maud::{Markup, html};
 
 use super::layout::item_link;
 use super::routes::Routes;
-use super::words::{cut, error, relative};
+use super::words::{count, cut, error, one_line, relative};
 use crate::base::clock::Millis;
-use crate::engine::queue::{Buried, WorkerStats};
+use crate::engine::queue::{Buried, QueueError, RecordedError, WorkerStats};
 use crate::ops::report::sources::Sources;
 use crate::ops::{Seen, Snapshot};
 use crate::store::OldReader;
 
-/// How many are shown,
-const SHOWN: usize = 10;
-/// and how many are kept: one that lasts must not come back as a new one.
+/// Rows of the front page, and errors that it reads.
+pub(super) const SHOWN: usize = 10;
+/// Errors of the page itself that are kept: one that lasts must not come back as a new one.
 const KEPT: usize = 100;
 /// The longest message, in characters.
 const LONGEST: usize = 300;
@@ -39,7 +40,7 @@ struct Found {
 }
 
 #[derive(Debug)]
-struct Noted {
+pub(super) struct Noted {
     at: Millis,
     place: Place,
     message: String,
@@ -50,27 +51,40 @@ struct Noted {
 pub(super) struct Errors(Mutex<Vec<Noted>>);
 
 impl Errors {
-    /// `#errors`, with those of now. `dead` are the last that were buried.
+    /// `#errors`, with those of now. `dead` are the last that were buried, `recorded` the newest that workers recorded.
     pub(super) fn section(
         &self,
         seen: &Seen,
         dead: &[Buried],
         sources: Option<&Sources>,
-        routes: &Routes,
-        now: Millis,
+        recorded: &Result<Vec<RecordedError>, QueueError>,
+        (routes, now): (&Routes, Millis),
     ) -> Markup {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for found in of_now(seen, dead, sources) {
             note(&mut kept, found, now);
         }
-        shown(&kept, routes, now)
+        if let Err(why) = recorded {
+            note(
+                &mut kept,
+                Found { at: None, place: Place::Service("queue"), message: message(&why.to_string()) },
+                now,
+            );
+        }
+        let recorded = recorded.as_deref().unwrap_or_default();
+        let known: HashSet<String> = recorded.iter().map(|error| message(&error.message)).collect();
+        let own = kept.iter().filter(|noted| !known.contains(&noted.message)).map(Row::Own);
+        let mut rows: Vec<Row<'_>> = recorded.iter().map(Row::Recorded).chain(own).collect();
+        rows.sort_by_key(|row| Reverse(row.at()));
+        rows.truncate(SHOWN);
+        shown(&rows, routes, now)
     }
 }
 
 fn of_now(seen: &Seen, dead: &[Buried], sources: Option<&Sources>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut add = |at, place, message: &str| {
-        found.push(Found { at, place, message: cut(&error(message), LONGEST) });
+        found.push(Found { at, place, message: self::message(message) });
     };
     if let Some(outage) = &seen.outage {
         add(outage.since_ms, Place::Service("queue"), &outage.why);
@@ -135,32 +149,99 @@ fn note(kept: &mut Vec<Noted>, found: Found, now: Millis) {
     }
 }
 
-fn shown(kept: &[Noted], routes: &Routes, now: Millis) -> Markup {
-    let mut newest: Vec<&Noted> = kept.iter().collect();
-    newest.sort_by_key(|noted| Reverse(noted.at));
+/// A message as it is shown.
+fn message(text: &str) -> String {
+    cut(&error(text), LONGEST)
+}
+
+/// A row of the list.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Row<'a> {
+    /// Of the page itself.
+    Own(&'a Noted),
+    /// Of workers.
+    Recorded(&'a RecordedError),
+}
+
+impl Row<'_> {
+    /// When it occurred last, ms since the epoch.
+    fn at(&self) -> Millis {
+        match self {
+            Self::Own(noted) => noted.at,
+            Self::Recorded(error) => error.last_ms,
+        }
+    }
+}
+
+fn shown(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
     html! {
         section.panel #errors aria-labelledby="errors-name" {
             h2 #errors-name { "Last errors" }
-            @if newest.is_empty() {
-                p.lead.none { "No errors since this process started." }
+            @if rows.is_empty() {
+                p.lead.none { "No errors in the last 7 days." }
             } @else {
-                div.scroll #errors-box tabindex="0" role="region" aria-label="The last errors" {
-                    table.stacked aria-label="The last errors" {
-                        thead { tr { th scope="col" { "Where" } th scope="col" { "When" } th scope="col" { "Error" } } }
-                        tbody {
-                            @for Noted { at, place, message } in newest.into_iter().take(SHOWN) {
-                                tr {
-                                    th class=(if matches!(place, Place::Post(_)) { "id" } else { "name" }) scope="row" {
-                                        @match place {
-                                            Place::Service(name) => (name),
-                                            Place::Named(kind, name) => { (kind) " " (error(name)) }
-                                            Place::Post(id) => (item_link(routes, id)),
-                                        }
-                                    }
-                                    td { (relative(*at, now, "ago")) }
-                                    td.wrap dir="auto" { (message) }
-                                }
-                            }
+                (table(rows, routes, now))
+                p.note { a href=(routes.to("/errors")) { "Search all errors" } }
+            }
+        }
+    }
+}
+
+/// The rows, in their order.
+pub(super) fn table(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
+    html! {
+        div.scroll #errors-box tabindex="0" role="region" aria-label="The last errors" {
+            table.stacked aria-label="The last errors" {
+                thead {
+                    tr {
+                        th scope="col" { "Where" }
+                        th scope="col" { "When" }
+                        th scope="col" { "Times" }
+                        th scope="col" { "Error" }
+                    }
+                }
+                tbody { @for row in rows { (row_of(*row, routes, now)) } }
+            }
+        }
+    }
+}
+
+fn row_of(row: Row<'_>, routes: &Routes, now: Millis) -> Markup {
+    match row {
+        Row::Own(Noted { at, place, message }) => html! {
+            tr {
+                th class=(if matches!(place, Place::Post(_)) { "id" } else { "name" }) scope="row" {
+                    @match place {
+                        Place::Service(name) => (name),
+                        Place::Named(kind, name) => { (kind) " " (error(name)) }
+                        Place::Post(id) => (item_link(routes, id)),
+                    }
+                }
+                td { (relative(*at, now, "ago")) }
+                td {}
+                td.wrap dir="auto" { (message) }
+            }
+        },
+        Row::Recorded(recorded) => {
+            let RecordedError { pipeline, kind, host, endpoint, first_ms, last_ms, example, message, .. } = recorded;
+            let is_own = routes.namespace.as_ref() == Some(pipeline);
+            let place: Vec<&str> = [pipeline, host, endpoint].map(|part| &**part).into();
+            let place: Vec<&str> =
+                place.into_iter().skip(usize::from(is_own)).filter(|part| !part.is_empty()).collect();
+            html! {
+                tr {
+                    th.name scope="row" { (one_line(kind)) @if !place.is_empty() { ": " (one_line(&place.join(" "))) } }
+                    td { (relative(*last_ms, now, "ago")) }
+                    td {
+                        (count(recorded.count, "time"))
+                        @if recorded.count > 1 { ", the first " (relative(*first_ms, now, "ago")) }
+                    }
+                    td.wrap dir="auto" {
+                        (self::message(message))
+                        @if let Some(example) = example {
+                            " For example "
+                            @if is_own { (item_link(routes, example)) } @else { (one_line(example)) }
+                            "."
                         }
                     }
                 }
@@ -180,21 +261,48 @@ mod tests {
         Buried { id: id.to_owned(), at, reason: reason.to_owned() }
     }
 
+    fn section(errors: &Errors, seen: &Seen, dead: &[Buried], recorded: &[RecordedError], now: Millis) -> String {
+        errors.section(seen, dead, None, &Ok(recorded.to_vec()), (&Routes::default(), now)).into_string()
+    }
+
+    #[test]
+    fn recorded_errors_are_among_those_of_the_page_and_none_is_there_twice() {
+        let recorded = |kind: &str, last_ms, message: &str| RecordedError {
+            pipeline: "thing:update".to_owned(),
+            kind: kind.to_owned(),
+            host: EVIL.to_owned(),
+            count: 1_234,
+            first_ms: 1_000,
+            last_ms,
+            example: Some("21".to_owned()),
+            message: message.to_owned(),
+            ..RecordedError::default()
+        };
+        let dead = [buried("21", 4_000, "HTTP 400"), buried("20", 5_000, "too large")];
+        let newest = [recorded("dead", 8_000, "HTTP 400"), recorded("no answer", 3_000, EVIL)];
+        let text = section(&Errors::default(), &Seen::default(), &dead, &newest, 9_000);
+        assert_eq!(text.matches("HTTP 400").count(), 1, "{text}");
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}: {text}"));
+        assert!(at("HTTP 400") < at("too large") && at("too large") < at("no answer"), "the newest first: {text}");
+        assert!(text.contains("1,234 times, the first ") && text.contains("For example 21"), "{text}");
+        assert!(!text.contains("<script>") && text.contains("thing:update &lt;/td&gt;"), "{text}");
+    }
+
     #[test]
     fn each_message_is_kept_once_with_its_last_place_and_outlives_its_cause() {
-        let (errors, routes) = (Errors::default(), Routes::default());
-        let none = errors.section(&Seen::default(), &[], None, &routes, 9_000).into_string();
-        assert!(none.contains("No errors since"), "{none}");
+        let errors = Errors::default();
+        let none = section(&errors, &Seen::default(), &[], &[], 9_000);
+        assert!(none.contains("No errors in the last"), "{none}");
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(5_000) });
         let dead = [buried("21", 4_000, "HTTP 500"), buried("20", 1_000, "HTTP 500")];
         let out = Seen { outage, ..Seen::default() };
-        errors.section(&out, &dead, None, &routes, 9_000);
-        let after = errors.section(&Seen::default(), &[], None, &routes, 10_000).into_string();
+        section(&errors, &out, &dead, &[], 9_000);
+        let after = section(&errors, &Seen::default(), &[], &[], 10_000);
         assert_eq!((after.matches("HTTP 500").count(), after.matches("no route").count()), (1, 1), "{after}");
         assert!(after.contains(">5s ago<") && after.contains(">6s ago<") && after.contains("id=21"), "{after}");
         assert!(after.find("no route") < after.find("HTTP 500"), "the newest first: {after}");
         let again = [buried("22", 8_000, "HTTP 500")];
-        let newer = errors.section(&Seen::default(), &again, None, &routes, 10_000).into_string();
+        let newer = section(&errors, &Seen::default(), &again, &[], 10_000);
         assert!(newer.find("HTTP 500") < newer.find("no route") && newer.contains("id=22"), "{newer}");
     }
 
@@ -203,7 +311,7 @@ mod tests {
         let errors = Errors::default();
         let dead: Vec<Buried> =
             (0..1_000).map(|at| buried(EVIL, at, &format!("{at} {EVIL} {}", "x".repeat(1_000)))).collect();
-        let text = errors.section(&Seen::default(), &dead, None, &Routes::default(), 10_000).into_string();
+        let text = section(&errors, &Seen::default(), &dead, &[], 10_000);
         assert!(!text.contains("<script>") && text.len() < 20_000, "{text}");
         assert_eq!((errors.0.lock().unwrap().len(), text.matches("<td class=\"wrap\"").count()), (KEPT, SHOWN));
         assert!(text.contains(">999 &lt;/td&gt;"), "{text}");

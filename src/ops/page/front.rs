@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::accounts;
 use super::community::is_community;
 use super::crawls;
+use super::errors;
 use super::layout::{Document, problem};
 use super::lists;
 use super::media::is_media;
@@ -169,7 +170,12 @@ impl Page {
                 parts.push((id.into(), empty.into_string()));
             }
         }
-        let errors = self.errors.section(seen, &latest, sources.as_ref(), &self.routes, at);
+        // The figures say why a queue does not answer.
+        let recorded = match seen.outage {
+            None => self.whole.queue.errors(errors::SHOWN).await,
+            Some(_) => Ok(Vec::new()),
+        };
+        let errors = self.errors.section(seen, &latest, sources.as_ref(), &recorded, (&self.routes, at));
         parts.push(("errors".into(), errors.into_string()));
         if let Some(sources) = &sources {
             parts.push(("sources".into(), polled::section(sources, at).into_string()));

@@ -6,6 +6,7 @@
 //! | `GET /tweet?id=` | a tweet, by its id or its address on the web |
 //! | `GET /account?id=` | an account, by its id, its handle or one that it had; where the items are accounts, as is `/tweet` |
 //! | `GET /dead?reason=` | the dead, a page after the other; those whose reason holds these words |
+//! | `GET /errors?text=` | errors that workers recorded in the last 7 days; those that contain these words |
 //! | `POST /dead/retry`, `/dead/drop` | does it to one; form fields `id` and `token` |
 //! | `POST /dead/retry-all`, `/dead/drop-all` | to all, or to those of a reason; fields `words`, `sure` and `token` |
 //! | `POST /pause`, `/resume` | nothing is asked of the API until it goes on; form fields `reason` and `token` |
@@ -31,6 +32,7 @@ mod chart;
 mod community;
 mod crawls;
 mod dead;
+mod error_list;
 mod errors;
 mod events;
 mod form;

@@ -16,7 +16,7 @@ use super::layout::FIND;
 use super::pages::Page;
 use super::routes::{ACCOUNT, TWEET};
 use super::site::Site;
-use super::{assets, dead, events, front, hands, overview, tweet};
+use super::{assets, dead, error_list, events, front, hands, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
 use crate::ops::dead::Act;
@@ -80,6 +80,7 @@ impl Page {
             .route(&to("/"), get(front::show))
             .route(&to(TWEET), get(tweet::show))
             .route(&to("/dead"), get(dead::show))
+            .route(&to("/errors"), get(error_list::show))
             .route(&to("/dead/retry"), dead::post(Act::Retry, Whom::One))
             .route(&to("/dead/drop"), dead::post(Act::Drop, Whom::One))
             .route(&to("/dead/retry-all"), dead::post(Act::Retry, Whom::All))

@@ -1,9 +1,10 @@
-//! Reports for people: status, credentials, capacity, the plans, the stored accounts, the polled sources.
+//! Reports for people: status, credentials, capacity, the plans, the stored accounts, the polled sources, the recorded errors.
 
 pub mod accounts_plan;
 pub mod capacity;
 pub mod crawls;
 pub mod credentials;
+pub mod errors;
 pub mod known_accounts;
 pub mod list_backlog;
 pub mod lists_plan;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use reqwest::Url;
 
 use super::counters::Fetches;
 use super::fetch::{Fetch, Fetched, Stored, Wanted, delay_after};
@@ -21,6 +22,8 @@ use super::schedule::retry;
 use crate::base::clock::{Millis, millis, span};
 use crate::base::failpoint;
 use crate::base::random;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
+use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Verdict};
 use crate::engine::worker::{FreeHandler, Handled, Outlook};
 use crate::model::media::MediaState;
@@ -62,6 +65,8 @@ pub struct MediaHandler {
     pub max_deliveries: u32,
     /// The counters.
     pub counters: Arc<Fetches>,
+    /// Those of every pipeline, with its errors.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The results of a batch.
@@ -195,6 +200,10 @@ impl MediaHandler {
             }
             Some(Fetched::Doubted { state, why }) => self.failed(results, job, &medium, (state, why, None), at),
             Some(Fetched::Failed { why, after, .. }) => {
+                let url = Url::parse(&medium.url).ok();
+                let host = url.as_ref().and_then(Url::host_str).or(Some(""));
+                let place = ErrorPlace { host, endpoint: "file", example: Some(&job.id) };
+                self.metrics.errors.record(ErrorKind::NoAnswer, &why, place);
                 self.failed(results, job, &medium, (MediaState::Failed, why, after), at);
             }
             Some(Fetched::Partly) => results.retry_in(job, CONTINUE_MS),

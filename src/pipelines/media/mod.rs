@@ -141,6 +141,7 @@ impl PipelineKind for Media {
             save_timeout: settings.updater.save_timeout,
             max_deliveries: settings.updater.max_deliveries,
             counters,
+            metrics,
         };
         let beside = Some(Beside::of("removal", removal, Removal::run, &stop));
         Ok(Opened { work: Work::Free(Arc::new(handler)), capabilities: CAPABILITIES, beside })

@@ -18,6 +18,7 @@ use crate::base::failpoint;
 use crate::base::random;
 use crate::base::rarely::{Rarely, shown};
 use crate::base::task;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job};
 use crate::engine::worker::Outlook;
@@ -224,7 +225,8 @@ impl<T: Item> Calls<'_, T> {
             let at = batch.now.now().min(batch.fence.deadline - 1);
             // If the API answers other ids of the batch, a repeated failure of these ids is not the credential's fault.
             let is_own = part.failed_before && !requested.answered.is_empty();
-            let error = match self.look_up(requested.ids(&part.jobs), permit, batch, is_own).await {
+            let example = part.jobs.first().map(|job| &*job.id);
+            let error = match self.look_up((requested.ids(&part.jobs), example), permit, batch, is_own).await {
                 Ok(answer) => {
                     self.suspicions.answered(&part.jobs);
                     requested.in_a_row = 0;
@@ -433,10 +435,10 @@ impl<T: Item> Calls<'_, T> {
     }
 
     /// Makes one call, counts it and logs its failure. A refusal that is not the credential's fault becomes the outcome of an id that
-    /// was alone in the call, or else a [`LookupError::BadRequest`]. `is_own`: an outage of this call concerns only its ids.
+    /// was alone in the call, or else a [`LookupError::BadRequest`]. `example`: one of its items. `is_own`: an outage of this call concerns only its ids.
     async fn look_up(
         &self,
-        ids: Vec<String>,
+        (ids, example): (Vec<String>, Option<&str>),
         permit: Permit,
         batch: &Batch,
         is_own: bool,
@@ -445,7 +447,8 @@ impl<T: Item> Calls<'_, T> {
         let call = async |credential: &Credential| {
             task::step("looks up");
             failpoint::soon("during_lookup");
-            let answer = self.metrics.call(ids.len(), self.lookup.look_up(&ids, credential)).await;
+            let place = (self.lookup.capabilities().endpoint, example);
+            let answer = self.metrics.call(place, ids.len(), self.lookup.look_up(&ids, credential)).await;
             failpoint::point("after_answer");
             failpoint::poison(&ids);
             answer
@@ -476,6 +479,11 @@ impl<T: Item> Calls<'_, T> {
                             }
                             _ => None,
                         };
+                    }
+                    if park.is_some() && error.is_about_credential() {
+                        let place =
+                            ErrorPlace { endpoint: self.lookup.capabilities().endpoint, ..ErrorPlace::default() };
+                        self.metrics.errors.record(ErrorKind::Credential, &error.to_string(), place);
                     }
                     if park.is_some() || !error.is_about_credential() {
                         log_failure(error, &credential.name, park.as_ref());
@@ -517,7 +525,9 @@ impl<T: Item> Calls<'_, T> {
                 return Testimony::None(refused.map_or_else(|error| error.to_string(), |_| full));
             }
         }
-        let call = async |credential: &Credential| self.metrics.call(1, self.lookup.look_up(&ids, credential)).await;
+        let place = (self.lookup.capabilities().endpoint, None);
+        let call =
+            async |credential: &Credential| self.metrics.call(place, 1, self.lookup.look_up(&ids, credential)).await;
         let told = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| Told {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
             park: park_of_witness(answer),

@@ -38,6 +38,7 @@ use crate::base::clock::{Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::base::reload::Reloadable;
 use crate::base::task;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::lane::{Lane, ONCE};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Job, Verdict};
@@ -547,6 +548,8 @@ impl<J: Judge> Refresher<J> {
     /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
     async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, StoreError> {
         let failures = job.failures + 1;
+        let place = ErrorPlace { endpoint: self.endpoint(), example: Some(&job.id), ..ErrorPlace::default() };
+        self.metrics.errors.record(ErrorKind::Refused, why, place);
         if failures < self.max_deliveries {
             return Ok(Verdict::Retry { after: REFUSED_RETRY_MS, counted: true });
         }

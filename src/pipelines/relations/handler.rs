@@ -21,6 +21,7 @@ use super::members::Recruits;
 use super::schedule::Visits;
 use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::{Batch, Due, Job, Lane, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
@@ -320,7 +321,8 @@ impl ListReader {
         let (reservation, permit) = self.reserve(permit, limit).await?;
         let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let call = async |credential: &Credential| {
-            page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
+            let place = (self.endpoint(), owner);
+            page_call::in_time(&self.metrics, place, self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |credential: &Credential, answer: &Result<RelationPage, LookupError>| {
             let mut park = answer.as_ref().err().and_then(LookupError::park);
@@ -393,7 +395,8 @@ impl ListReader {
         };
         let request = PageRequest { side: self.side, owner: &witness, cursor: None, limit: 1 };
         let call = async |credential: &Credential| {
-            page_call::in_time(&self.metrics, self.call_timeout, self.relations.page(request, credential)).await
+            let place = (self.endpoint(), &*witness);
+            page_call::in_time(&self.metrics, place, self.call_timeout, self.relations.page(request, credential)).await
         };
         let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| Told {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
@@ -406,6 +409,8 @@ impl ListReader {
     fn log_refusal(&self, credential: &Credential, error: &LookupError) {
         let (list, credential) = (&self.namespace, &credential.name);
         let pause_ms = error.park().map_or(0, |park| clock::millis(park.pause));
+        let place = ErrorPlace { endpoint: self.endpoint(), ..ErrorPlace::default() };
+        self.metrics.errors.record(ErrorKind::Credential, &error.to_string(), place);
         tracing::warn!(
             list,
             credential,

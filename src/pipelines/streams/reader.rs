@@ -13,6 +13,8 @@ use super::hold::Hold;
 use super::lines::{Cut, Lines};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::shutdown::Stop;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
+use crate::engine::metrics::Metrics;
 use crate::model::post::Ingested;
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
 
@@ -31,6 +33,8 @@ pub struct StreamSource {
     pub feed: Feed,
     /// Its counters.
     pub counters: Arc<StreamCounters>,
+    /// Those of its poller, with its errors.
+    pub metrics: Arc<Metrics>,
 }
 
 impl StreamSource {
@@ -74,6 +78,13 @@ impl StreamSource {
             };
             let delay = backoff.after(&broken);
             let delay_ms = clock::millis(delay);
+            let kind = match &broken {
+                Broken::Network(_) | Broken::Http(_) | Broken::Overloaded { .. } => ErrorKind::NoAnswer,
+                Broken::RateLimited { .. } => ErrorKind::RateLimit,
+                Broken::Refused(_) => ErrorKind::Refused,
+            };
+            let place = ErrorPlace { endpoint: "stream", example: Some(&self.name), ..ErrorPlace::default() };
+            self.metrics.errors.record(kind, &broken.to_string(), place);
             match &broken {
                 Broken::Refused(_) => tracing::error!(
                     stream = self.name,

@@ -22,6 +22,7 @@ use super::paging::{self, NotHeeded, Position, Taken};
 use super::trouble::{Judged, Refusals, counted, judge};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::metrics::Metrics;
 use crate::engine::queue::Batch;
 use crate::engine::worker::Outlook;
@@ -285,7 +286,7 @@ impl Reader {
     ) -> Result<Page, Ended> {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
         let is_trial = permit.is_trial();
-        let call = async |credential: &Credential| self.page(&**timeline, ask, credential).await;
+        let call = async |credential: &Credential| self.page((name, &**timeline), ask, credential).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             let believed = self.in_common.refusals.record_answer(&credential.name, (name, timeline), answer);
             let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
@@ -295,6 +296,10 @@ impl Reader {
                     || is_refusal && !is_trial && self.credential_may_work(name, credential, batch).await)
             {
                 park = None;
+            }
+            if let (Some(park), true) = (&park, is_refusal) {
+                let place = ErrorPlace { endpoint: self.endpoint, ..ErrorPlace::default() };
+                self.metrics.errors.record(ErrorKind::Credential, &park.why, place);
             }
             let quota = answer.as_ref().ok().and_then(|page| page.quota);
             Told { quota, park, charged: reservation.charged(answer, ids) }
@@ -309,8 +314,14 @@ impl Reader {
         })
     }
 
-    async fn page(&self, timeline: &dyn Timeline, ask: &Ask, credential: &Credential) -> Result<Page, LookupError> {
-        page_call::in_time(&self.metrics, self.call_timeout, timeline.page(ask, credential)).await
+    async fn page(
+        &self,
+        (name, timeline): (&str, &dyn Timeline),
+        ask: &Ask,
+        credential: &Credential,
+    ) -> Result<Page, LookupError> {
+        page_call::in_time(&self.metrics, (self.endpoint, name), self.call_timeout, timeline.page(ask, credential))
+            .await
     }
 
     /// Returns true if the API still shows another source to this credential, or if that cannot be found out now (no call left, an
@@ -361,7 +372,7 @@ impl Reader {
         let Ok((reservation, permit)) = Reservation::make(&self.credentials, permit, ask.count).await else {
             return Testimony::None("the budget of reads has no room".to_owned());
         };
-        let call = async |credential: &Credential| self.page(&**timeline, &ask, credential).await;
+        let call = async |credential: &Credential| self.page((witness, &**timeline), &ask, credential).await;
         let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             self.in_common.refusals.record_answer(&credential.name, (witness, timeline), answer);
             Told {

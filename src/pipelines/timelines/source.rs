@@ -15,6 +15,7 @@ use super::reader::{Ended, Learning, Reader, Trouble};
 use super::share::Share;
 use super::trouble::pause;
 use crate::base::clock::{self, Millis};
+use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Batch, Job, Jobs, NewJob, QueueError, Verdict};
 use crate::engine::worker::{Handled, Handler, Outlook};
@@ -153,6 +154,8 @@ impl SourcePoll {
         };
         // Behind those that are read, where the quota is short.
         let lane = if is_own || is_alone { lane(clock::millis(longest)) } else { lane(delay) };
+        let place = ErrorPlace { endpoint: self.reader.endpoint, example: Some(name), ..ErrorPlace::default() };
+        self.reader.metrics.errors.record_reason(ErrorKind::Refused, &why, place);
         tracing::warn!(
             source = name,
             error = why,

@@ -54,6 +54,7 @@ impl World {
             save_timeout: Duration::from_secs(1),
             max_deliveries: 3,
             counters: Arc::default(),
+            metrics: Arc::default(),
         };
         Self { host, store, handler }
     }

@@ -82,6 +82,7 @@ async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict,
         save_timeout: Duration::from_secs(20),
         max_deliveries: 3,
         counters: Arc::default(),
+        metrics: Arc::default(),
     };
     let handled = handler.handle(&claimed(ID, "fresh", NOW)).await;
     let [(_, verdict)] = &handled.verdicts[..] else { panic!("{:?}", handled.verdicts) };

@@ -32,3 +32,29 @@ async fn each_is_shown_once_with_where_and_when_and_stays_when_it_is_over() {
     browser.open(&stage.url("/")).await;
     assert!(browser.text("#errors").await.unwrap().contains("queue"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_that_workers_recorded_are_found_by_their_words_and_stay_text() {
+    let stage = Stage::new(&[]).await;
+    stage.until_updated().await;
+    let browser = Browser::start().await;
+    browser.open(&stage.url("/")).await;
+    browser.until_text("#live", "says that it is live", |text| text == "live").await;
+    stage.record_error("no answer", "media.example", "HTTP 503").await;
+    stage.record_error("no answer", HOSTILE, HOSTILE).await;
+    browser
+        .until_text("#errors", "shows them", |text| text.contains("HTTP 503") && text.contains("media.example"))
+        .await;
+    assert_eq!((browser.count(ROWS).await, browser.count("#errors tbody a").await), (2, 2), "with an example each");
+    browser.click("#errors p a").await;
+    browser.until_text("h1", "is the list", |text| text == "Last errors").await;
+    assert_eq!(browser.count(ROWS).await, 2);
+    browser.type_into("#filter input", "MEDIA.example").await;
+    browser.click("#filter button").await;
+    until_true("one of them is found", PATIENCE, async || browser.count(ROWS).await == 1).await;
+    assert!(browser.text("#errors").await.unwrap().contains("HTTP 503"));
+    browser.open(&stage.url("/errors?text=%3Cscript%3Ewindow.ran%3D1")).await;
+    assert_eq!(browser.count(ROWS).await, 1);
+    assert_eq!(browser.eval("return window.ran ?? 0", Value::Null).await, 0);
+    is_silent(&browser).await;
+}

@@ -70,8 +70,10 @@ pub async fn faults(browser: &Browser, name: &str) -> Vec<String> {
 async fn pages(stage: &Stage) -> Vec<(&'static str, String)> {
     let id = stage.grown(4).await;
     let dead = stage.bury(12, "its request failed eight times alone: HTTP 500").await;
+    stage.record_error("credential refused", &"host-".repeat(20), &"no-answer-at-all-".repeat(17)).await;
     vec![
         ("front", "/".to_owned()),
+        ("errors", "/errors".to_owned()),
         ("front-week", "/?range=7d".to_owned()),
         ("tweet", format!("/tweet?id={id}")),
         ("problem", "/tweet?id=nonsense".to_owned()),

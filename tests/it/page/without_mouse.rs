@@ -65,7 +65,13 @@ async fn ears_find_names_headings_and_landmarks() {
     stage.until_updated().await;
     stage.bury(2, "refused (HTTP 400)").await;
     let browser = Browser::start().await;
-    for path in ["/".to_owned(), format!("/tweet?id={}", stage.ids[0]), "/tweet?id=x".to_owned(), "/dead".to_owned()] {
+    for path in [
+        "/".to_owned(),
+        format!("/tweet?id={}", stage.ids[0]),
+        "/tweet?id=x".to_owned(),
+        "/dead".to_owned(),
+        "/errors".to_owned(),
+    ] {
         browser.open(&stage.url(&path)).await;
         let problems = browser.eval(include_str!("structure.js"), Value::Null).await;
         assert_eq!(problems, json!([]), "{path}");

@@ -123,3 +123,25 @@ async fn a_clock_that_was_ahead_delays_nothing_that_is_given_back() {
     };
     what_is_given_back_while_the_clock_is_ahead_waits_for_nothing(&queue, step).await;
 }
+
+#[tokio::test]
+async fn errors_of_a_week_ago_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queue.db");
+    let queue = EmbeddedQueue::open(&file, "test", Duration::from_secs(20)).await.unwrap();
+    let raw = SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+    let error =
+        |host: &str| RecordedError { host: host.to_owned(), count: 1, last_ms: wall_ms(), ..RecordedError::default() };
+    let stored =
+        async || sqlx::query_scalar::<_, i64>("SELECT count(*) FROM queue_error").fetch_one(&raw).await.unwrap();
+    let week_ago = "UPDATE queue_error SET last = last - 7 * 86400000";
+    // By a merge, and where nothing fails any more.
+    queue.record_errors(&[error("old")]).await.unwrap();
+    sqlx::query(week_ago).execute(&raw).await.unwrap();
+    assert_eq!(queue.errors(10).await.unwrap(), []);
+    queue.record_errors(&[error("new")]).await.unwrap();
+    assert_eq!(stored().await, 1);
+    sqlx::query(week_ago).execute(&raw).await.unwrap();
+    queue.sum_hours().await.unwrap();
+    assert_eq!(stored().await, 0);
+}

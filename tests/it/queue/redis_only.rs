@@ -367,3 +367,33 @@ async fn a_clock_that_was_ahead_delays_nothing_that_is_given_back() {
     let (queue, _) = world(&redis);
     what_is_given_back_while_the_clock_is_ahead_waits_for_nothing(&queue, |seconds| clock.step(seconds)).await;
 }
+
+#[tokio::test]
+async fn errors_are_kept_for_a_week_by_the_clock_of_redis() {
+    let clock = SteppingClock::new();
+    let redis = TestRedis::start_by(&clock.program(), &[]);
+    let (queue, prefix) = world(&redis);
+    let error = |host: &str, days: Millis| RecordedError {
+        host: host.to_owned(),
+        count: 1,
+        last_ms: wall_ms() + days * 86_400_000,
+        ..RecordedError::default()
+    };
+    queue.record_errors(&[error("old", 0)]).await.unwrap();
+    clock.step(6 * 86_400);
+    queue.record_errors(&[error("new", 6)]).await.unwrap();
+    assert_eq!(queue.errors(10).await.unwrap().len(), 2);
+    clock.step(7 * 86_400 + 60);
+    assert_eq!(queue.errors(10).await.unwrap().len(), 1, "none is read that is too old");
+    queue.record_errors(&[error("newest", 7)]).await.unwrap();
+    let mut raw = redis.connection().await;
+    let stored: usize = redis::cmd("HLEN").arg(format!("{prefix}errors")).query_async(&mut raw).await.unwrap();
+    assert_eq!(stored, 2, "the old one is removed");
+    // A value that somebody has spoilt stops no heartbeat.
+    let place = error("newest", 7).key();
+    let set = redis::cmd("HSET").arg(format!("{prefix}errors")).arg(&place).arg("{").take();
+    let () = set.query_async(&mut raw).await.unwrap();
+    queue.forget(&["20".to_owned()]).await.unwrap();
+    queue.record_errors(&[error("newest", 7)]).await.unwrap();
+    assert_eq!(queue.errors(10).await.unwrap().len(), 2);
+}

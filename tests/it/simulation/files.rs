@@ -147,6 +147,7 @@ pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>, killed: &Ar
         save_timeout: parts.setup.save_timeout,
         max_deliveries: parts.setup.max_deliveries,
         counters: Arc::default(),
+        metrics: Arc::default(),
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
-    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
-    Settled, Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
+    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
+    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::account::{Account, AccountCounts};
 use twitter_updater::model::post::Tweet;
@@ -167,6 +167,24 @@ impl Workers for LinkedQueue {
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         let worker = worker.to_owned();
         pass_on!(self.queue.deregister(worker))
+    }
+}
+
+#[async_trait]
+impl ErrorRecords for LinkedQueue {
+    async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
+        let errors = errors.to_vec();
+        pass_on!(self.queue.record_errors(errors))
+    }
+
+    async fn errors(&self, most: usize) -> Result<Vec<RecordedError>, QueueError> {
+        let queue = self.queue.clone();
+        self.call(async move { queue.errors(most).await }).await
+    }
+
+    async fn forget_errors(&self, names: &[String]) -> Result<(), QueueError> {
+        let names = names.to_vec();
+        pass_on!(self.queue.forget_errors(names))
     }
 }
 

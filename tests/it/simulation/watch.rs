@@ -10,9 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs,
-    Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError, RowRange, Sample, Scheduled,
-    Settled, Stats, Verdict, Workers,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming,
+    Inspection, Job, Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, QueueError,
+    RecordedError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::store::{
@@ -579,6 +579,21 @@ impl Workers for WatchedQueue {
 
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         self.inner.deregister(worker).await
+    }
+}
+
+#[async_trait]
+impl ErrorRecords for WatchedQueue {
+    async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
+        self.inner.record_errors(errors).await
+    }
+
+    async fn errors(&self, most: usize) -> Result<Vec<RecordedError>, QueueError> {
+        self.inner.errors(most).await
+    }
+
+    async fn forget_errors(&self, names: &[String]) -> Result<(), QueueError> {
+        self.inner.forget_errors(names).await
     }
 }
 

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use twitter_updater::base::clock::{Millis, wall_ms};
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
-    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
-    Settled, Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
+    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
+    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 use twitter_updater::model::post::TweetState;
 use twitter_updater::providers::lookup::{Answer, Capabilities, Lookup, LookupError};
@@ -306,6 +306,21 @@ impl Workers for JournalledQueue {
 
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         self.inner.deregister(worker).await
+    }
+}
+
+#[async_trait]
+impl ErrorRecords for JournalledQueue {
+    async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
+        self.inner.record_errors(errors).await
+    }
+
+    async fn errors(&self, most: usize) -> Result<Vec<RecordedError>, QueueError> {
+        self.inner.errors(most).await
+    }
+
+    async fn forget_errors(&self, names: &[String]) -> Result<(), QueueError> {
+        self.inner.forget_errors(names).await
     }
 }
 

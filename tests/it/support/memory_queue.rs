@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use twitter_updater::base::clock::{Millis, QueueTime, Stopwatch, millis, span, wall_ms};
 use twitter_updater::base::random;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, Fence, HOUR_MS, HOURS_KEPT, Hour, Inbox, Incoming,
-    Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute, NewJob, PAGE_LIMIT, Place,
-    Postponed, Promoted, QueueError, RowRange, Sample, Scheduled, Settled, Stats, Verdict, WorkerStats, Workers,
-    check_id,
+    Administration, Adopted, Batch, Buried, Claim, ClaimRequest, ERRORS_KEPT, ErrorRecords, Fence, HOUR_MS, HOURS_KEPT,
+    Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane, LaneDue, Lateness, MINUTE_MS, MINUTES_KEPT, Minute,
+    NO_EXAMPLES_FOR, NewJob, PAGE_LIMIT, Place, Postponed, Promoted, QueueError, RecordedError, RowRange, Sample,
+    Scheduled, Settled, Stats, Verdict, WorkerStats, Workers, check_id,
 };
 
 use super::queue_model::{Claimed, QueueModel, Rules};
@@ -78,6 +78,18 @@ struct Inner {
     refused: BTreeMap<String, String>,
     drainer: Option<(String, Millis)>,
     workers: BTreeMap<String, (Millis, BTreeMap<String, String>)>,
+    /// The newest first.
+    errors: Vec<RecordedError>,
+    errors_bare: Millis,
+}
+
+impl Inner {
+    fn forget_errors(&mut self, names: &[String]) {
+        let names = names.iter().map(|name| name.to_lowercase()).collect();
+        for error in &mut self.errors {
+            error.forget(&names);
+        }
+    }
 }
 
 impl MemoryQueue {
@@ -241,6 +253,7 @@ impl Jobs for MemoryQueue {
     async fn forget(&self, ids: &[String]) -> Result<(), QueueError> {
         let mut inner = self.lock();
         ids.iter().for_each(|id| inner.model.forget(id));
+        inner.forget_errors(ids);
         Ok(())
     }
 }
@@ -305,6 +318,36 @@ impl Workers for MemoryQueue {
 
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         self.lock().workers.remove(worker);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ErrorRecords for MemoryQueue {
+    async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        let bare = inner.errors_bare;
+        for error in errors.iter().filter_map(|error| error.at(now, bare)) {
+            match inner.errors.iter_mut().find(|known| known.key() == error.key()) {
+                Some(known) => known.merge(&error),
+                None => inner.errors.push(error),
+            }
+        }
+        inner.errors.sort_by_key(|error| std::cmp::Reverse(error.last_ms));
+        inner.errors.truncate(ERRORS_KEPT);
+        inner.errors.retain(|error| error.is_kept(now));
+        Ok(())
+    }
+
+    async fn errors(&self, most: usize) -> Result<Vec<RecordedError>, QueueError> {
+        let (inner, now) = (self.lock(), self.now());
+        Ok(inner.errors.iter().filter(|error| error.is_kept(now)).take(most).cloned().collect())
+    }
+
+    async fn forget_errors(&self, names: &[String]) -> Result<(), QueueError> {
+        let (mut inner, now) = (self.lock(), self.now());
+        inner.errors_bare = now + millis(NO_EXAMPLES_FOR);
+        inner.forget_errors(names);
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::{
-    Administration, Adopted, Buried, Claim, ClaimRequest, Fence, Hour, Inbox, Incoming, Inspection, Job, Jobs, Lane,
-    LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RowRange, Sample, Scheduled,
-    Settled, Stats, Verdict, Workers,
+    Administration, Adopted, Buried, Claim, ClaimRequest, ErrorRecords, Fence, Hour, Inbox, Incoming, Inspection, Job,
+    Jobs, Lane, LaneDue, Lateness, Minute, NewJob, Place, Postponed, Promoted, Queue, QueueError, RecordedError,
+    RowRange, Sample, Scheduled, Settled, Stats, Verdict, Workers,
 };
 
 #[derive(Debug)]
@@ -197,6 +197,21 @@ impl Workers for WatchedQueue {
 
     async fn deregister(&self, worker: &str) -> Result<(), QueueError> {
         self.inner.deregister(worker).await
+    }
+}
+
+#[async_trait]
+impl ErrorRecords for WatchedQueue {
+    async fn record_errors(&self, errors: &[RecordedError]) -> Result<(), QueueError> {
+        self.inner.record_errors(errors).await
+    }
+
+    async fn errors(&self, most: usize) -> Result<Vec<RecordedError>, QueueError> {
+        self.inner.errors(most).await
+    }
+
+    async fn forget_errors(&self, names: &[String]) -> Result<(), QueueError> {
+        self.inner.forget_errors(names).await
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::minutes::MINUTES;
 use super::super::{HOUR_MS, HOURS_KEPT, Hour, Lateness, MINUTE_MS, MINUTES_KEPT, Result};
-use super::EmbeddedQueue;
+use super::{EmbeddedQueue, errors};
 use crate::base::clock::{self, Millis};
 
 const MINUTES_OF_AN_HOUR: Millis = HOUR_MS / MINUTE_MS;
@@ -58,6 +58,7 @@ pub(super) async fn sum(queue: &EmbeddedQueue) -> Result<()> {
         let before = this / MINUTES_OF_AN_HOUR - Millis::from(HOURS_KEPT);
         sqlx::query(forget).bind(&queue.namespace).bind(before).execute(&mut *tx).await?;
     }
+    errors::forget_old(queue, &mut tx, clock::wall_ms()).await?;
     sqlx::query("UPDATE queue_namespace SET hours_until = ? WHERE namespace = ?")
         .bind(this - 1)
         .bind(&queue.namespace)

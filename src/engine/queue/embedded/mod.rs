@@ -41,6 +41,7 @@ macro_rules! know_lanes {
 }
 
 mod claim;
+mod errors;
 mod hours;
 mod incoming;
 mod older;

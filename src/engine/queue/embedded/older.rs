@@ -16,11 +16,12 @@ const OF_JOBS: [(&str, &str); 4] = [
     ("promoted_due", "INTEGER"),
     ("promoted_lane", "TEXT"),
 ];
-const OF_OTHERS: [(&str, &str, &str); 5] = [
+const OF_OTHERS: [(&str, &str, &str); 6] = [
     ("queue_namespace", "turns", "INTEGER NOT NULL DEFAULT 3"),
     ("queue_lane", "tier", "INTEGER NOT NULL DEFAULT 0"),
     ("queue_lane", "ordering", "TEXT NOT NULL DEFAULT 'lateness'"),
     ("queue_namespace", "hours_until", "INTEGER NOT NULL DEFAULT 0"),
+    ("queue_namespace", "errors_bare", "INTEGER NOT NULL DEFAULT 0"),
     ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
 ];
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::Row;
 
 use super::super::{Administration, Adopted, Fence, Lane, PAGE_LIMIT, QueueError, Result, Scheduled, check_ids};
-use super::{DELAYED, EmbeddedQueue, LEASED, Tx, hours, rows_of_lanes};
+use super::{DELAYED, EmbeddedQueue, LEASED, Tx, errors, hours, rows_of_lanes};
 use crate::base::clock::{self, Millis};
 
 /// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
@@ -87,6 +87,7 @@ pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<()> 
         let ids = json!(ids).to_string();
         sqlx::query(forget).bind(&queue.namespace).bind(ids).execute(&mut *tx).await?;
     }
+    errors::blank(queue, &mut tx, ids).await?;
     Ok(tx.commit().await?)
 }
 

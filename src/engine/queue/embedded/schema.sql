@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS queue_namespace (
     paused        TEXT,                       -- a reason; while it is there nothing is claimed
     drainer       TEXT,                       -- the worker that drains queue_incoming
     drainer_until INTEGER NOT NULL DEFAULT 0,
-    hours_until   INTEGER NOT NULL DEFAULT 0  -- the last minute since the epoch that was added to its hour
+    hours_until   INTEGER NOT NULL DEFAULT 0, -- the last minute since the epoch that was added to its hour
+    errors_bare   INTEGER NOT NULL DEFAULT 0  -- errors up to this moment are recorded without an example
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS queue_lane (
@@ -102,4 +103,13 @@ CREATE TABLE IF NOT EXISTS queue_worker (
     beat      INTEGER NOT NULL,
     fields    TEXT    NOT NULL, -- a JSON object
     PRIMARY KEY (namespace, worker)
+) WITHOUT ROWID;
+
+-- Errors that workers recorded: one row for each kind and place.
+CREATE TABLE IF NOT EXISTS queue_error (
+    namespace TEXT    NOT NULL,
+    place     TEXT    NOT NULL, -- pipeline, kind, host and endpoint
+    last      INTEGER NOT NULL, -- when the last one occurred
+    error     TEXT    NOT NULL, -- a JSON object
+    PRIMARY KEY (namespace, place)
 ) WITHOUT ROWID;

@@ -1,4 +1,5 @@
--- Takes ids out of every place but a lease, with what is counted and noted of them. Flagged allow-oom: it adds nothing.
+-- Takes ids out of every place but a lease, with what is counted and noted of them, and out of the recorded errors. Flagged
+-- allow-oom: it adds nothing.
 --
 -- ARGV   distinct ids
 
@@ -20,5 +21,11 @@ for first = 1, #ARGV, CHUNK do
       redis.call('HDEL', FAILURES, ARGV[first + i - 1])
     end
   end
+end
+
+if redis.call('EXISTS', key('errors')) == 1 then
+  local names = {}
+  for i = 1, #ARGV do names[string.lower(ARGV[i])] = true end
+  blank_errors(names)
 end
 return 0

@@ -15,7 +15,10 @@ use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, Steps, script};
 use crate::base::clock::{self, Millis};
 
 static ADOPT: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("../lua/adopt.lua")));
-static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/forget.lua")));
+static FORGET: LazyLock<Script> = LazyLock::new(|| {
+    let text = concat!(include_str!("../lua/blank_errors.lua"), "\n", include_str!("../lua/forget.lua"));
+    script(ALLOW_OOM, text)
+});
 /// The text of a script that spreads due times.
 macro_rules! spreading {
     ($file:literal) => {

@@ -158,6 +158,7 @@ impl Rig {
                 counters: counters.clone(),
             },
             counters,
+            metrics: Arc::default(),
         };
         let run = tokio::spawn(async move { source.run(&stop).await });
         Self { run, ..rig }

@@ -1,0 +1,230 @@
+//! Errors of one pipeline of a process, until its heartbeat hands them to the queue.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use crate::base::clock;
+use crate::base::humanize::{cut, one_line};
+use crate::engine::queue::{ERRORS_KEPT, RecordedError};
+
+/// Characters of a message.
+const MESSAGE: usize = 300;
+/// Characters of a host and of an endpoint.
+const NAME: usize = 100;
+/// Last messages that are remembered: more than the calls that fail together.
+const REMEMBERED: usize = 64;
+
+/// The kind of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The API, or another host, is out, unreachable or too slow.
+    NoAnswer,
+    /// An answer cannot be read.
+    BadAnswer,
+    /// The API refuses calls that its quota allowed.
+    RateLimit,
+    /// The API refuses a credential.
+    Credential,
+    /// The API refuses a request.
+    Refused,
+    /// A clock is wrong.
+    Clock,
+    /// A service keeps the worker from working: the store, the ledger, the disk.
+    Outage,
+    /// The queue does not answer.
+    Queue,
+    /// An item failed for good.
+    Dead,
+    /// It can never work as it is configured.
+    Stopped,
+    /// A task failed and was restarted.
+    Restart,
+}
+
+impl ErrorKind {
+    /// Its fixed words.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no answer",
+            Self::BadAnswer => "unusable answer",
+            Self::RateLimit => "rate limit",
+            Self::Credential => "credential refused",
+            Self::Refused => "request refused",
+            Self::Clock => "wrong clock",
+            Self::Outage => "outage",
+            Self::Queue => "queue",
+            Self::Dead => "dead",
+            Self::Stopped => "stopped",
+            Self::Restart => "restart",
+        }
+    }
+}
+
+/// The place of an error.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ErrorPlace<'a> {
+    /// The host that was called; `None` for the pipeline's API.
+    pub host: Option<&'a str>,
+    /// The endpoint; empty where no host was called.
+    pub endpoint: &'a str,
+    /// An id that it was about.
+    pub example: Option<&'a str>,
+}
+
+/// Errors that are not in the queue yet, at most [`ERRORS_KEPT`] entries.
+#[derive(Debug, Default)]
+pub struct ErrorLog {
+    pipeline: String,
+    /// Of its API.
+    host: String,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: BTreeMap<String, RecordedError>,
+    /// The last messages.
+    messages: VecDeque<String>,
+}
+
+impl ErrorLog {
+    /// Of a pipeline that calls the API at that host.
+    #[must_use]
+    pub fn new(pipeline: &str, host: &str) -> Self {
+        Self { pipeline: pipeline.to_owned(), host: cut(host, NAME), log: Mutex::default() }
+    }
+
+    /// Records an error.
+    pub fn record(&self, kind: ErrorKind, message: &str, place: ErrorPlace<'_>) {
+        let error = self.error(kind, message, place);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.messages.push_back(error.message.clone());
+        if log.messages.len() > REMEMBERED {
+            log.messages.pop_front();
+        }
+        log.add(error);
+    }
+
+    /// Records the reason why a batch failed, unless it is the message of an error that [`record`](Self::record) recorded lately: of a
+    /// call, mostly.
+    pub fn record_reason(&self, kind: ErrorKind, why: &str, place: ErrorPlace<'_>) {
+        let error = self.error(kind, why, place);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if !log.messages.contains(&error.message) {
+            log.add(error);
+        }
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str, place: ErrorPlace<'_>) -> RecordedError {
+        let ErrorPlace { host, endpoint, example } = place;
+        // Outside a batch only this machine's clock is known.
+        let now = clock::queue_ms().unwrap_or_else(clock::wall_ms);
+        let host = match host {
+            Some(host) => cut(host, NAME),
+            None if endpoint.is_empty() => String::new(),
+            None => self.host.clone(),
+        };
+        RecordedError {
+            pipeline: self.pipeline.clone(),
+            kind: kind.word().to_owned(),
+            host,
+            endpoint: cut(endpoint, NAME),
+            count: 1,
+            first_ms: now,
+            last_ms: now,
+            example: example.map(str::to_owned),
+            message: one_line(&cut(message, MESSAGE)),
+        }
+    }
+
+    /// The errors that are not in the queue yet.
+    #[must_use]
+    pub fn pending(&self) -> Vec<RecordedError> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).entries.values().cloned().collect()
+    }
+
+    /// The queue has these: what occurred meanwhile stays.
+    pub fn merged(&self, errors: &[RecordedError]) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        for merged in errors {
+            let key = merged.key();
+            let Some(known) = log.entries.get_mut(&key) else { continue };
+            known.count = known.count.saturating_sub(merged.count);
+            if known.count == 0 {
+                log.entries.remove(&key);
+            }
+        }
+    }
+}
+
+impl Log {
+    fn add(&mut self, error: RecordedError) {
+        match self.entries.get_mut(&error.key()) {
+            Some(known) => known.merge(&error),
+            None => drop(self.entries.insert(error.key(), error)),
+        }
+        if self.entries.len() > ERRORS_KEPT
+            && let Some(oldest) = self.entries.values().min_by_key(|error| error.last_ms).map(RecordedError::key)
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_call(endpoint: &str) -> ErrorPlace<'_> {
+        ErrorPlace { endpoint, example: Some("20"), ..ErrorPlace::default() }
+    }
+
+    #[test]
+    fn errors_of_one_kind_and_place_are_one_entry_until_the_queue_has_them() {
+        let log = ErrorLog::new("thing:update", "api.example");
+        log.record(ErrorKind::NoAnswer, "HTTP 500", of_call("lookup"));
+        log.record(ErrorKind::NoAnswer, "HTTP\n502", of_call("lookup"));
+        log.record(ErrorKind::NoAnswer, "HTTP 500", of_call("other"));
+        let pending = log.pending();
+        let shown = |error: &RecordedError| {
+            let RecordedError { host, endpoint, count, message, .. } = error.clone();
+            (host, endpoint, count, message)
+        };
+        let shown: Vec<_> = pending.iter().map(shown).collect();
+        let of = |endpoint: &str, count, message: &str| ("api.example".into(), endpoint.into(), count, message.into());
+        assert_eq!(shown, [of("lookup", 2, "HTTP 502"), of("other", 1, "HTTP 500")]);
+        log.record(ErrorKind::NoAnswer, "HTTP 503", of_call("lookup"));
+        log.merged(&pending);
+        let left = log.pending();
+        assert_eq!((left.len(), left[0].count, &*left[0].message), (1, 1, "HTTP 503"));
+        log.merged(&left);
+        assert!(log.pending().is_empty());
+    }
+
+    #[test]
+    fn a_batch_that_failed_by_its_call_counts_once_and_every_other_batch_counts() {
+        let log = ErrorLog::new("thing:update", "api.example");
+        log.record(ErrorKind::NoAnswer, "HTTP 500", of_call("lookup"));
+        for why in ["HTTP 500", "the store is out", "the store is out"] {
+            log.record_reason(ErrorKind::Outage, why, ErrorPlace::default());
+        }
+        let pending = log.pending();
+        let counts: Vec<_> = pending.iter().map(|error| (&*error.kind, &*error.host, error.count)).collect();
+        assert_eq!(counts, [("no answer", "api.example", 1), ("outage", "", 2)]);
+    }
+
+    #[test]
+    fn entries_and_their_texts_are_bounded() {
+        let log = ErrorLog::new("thing:update", "");
+        for n in 0..3 * ERRORS_KEPT {
+            let host = format!("{n}.{}", "x".repeat(1_000));
+            let place = ErrorPlace { host: Some(&host), endpoint: "file", example: None };
+            log.record(ErrorKind::NoAnswer, &"long ".repeat(1_000), place);
+        }
+        let pending = log.pending();
+        assert_eq!(pending.len(), ERRORS_KEPT);
+        assert!(pending.iter().all(|error| error.key().len() < 300 && error.message.len() <= MESSAGE + 3));
+        assert!(log.log.lock().unwrap().messages.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,119 @@
+//! The errors that workers of all pipelines recorded.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::base::humanize::{one_line, when};
+use crate::engine::queue::RecordedError;
+
+/// The recorded errors of several namespaces, the newest first.
+#[derive(Debug, Clone, Serialize)]
+pub struct ErrorReport {
+    errors: Vec<RecordedError>,
+    /// Namespaces that did not answer.
+    unread: Vec<Unread>,
+    /// Words that each of the errors contains; empty: all errors.
+    #[serde(skip)]
+    words: String,
+    #[serde(skip)]
+    answers: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Unread {
+    namespace: String,
+    error: String,
+}
+
+impl ErrorReport {
+    /// The errors that contain these words, of the answer of each namespace.
+    #[must_use]
+    pub fn new(read: Vec<(String, Result<Vec<RecordedError>, String>)>, words: &str) -> Self {
+        let (mut errors, mut unread, mut answers) = (Vec::new(), Vec::new(), false);
+        for (namespace, read) in read {
+            match read {
+                Ok(read) => {
+                    answers = true;
+                    errors.extend(read.into_iter().filter(|error| error.holds(words)));
+                }
+                Err(error) => unread.push(Unread { namespace, error }),
+            }
+        }
+        errors.sort_by_key(|error| Reverse(error.last_ms));
+        Self { errors, unread, words: words.to_owned(), answers }
+    }
+
+    /// Returns true if any of the namespaces answered.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.answers
+    }
+}
+
+impl fmt::Display for ErrorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Unread { namespace, error } in &self.unread {
+            writeln!(f, "{namespace}\nOUT: {error}\n")?;
+        }
+        match (self.errors.is_empty(), self.words.is_empty()) {
+            (true, true) => return write!(f, "no errors in the last 7 days"),
+            (true, false) => return write!(f, "no error of the last 7 days contains {:?}", self.words),
+            _ => {}
+        }
+        writeln!(f, "{:<20}{:>10}  {:<22}{:<22}where", "kind", "times", "last", "first")?;
+        for error in &self.errors {
+            let RecordedError { pipeline, kind, host, endpoint, count, first_ms, last_ms, example, message } = error;
+            let place = [pipeline, host, endpoint].map(|part| one_line(part)).join(" ");
+            let place = one_line(&place);
+            writeln!(f, "{kind:<20}{count:>10}  {:<22}{:<22}{place}", when(*last_ms), when(*first_ms))?;
+            if !message.is_empty() {
+                writeln!(f, "  {}", one_line(message))?;
+            }
+            if let Some(example) = example {
+                writeln!(f, "  for example {}", one_line(example))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(pipeline: &str, last_ms: i64, message: &str) -> RecordedError {
+        let (pipeline, message) = (pipeline.to_owned(), message.to_owned());
+        let (kind, endpoint, example) = ("no answer".to_owned(), "lookup".to_owned(), Some("20".to_owned()));
+        RecordedError { pipeline, kind, endpoint, count: 3, last_ms, message, example, ..RecordedError::default() }
+    }
+
+    #[test]
+    fn errors_of_all_namespaces_are_listed_newest_first_or_those_with_words() {
+        let read = || {
+            vec![
+                (
+                    "a:update".to_owned(),
+                    Ok(vec![error("a:update", 2_000, "HTTP 500"), error("a:update", 9_000, "HTTP 502")]),
+                ),
+                ("b:update".to_owned(), Ok(vec![error("b:update", 5_000, "timed out\nhere")])),
+                ("c:update".to_owned(), Err("refused".to_owned())),
+            ]
+        };
+        let text = ErrorReport::new(read(), "").to_string();
+        assert!(text.starts_with("c:update\nOUT: refused\n\nkind "), "{text}");
+        let at = |words| text.find(words).unwrap_or_else(|| panic!("no {words}: {text}"));
+        assert!(at("HTTP 502") < at("timed out here") && at("timed out here") < at("HTTP 500"), "{text}");
+        assert!(text.contains("1970-01-01T00:00:05Z") && text.contains("b:update lookup\n"), "{text}");
+        assert!(text.contains("  for example 20\n"), "{text}");
+
+        let some = ErrorReport::new(read(), "TIMED");
+        let json = serde_json::to_value(&some).unwrap();
+        assert_eq!((json["errors"].as_array().unwrap().len(), &json["errors"][0]["count"]), (1, &3.into()));
+        assert_eq!(json["unread"][0], serde_json::json!({"namespace": "c:update", "error": "refused"}));
+        let none = ErrorReport::new(read(), "nowhere");
+        assert!(none.answers() && none.to_string().ends_with("contains \"nowhere\""), "{none}");
+        assert!(!ErrorReport::new(vec![("c:update".to_owned(), Err("refused".to_owned()))], "").answers());
+    }
+}
