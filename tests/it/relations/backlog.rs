@@ -107,10 +107,10 @@ async fn lists_wait_for_their_first_read(backends: Backends) {
 
     let all = until("each list was read once, and the headline is green", PATIENCE, async || {
         let seen = status(&ops).await;
-        assert!(
-            seen["lists"]["unread"] == 0 || !is(&seen, "fresh") || seen["lists"]["unread"].as_u64() < Some(9),
-            "{seen}"
-        );
+        // A list and a hundredth of all may wait. The queue's own figure, since that of the store may be 5 s old.
+        let first = seen["lanes"].as_array().and_then(|lanes| lanes.iter().find(|lane| lane["lane"] == "first"));
+        let waiting = first.and_then(|lane| lane["delayed"].as_u64()).unwrap_or(0);
+        assert!(waiting <= OWNERS / 100 || !is(&seen, "fresh"), "green, and {waiting} wait: {seen}");
         (seen["lists"]["unread"] == 0 && is(&seen, "fresh")).then_some(seen)
     })
     .await;
