@@ -16,7 +16,7 @@ const VALUES: [&str; 9] = [
     "%FF",
 ];
 /// Queries of the pages of a namespace, before the value.
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 14] = [
     "/?range=",
     "/dead?from=",
     "/dead?below=",
@@ -30,6 +30,7 @@ const QUERIES: [&str; 13] = [
     "/tweet?id=",
     "/events?tweet=",
     "/events?range=",
+    "/errors?text=",
 ];
 /// Those of all namespaces.
 const IN_COMMON: [&str; 2] = ["/find?id=", "/status?namespace="];

@@ -1,4 +1,4 @@
-//! Calls and days of calls in the lives of posts like those of the training. Pure: lives are walked by the schedule's own rules.
+//! Calls and days of calls in the lives of items like those of the training. Pure: lives are walked by the schedule's own rules.
 
 use super::Adaptive;
 use super::budget::{Normaliser, table_calls};
