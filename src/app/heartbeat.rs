@@ -64,7 +64,7 @@ pub(super) struct Listed {
 pub(super) enum Counted {
     /// Those of an updater, with how late its posts were.
     Updates,
-    /// Those of polled sources, whose lateness /metrics has alone. Their errors go into the queue of their posts, which has a page.
+    /// Counts of polled sources; only /metrics shows their lateness. Their errors go into the queue of their posts, because it has a page.
     Polls(Arc<SourcePoll>, Arc<dyn Queue>),
 }
 
@@ -89,7 +89,7 @@ impl Listed {
             tracing::warn!(error = %error, namespace = self.queue.namespace(), "no heartbeat");
         }
         if let Err(error) = self.record_errors().await {
-            tracing::warn!(error = %error, namespace = self.queue.namespace(), "errors are recorded later");
+            tracing::warn!(error = %error, namespace = self.queue.namespace(), "cannot record errors in the queue: the next heartbeat retries");
         }
     }
 

@@ -76,7 +76,7 @@ pub struct ErrorPlace<'a> {
 #[derive(Debug, Default)]
 pub struct ErrorLog {
     pipeline: String,
-    /// Of its API.
+    /// Host of the pipeline's API.
     host: String,
     log: Mutex<Log>,
 }
@@ -89,7 +89,7 @@ struct Log {
 }
 
 impl ErrorLog {
-    /// Of a pipeline that calls the API at that host.
+    /// Creates an empty log for a pipeline that calls the API at `host`.
     #[must_use]
     pub fn new(pipeline: &str, host: &str) -> Self {
         Self { pipeline: pipeline.to_owned(), host: cut(host, NAME), log: Mutex::default() }
@@ -144,7 +144,7 @@ impl ErrorLog {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).entries.values().cloned().collect()
     }
 
-    /// The queue has these: what occurred meanwhile stays.
+    /// Subtracts errors that the queue has stored; errors recorded since then stay.
     pub fn merged(&self, errors: &[RecordedError]) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         for merged in errors {

@@ -236,7 +236,7 @@ impl Metrics {
         }
     }
 
-    /// A call to the endpoint of the API for so many ids, of which one is `example`; counted and timed.
+    /// Makes a call to an endpoint of the API for `ids` ids, counts and times it, and records its error. `example` is one of the ids.
     ///
     /// # Errors
     /// Those of the call.

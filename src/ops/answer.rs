@@ -358,10 +358,10 @@ fn fresh(snapshot: &Snapshot) -> String {
 fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
     let quota = &snapshot.status.quota;
     let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;
-    Some(format!("the demand is {ratio:.2} × the quota; to mend it: {remedy}"))
+    Some(format!("the demand is {ratio:.2} × the quota; to fix it: {remedy}"))
 }
 
-/// Lists were never read, and calls are answered: there are too few of them.
+/// Returns the cause if lists are overdue for their first read although calls succeed: the quota is too small.
 fn unread(snapshot: &Snapshot) -> Option<String> {
     let lists = snapshot.status.lists.as_ref()?.figures.as_ref()?;
     if lists.unread_overdue == 0 || most_calls_fail(snapshot) || snapshot.status.stats.expired > snapshot.request_ids {
@@ -704,7 +704,7 @@ mod tests {
         assert_eq!(
             of(demand),
             says(
-                "the demand is 2.00 × the quota; to mend it: 1 more app-only credential or 1 user credential, or \
+                "the demand is 2.00 × the quota; to fix it: 1 more app-only credential or 1 user credential, or \
                  intervals 2.00 times as long (tweet_age)"
             )
         );

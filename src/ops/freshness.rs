@@ -98,7 +98,8 @@ impl Measured {
         sum.unseen = unseen(sample, rows, terms, now);
         for row in rows {
             let (interval, slack) = match sample.patience_ms {
-                // Most of what is in it is meant to wait: its patience is no interval. But a list is to be read once in its first one.
+                // Most items in this lane wait on purpose, so its patience is not an interval. But each list must be read once within its
+                // first interval.
                 Some(_) if !sample.order.is_timed() => match row {
                     Some(Standing { checked_at: None, .. }) => (first_read, 0),
                     _ => (ENDLESS, 0),

@@ -25,7 +25,7 @@ pub struct Terms {
     pub unavailable_every: Duration,
     /// How long a claimed batch is leased.
     pub lease: Duration,
-    /// How lists are read, and when, where the items are lists.
+    /// Page size and visit intervals; `None` unless the items are lists.
     pub lists: Option<ListTerms>,
     /// The score from which on an item belongs, where items are accounts of a community.
     pub threshold: Option<f64>,

@@ -94,7 +94,7 @@ impl VisitIntervals {
     #[must_use]
     pub fn new(revisit: Millis, complete_every: Millis, known_tail: u32) -> Self {
         let revisit_ms = revisit.max(1);
-        // Where each visit is complete, it is so as often as there are visits.
+        // Without a known tail every visit reads the whole list.
         let complete_every_ms = if known_tail == 0 { revisit_ms } else { complete_every.max(revisit_ms) };
         Self { revisit_ms, complete_every_ms }
     }
@@ -133,7 +133,7 @@ pub struct ListTier {
     pub is_before_new: bool,
 }
 
-/// How lists are read, and when.
+/// Page size and visit intervals of lists, by tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListTerms {
     /// The pages of a list.

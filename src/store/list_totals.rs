@@ -3,7 +3,7 @@
 
 use crate::base::clock::Millis;
 
-/// Tiers of lists that can be told apart.
+/// Largest number of tiers of lists.
 pub const TIERS: usize = 3;
 
 /// The bounds by which lists are counted.
@@ -32,7 +32,7 @@ pub struct TierTotal {
     pub complete: i64,
     /// The end of the oldest of their newest complete reads, ms since the epoch.
     pub oldest_at: Option<Millis>,
-    /// The same of the median one.
+    /// The end of the median of their newest complete reads, ms since the epoch.
     pub median_at: Option<Millis>,
     /// Lists whose newest complete read is too old.
     pub too_old: i64,
@@ -51,9 +51,9 @@ pub struct UnreadTotal {
     pub oldest_at: Option<Millis>,
     /// Pages left of the lists whose number of members is known.
     pub pages: f64,
-    /// Lists whose number of members is unknown,
+    /// Lists whose number of members is unknown.
     pub unknown: i64,
-    /// and the pages that were read of them.
+    /// Pages read of the lists of unknown size.
     pub unknown_read: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct UnreadTotal {
 pub struct ListTotals {
     /// The lists that were read, by tiers; a tier without a list is left out.
     pub tiers: Vec<TierTotal>,
-    /// The others.
+    /// The lists that were never read.
     pub unread: UnreadTotal,
 }
 

@@ -89,7 +89,7 @@ impl Home {
 
 fn status(settings: &Variables) -> Value {
     let output = run(&["status", "--json"], settings);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

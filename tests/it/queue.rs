@@ -176,7 +176,7 @@ contract!(
     many_newcomers_are_claimed_from_the_newest_on,
     errors_of_all_workers_add_up,
     errors_are_bounded_and_kept_for_a_week,
-    whoever_is_forgotten_leaves_the_errors,
+    forgotten_ids_and_handles_leave_the_errors,
 );
 
 fn young() -> Lane {

@@ -13,8 +13,8 @@ use crate::base::clock::Millis;
 pub const ERRORS_KEPT: usize = 200;
 /// ... and for this long after they occurred last.
 pub const ERRORS_KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
-/// Time after a [`ErrorRecords::forget_errors`] in which errors are recorded without an example: a worker may hold a job of whoever is
-/// forgotten, and an error of it that is not merged yet.
+/// Time after a [`ErrorRecords::forget_errors`] in which errors are recorded without an example: a worker may still hold a job of the
+/// forgotten person, or an error that it has not sent yet.
 pub const NO_EXAMPLES_FOR: Duration = Duration::from_secs(3_600);
 
 /// All errors of one kind at one place.
@@ -38,7 +38,7 @@ pub struct RecordedError {
     /// An id that the last one was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
-    /// The last one's message, in one line; empty if it named somebody who is forgotten.
+    /// Message of the last error, in one line; empty if it named a forgotten person.
     pub message: String,
 }
 

@@ -32,7 +32,7 @@
 //! | `{ns}:worker:<id>` | HASH | the worker's own report; expires |
 //! | `{ns}:errors` | HASH | pipeline, kind, host and endpoint → the errors of workers there, JSON: count, first and last time, example, message; expires |
 //! | `{ns}:errors:at` | ZSET | the same → the last error, ms since the epoch: the newest 200 of 7 days are kept; expires |
-//! | `{ns}:errors:bare` | STRING | errors up to this moment, ms since the epoch, are recorded without an example: somebody was forgotten; expires |
+//! | `{ns}:errors:bare` | STRING | errors up to this moment, ms since the epoch, are recorded without an example, because a person was forgotten; expires |
 //! | `{ns}:paused` | STRING | the reason; while the key exists, no ids are claimed |
 //! | `twitter-updater:namespaces` | SET | all namespaces |
 

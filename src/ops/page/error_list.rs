@@ -19,7 +19,7 @@ use crate::engine::queue::{ERRORS_KEPT, RecordedError};
 /// The longest words that are searched for.
 const WORDS: usize = 200;
 
-/// Words of the errors that are asked for.
+/// Query of the search: words that the errors contain.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]

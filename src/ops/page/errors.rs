@@ -51,7 +51,7 @@ pub(super) struct Noted {
 pub(super) struct Errors(Mutex<Vec<Noted>>);
 
 impl Errors {
-    /// `#errors`, with those of now. `dead` are the last that were buried, `recorded` the newest that workers recorded.
+    /// The section `#errors`, with the current errors. `dead`: the last dead items; `recorded`: the newest errors that workers recorded.
     pub(super) fn section(
         &self,
         seen: &Seen,
@@ -157,9 +157,9 @@ fn message(text: &str) -> String {
 /// A row of the list.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
-    /// Of the page itself.
+    /// An error that the page itself saw.
     Own(&'a Noted),
-    /// Of workers.
+    /// An error that workers recorded.
     Recorded(&'a RecordedError),
 }
 

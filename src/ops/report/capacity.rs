@@ -111,7 +111,7 @@ impl Overload {
         self.with_demand(calls_per_15_min, CallLimits { user: each, app: each }).told_in(Words::LISTS)
     }
 
-    /// The same with that demand, where a further credential has so many calls.
+    /// Returns this capacity for another demand; `each` is the calls per window of a further credential.
     fn with_demand(self, demand: f64, each: CallLimits) -> Self {
         let Self { supply_calls_per_15_min: supply, unknown, unmetered, .. } = self;
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
@@ -219,7 +219,7 @@ impl fmt::Display for Overload {
             write!(f, ", as far as it is known: that of {} in {} credentials is not yet", self.unknown, self.usable)?;
         }
         if let Some(remedy) = self.remedy {
-            write!(f, ": all intervals grow by that factor. To mend it: {remedy}")?;
+            write!(f, ": all intervals grow by that factor. To fix it: {remedy}")?;
         }
         write!(f, "\n{demand} calls per 15 min are needed, {supply} are there")
     }
@@ -250,7 +250,7 @@ pub(super) mod tests {
     use crate::providers::lookup::{Capabilities, Charge};
     use crate::providers::twitter_v1::CAPABILITIES;
 
-    /// A quota of one credential with so many calls.
+    /// Quota of one credential with `calls` calls per 15 minutes.
     pub fn quota(calls: f64, unmetered: usize) -> Overload {
         Overload {
             demand_calls_per_15_min: 0.0,
@@ -267,7 +267,7 @@ pub(super) mod tests {
     #[test]
     fn lists_need_credentials_that_have_as_many_calls_as_these() {
         let short = quota(15.0, 0).of_lists(45.0);
-        let says = "demand 3.00 × quota: all intervals grow by that factor. To mend it: 2 more app-only credentials or 2 \
+        let says = "demand 3.00 × quota: all intervals grow by that factor. To fix it: 2 more app-only credentials or 2 \
                     user credentials, or intervals 2.99 times as long (relations.revisit)\n45 calls per 15 min are needed, \
                     15 are there";
         assert_eq!(short.to_string(), says);
@@ -300,7 +300,7 @@ pub(super) mod tests {
         let overload = says(30_000, &[told(900, WINDOW)]);
         assert_eq!(
             overload,
-            "demand 2.00 × quota: all intervals grow by that factor. To mend it: 3 more app-only \
+            "demand 2.00 × quota: all intervals grow by that factor. To fix it: 3 more app-only \
              credentials or 1 user credential, or intervals 2.00 times as long (tweet_age)\n1,800 calls per 15 min are \
              needed, 900 are there"
         );

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!((tier.lists, tier.complete, tier.too_old, &*tier.tier), (100, 90, 7, "visited"));
         assert_eq!((tier.median_age_ms, tier.oldest_age_ms), (Some(12 * DAY), Some(40 * DAY)));
         assert_eq!(all.tiers[0].median_age_ms, None);
-        // What was read of lists of unknown size may be more than usual: each has one page left at least.
+        // Lists of unknown size may have more pages than the average: at least one page is left of each.
         let long = UnreadTotal { unknown_read: 50.0, ..unread(2) };
         assert_eq!(figures(&ListTotals { tiers: vec![visited], unread: long }, 15.0, 0).first_calls, 2);
     }

@@ -65,7 +65,7 @@ pub struct MediaHandler {
     pub max_deliveries: u32,
     /// The counters.
     pub counters: Arc<Fetches>,
-    /// Those of every pipeline, with its errors.
+    /// The metrics that every pipeline has, with its error log.
     pub metrics: Arc<Metrics>,
 }
 

@@ -76,7 +76,7 @@ impl Visits {
         all.into_iter().find(|lane| *lane.name == *name).unwrap_or_else(|| self.next_visit(&[]).0)
     }
 
-    /// How lists with such pages are read, and when.
+    /// Returns the visit intervals of lists with these pages, by tier.
     #[must_use]
     pub fn terms(self, pages: ListPages, settings: &RelationSettings) -> ListTerms {
         let RelationSettings { complete_every, known_tail, .. } = settings;

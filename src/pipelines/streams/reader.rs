@@ -33,7 +33,7 @@ pub struct StreamSource {
     pub feed: Feed,
     /// Its counters.
     pub counters: Arc<StreamCounters>,
-    /// Those of its poller, with its errors.
+    /// The metrics of its poller, with its error log.
     pub metrics: Arc<Metrics>,
 }
 

@@ -90,7 +90,7 @@ async fn demand_by_quota(more: &[(&str, &str)]) {
     assert_eq!(told["parked"], json!([]));
     let table = text(&run(&["status"], &settings).stdout);
     let line = table.lines().find(|line| line.starts_with("demand ")).unwrap_or_else(|| panic!("{table}"));
-    assert!(line.contains(": all intervals grow by that factor. To mend it: 57 more app-only"));
+    assert!(line.contains(": all intervals grow by that factor. To fix it: 57 more app-only"));
     assert!(
         line.contains("credentials or 19 user credentials, or intervals ") && line.ends_with("(tweet_age)"),
         "{line}"

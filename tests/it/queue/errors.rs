@@ -59,7 +59,7 @@ pub(super) async fn errors_are_bounded_and_kept_for_a_week(world: World) {
     assert!(queue.errors(2 * ERRORS_KEPT).await.unwrap().iter().all(|error| error.count == 1));
 }
 
-pub(super) async fn whoever_is_forgotten_leaves_the_errors(world: World) {
+pub(super) async fn forgotten_ids_and_handles_leave_the_errors(world: World) {
     let (queue, now) = (&*world.one, wall_ms() - 60_000);
     let of = |host: &str, example: &str, message: &str| RecordedError {
         example: Some(example.to_owned()),

@@ -389,7 +389,7 @@ async fn errors_are_kept_for_a_week_by_the_clock_of_redis() {
     let mut raw = redis.connection().await;
     let stored: usize = redis::cmd("HLEN").arg(format!("{prefix}errors")).query_async(&mut raw).await.unwrap();
     assert_eq!(stored, 2, "the old one is removed");
-    // A value that somebody has spoilt stops no heartbeat.
+    // A corrupt value does not stop heartbeats.
     let place = error("newest", 7).key();
     let set = redis::cmd("HSET").arg(format!("{prefix}errors")).arg(&place).arg("{").take();
     let () = set.query_async(&mut raw).await.unwrap();

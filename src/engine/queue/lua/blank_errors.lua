@@ -1,5 +1,5 @@
--- Removes examples and messages of recorded errors that name one of these, as keys in lower case. For scripts that forget.
--- RecordedError::forget in Rust says what names them.
+-- Removes examples and messages of recorded errors that name one of `names` (a set with lower-case keys). Included by forget.lua and forget_errors.lua.
+-- The matching rule is that of RecordedError::forget in Rust.
 local function blank_errors(names)
   local flat = redis.call('HGETALL', key('errors'))
   for i = 1, #flat, 2 do

@@ -1,7 +1,7 @@
 -- Removes examples and messages of recorded errors that name one of these ids or handles, and the examples of errors that occur in
--- the next time. Flagged allow-oom: it adds no more than a moment.
+-- the period given below. Flagged allow-oom: it adds only one timestamp.
 --
--- ARGV   how long errors have no examples from now on (ms), names in lower case
+-- ARGV   period without examples from now on (ms), then names in lower case
 -- returns nothing
 
 local names = {}

@@ -44,7 +44,7 @@ impl Adaptive {
         Some(priced.walk_population(TIMES, longest))
     }
 
-    /// The mean of the population's lives that begin at so many times of the day.
+    /// Mean over the population's lives, each begun at `times` evenly spaced times of the day.
     fn walk_population(&self, times: i64, longest: Option<Millis>) -> Lives {
         let begins = |time: i64| MIDNIGHT + (2 * time + 1) * DAY_MS / (2 * times);
         let population = &self.model.population;

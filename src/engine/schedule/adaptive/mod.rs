@@ -286,7 +286,7 @@ impl Adaptive {
         Some(Explained { multiplier, rate_per_s, unseen: busy * self.model.curve.events(since_s, now_s), bound })
     }
 
-    /// What the last answer adds to the day's spending: one call, and the calls of the budget and the events of average items
+    /// Returns the last answer's addition to the day's spending: one call, and the calls of the budget and the events of average items
     /// since the answer before. An item whose age is not known adds nothing, and neither does the first answer of one that came in
     /// when it was old: that call does not depend on the price.
     ///

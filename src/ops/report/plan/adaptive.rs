@@ -8,7 +8,7 @@ use super::{MONTH_DAYS, ReadTerms, money};
 use crate::base::humanize::figure;
 use crate::engine::schedule::adaptive::lives::Lives;
 
-/// What posts like those of the model cost by the adaptive schedule, once its price has been corrected.
+/// Updates and cost of the adaptive schedule after its price was corrected, for posts like those of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdaptivePlan {
     /// Updates of one tweet over its life.
@@ -24,7 +24,7 @@ pub struct AdaptivePlan {
 }
 
 impl AdaptivePlan {
-    /// For so many tweets a day.
+    /// Returns the plan for `tweets_per_day` new tweets per day.
     #[must_use]
     pub fn new(lives: Lives, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
         const WINDOWS_PER_DAY: f64 = 96.0;

@@ -86,7 +86,7 @@ pub(super) async fn lists_that_were_never_read_are_counted_with_their_pages(stor
     record(store, NS, &["1"]).await;
     begin(store, "2", 10, CrawlKind::Complete).await;
     page(store, "2", 20, "a", to("2")).await;
-    // 250 members, as the crawl was told: a page of three was read.
+    // The crawl states 250 members, which are three pages; one page was read.
     record(store, NS, &["3"]).await;
     let new = NewCrawl { kind: CrawlKind::Complete, at: T + 10, told: Some(250) };
     store.begin_crawl(NS, "3", &new).await.unwrap().unwrap();
