@@ -17,6 +17,7 @@ use crate::support::postgres;
 use crate::support::process::{Variables, run, text, variables};
 use crate::support::redis::TestRedis;
 use crate::support::role::{Role, client};
+use crate::support::wait::until;
 
 const HALF_A_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ";
 const FORM_HEAD: &str =
@@ -87,9 +88,14 @@ async fn twenty_thousand_half_open_requests_silence_nobody() {
             slowest = slowest.max(is_alive(&ops, [127, 0, 0, 1]).await);
         }
     }
-    let (open, peak) = taken(ops.process.id());
+    let peak = taken(ops.process.id()).1;
+    // On a busy machine it may still be closing some; the held ones would stay open for half a minute.
+    let open = until("it holds its 512 connections and no more", Duration::from_secs(10), async || {
+        Some(taken(ops.process.id()).0).filter(|open| *open < 640)
+    })
+    .await;
     println!("20,000 half-open requests: {open} descriptors, {peak} MB at the most, /live within {slowest:?}");
-    assert!(open < 640 && peak < 128, "{open} descriptors, {peak} MB");
+    assert!(peak < 128, "{peak} MB");
     // Half a head is waited for, and not for ever.
     let mut slow = connect_from([127, 0, 0, 2], &ops.url).await;
     slow.write_all(HALF_A_HEAD).await.unwrap();
