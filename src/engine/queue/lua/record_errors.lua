@@ -28,13 +28,5 @@ for i = 3, #ARGV, 2 do
   end
 end
 
-local function forget(keys)
-  in_chunks('HDEL', ERRORS, nil, keys)
-  in_chunks('ZREM', TIMES, nil, keys)
-end
-forget(redis.call('ZRANGEBYSCORE', TIMES, '-inf', digits(now - kept_for)))
-local over = redis.call('ZCARD', TIMES) - kept
-if over > 0 then forget(redis.call('ZRANGE', TIMES, 0, over - 1)) end
-redis.call('PEXPIRE', ERRORS, digits(kept_for))
-redis.call('PEXPIRE', TIMES, digits(kept_for))
+keep_newest(ERRORS, TIMES, kept, kept_for, now)
 return false

@@ -56,13 +56,5 @@ if redis.call('HLEN', REFUSED) > redis.call('ZCARD', TIMES) then
   in_chunks('HDEL', REFUSED, nil, without_place)
 end
 
-local function forget(members)
-  in_chunks('HDEL', REFUSED, nil, members)
-  in_chunks('ZREM', TIMES, nil, members)
-end
-forget(redis.call('ZRANGEBYSCORE', TIMES, '-inf', digits(now - kept_for)))
-local over = redis.call('ZCARD', TIMES) - kept
-if over > 0 then forget(redis.call('ZRANGE', TIMES, 0, over - 1)) end
-redis.call('PEXPIRE', REFUSED, digits(kept_for))
-redis.call('PEXPIRE', TIMES, digits(kept_for))
+keep_newest(REFUSED, TIMES, kept, kept_for, now)
 return false

@@ -9,7 +9,10 @@ use super::{RedisQueue, SCHEDULE_CHUNK, escape};
 use crate::base::backend::redis::{ALLOW_OOM, Call, script};
 use crate::base::clock;
 
-static REFUSE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/refuse.lua")));
+static REFUSE: LazyLock<Script> = LazyLock::new(|| {
+    let text = concat!(include_str!("../lua/keep_newest.lua"), "\n", include_str!("../lua/refuse.lua"));
+    script(ALLOW_OOM, text)
+});
 
 /// Moves members to `incoming:refused`, each with its reason: from `incoming`, or from under this fence and token.
 pub(super) async fn refuse(

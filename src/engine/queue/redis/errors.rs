@@ -11,7 +11,10 @@ use super::{RedisQueue, SCHEDULE_CHUNK};
 use crate::base::backend::redis::{ALLOW_OOM, Call, NO_WRITES, script};
 use crate::base::clock;
 
-static RECORD: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/record_errors.lua")));
+static RECORD: LazyLock<Script> = LazyLock::new(|| {
+    let text = concat!(include_str!("../lua/keep_newest.lua"), "\n", include_str!("../lua/record_errors.lua"));
+    script(ALLOW_OOM, text)
+});
 static ERRORS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/errors.lua")));
 static FORGET: LazyLock<Script> = LazyLock::new(|| {
     let text = concat!(include_str!("../lua/blank_errors.lua"), "\n", include_str!("../lua/forget_errors.lua"));
