@@ -65,7 +65,7 @@ pub(super) enum Counted {
     /// Those of an updater, with how late its posts were.
     Updates,
     /// Counts of polled sources; only /metrics shows their lateness. Their errors go into the queue of their posts, because it has a page.
-    Polls(Arc<SourcePoll>, Arc<dyn Queue>),
+    Polls(Arc<SourcePoll>),
 }
 
 impl Listed {
@@ -98,7 +98,7 @@ impl Listed {
         let log = &self.pipeline.metrics.errors;
         let queue = match &self.counted {
             Counted::Updates => &self.queue,
-            Counted::Polls(_, posts) => posts,
+            Counted::Polls(poll) => poll.reader.starter.queue(),
         };
         let pending = log.pending();
         if !pending.is_empty() {
@@ -139,7 +139,7 @@ impl Listed {
                 ]);
                 (metrics.counters.untold(), metrics.untold_lateness())
             }
-            Counted::Polls(poll, _) => (poll.reader.polls.untold(), Lateness::default()),
+            Counted::Polls(poll) => (poll.reader.polls.untold(), Lateness::default()),
         };
         // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
         queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
@@ -148,7 +148,7 @@ impl Listed {
         match &self.counted {
             Counted::Updates => Ok(()),
             // Another poller whose settings lack a source takes it out of the queue.
-            Counted::Polls(poll, _) => poll.schedule(queue).await,
+            Counted::Polls(poll) => poll.schedule(queue).await,
         }
     }
 

@@ -99,7 +99,7 @@ pub async fn open_poller(
         namespace,
         endpoint,
         pages: poll.pages,
-        starter: starter(&items, posts.clone(), Some(shared.database.store.clone()), schedule),
+        starter: starter(&items, posts, Some(shared.database.store.clone()), schedule),
         way: "poll",
         keeps_old: false,
         positions: shared.database.positions.clone(),
@@ -121,7 +121,7 @@ pub async fn open_poller(
     tracing::info!(namespace = handler.reader.namespace, sources, "polls");
     credentials.warn_of_parked(endpoint).await;
     let name = worker_name(settings);
-    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone(), posts));
+    let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Polls(handler.clone()));
     let stream = |stream: StreamSource| {
         let (stream, stop) = (Arc::new(stream), stop.clone());
         Beside::new("stream", move || {
