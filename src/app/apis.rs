@@ -54,8 +54,13 @@ fn shown(api: &str) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
+/// The address of the API that the settings name; `None` where they name none that is an address.
+pub(super) fn api_address(settings: &Settings, provider: &Provider) -> Option<Url> {
+    Url::parse(settings.api(provider).ok()?.1).ok()
+}
+
 async fn is_simulator(settings: &Settings, provider: &Provider) -> bool {
-    let Some(mut address) = settings.api(provider).ok().and_then(|(_, api)| Url::parse(api).ok()) else { return false };
+    let Some(mut address) = api_address(settings, provider) else { return false };
     let options = HttpOptions { timeout: PATIENCE, connect_timeout: PATIENCE, ..HttpOptions::default() };
     let (true, Ok(http)) = (address.scheme() == "http", HttpClient::new(&options)) else { return false };
     address.set_path("/simulator/stats");

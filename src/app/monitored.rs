@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use reqwest::Url;
 
+use super::apis::api_address;
 use crate::base::shutdown::Stop;
 use crate::base::supervise::Observer;
 use crate::config::Settings;
@@ -45,7 +46,7 @@ impl Monitored {
         // A loop waits for work, or is done with a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
-        let api = settings.api(&items.id.provider).ok().and_then(|(_, api)| Url::parse(api).ok());
+        let api = api_address(settings, &items.id.provider);
         let host = api.as_ref().and_then(Url::host_str).unwrap_or_default();
         let metrics = Arc::new(Metrics::with(ErrorLog::new(&namespace, host)));
         let schedule = Corrected { schedule: items.schedule(settings).into(), by: Normaliser::default().into() };
