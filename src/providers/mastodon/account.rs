@@ -88,9 +88,7 @@ impl Handles for Accounts {
         if let Some(outcome) = absent(&reply) {
             return Ok(Answer::all(&outcome, &handles, quota));
         }
-        // The 404 of some servers is an HTML page without an error (Takahē), as is that of a proxy in front of an instance. So it
-        // counts as missing only if the instance describes itself.
-        if reply.status == 404 && self.0.instance(credential).await.is_some() {
+        if self.0.instance.means_object(&self.0.http, &reply, credential).await {
             return Ok(Answer::all(&Outcome::Unavailable, &handles, quota));
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;

@@ -13,6 +13,7 @@
 
 pub mod account;
 mod batches;
+mod description;
 pub mod errors;
 mod instance;
 pub mod media;
@@ -32,6 +33,7 @@ use tokio::sync::OnceCell;
 
 use self::batches::Batches;
 pub use self::batches::Calls;
+use self::description::InstanceAddress;
 pub use self::status::id_of;
 use super::asked::{batch, share};
 use crate::base::clock::{Millis, Stopwatch};
@@ -54,9 +56,6 @@ pub const CAPABILITIES: Capabilities =
 const STATUSES_PATH: &str = "api/v1/statuses";
 const ACCOUNTS_PATH: &str = "api/v1/accounts";
 const HANDLES_PATH: &str = "api/v1/accounts/lookup";
-const INSTANCE_PATH: &str = "api/v2/instance";
-/// The first form of the same, which every version has; the second came with 4.0.
-const INSTANCE_V1_PATH: &str = "api/v1/instance";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
 /// The remedy for a server that refuses anonymous requests.
@@ -100,8 +99,7 @@ pub struct Mastodon {
     statuses: Url,
     accounts: Url,
     handles: Url,
-    instance: Url,
-    instance_v1: Url,
+    instance: InstanceAddress,
     who: Url,
     of_statuses: Batches,
     of_accounts: Batches,
@@ -119,23 +117,11 @@ impl Mastodon {
         let http = HttpClient::new(&options.http)?;
         let (statuses, accounts) = (below(&base, STATUSES_PATH)?, below(&base, ACCOUNTS_PATH)?);
         let handles = below(&base, HANDLES_PATH)?;
-        let (instance, instance_v1) = (below(&base, INSTANCE_PATH)?, below(&base, INSTANCE_V1_PATH)?);
+        let instance = InstanceAddress::below(&base)?;
         let who = below(&base, WHO_PATH)?;
         let (of_statuses, of_accounts) = (Batches::fixed(options.calls), Batches::fixed(options.calls));
         let (domain, found) = (Arc::default(), Arc::default());
-        Ok(Self {
-            http,
-            statuses,
-            accounts,
-            handles,
-            instance,
-            instance_v1,
-            who,
-            of_statuses,
-            of_accounts,
-            domain,
-            found,
-        })
+        Ok(Self { http, statuses, accounts, handles, instance, who, of_statuses, of_accounts, domain, found })
     }
 
     /// Asks for this many statuses a call, whatever the options said.
@@ -272,11 +258,11 @@ impl Api for Mastodon {
     /// instance has one quota window for all calls, so the answer's window is also the lookup's.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let mut reply = match credential.kind {
-            CredentialKind::Anonymous => self.ask_instance(credential).await?,
+            CredentialKind::Anonymous => self.instance.get(&self.http, credential).await?,
             _ => auth::get(&self.http, self.who.clone(), credential).await?,
         };
         if matches!(reply.status, 404 | 405 | 501) && !matches!(credential.kind, CredentialKind::Anonymous) {
-            reply = self.ask_instance(credential).await?;
+            reply = self.instance.get(&self.http, credential).await?;
         }
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
         Ok(errors::quota(&reply))

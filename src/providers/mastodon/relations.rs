@@ -62,7 +62,7 @@ impl Relations for Follows {
         if let Some(listing) = of_refusal(&reply, cursor.is_some()) {
             return Ok(RelationPage { listing, quota });
         }
-        if reply.status == 404 && self.0.instance(credential).await.is_some() {
+        if self.0.instance.means_object(&self.0.http, &reply, credential).await {
             return Ok(RelationPage { listing: Listing::OwnerAbsent(Some(Absence::NotFound)), quota });
         }
         let reply = reply.json(|reply| of_list(reply, refused(reply, &credential.kind)))?;

@@ -22,7 +22,7 @@ use crate::base::clock::Millis;
 use crate::providers::auth::get;
 use crate::providers::http::{HttpClient, Reply, base};
 use crate::providers::lookup::LookupError;
-use crate::providers::mastodon::instance::means_object;
+use crate::providers::mastodon::description::InstanceAddress;
 use crate::providers::mastodon::{self, TIMES, errors, id_of, parse_status};
 use crate::providers::since::IdLayout;
 use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, without};
@@ -75,6 +75,7 @@ pub struct MastodonApi {
     http: HttpClient,
     /// Ends with a slash.
     base: Url,
+    instance: InstanceAddress,
 }
 
 impl MastodonApi {
@@ -83,7 +84,8 @@ impl MastodonApi {
     /// # Errors
     /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
-        Ok(Self { http, base: base(base_url)? })
+        let base = base(base_url)?;
+        Ok(Self { http, instance: InstanceAddress::below(&base)?, base })
     }
 }
 
@@ -138,7 +140,7 @@ impl SourceKind for Kind {
         if !is_for_us_alone(&reply) {
             reading.date = None;
         }
-        if means_object(&reply, &of.api.http, &of.api.base, credential).await {
+        if of.api.instance.means_object(&of.api.http, &reply, credential).await {
             return Err(of_target("HTTP 404"));
         }
         let reply = reply.json(|reply| refused(reply, credential))?;
