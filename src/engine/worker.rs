@@ -569,7 +569,6 @@ impl Worker {
                 errors.record(ErrorKind::Dead, reason, ErrorPlace { example: Some(&job.id), ..ErrorPlace::default() });
             }
         }
-        let kind = if matches!(handled.outlook, Outlook::Stop(_)) { ErrorKind::Stopped } else { ErrorKind::Outage };
         match &handled.outlook {
             Outlook::Fine => {
                 self.health.works();
@@ -578,6 +577,8 @@ impl Worker {
             Outlook::Outage(why) | Outlook::Stop(why) => {
                 self.health.is_out(why);
                 self.metrics.last_call.failed(why);
+                let is_stop = matches!(handled.outlook, Outlook::Stop(_));
+                let kind = if is_stop { ErrorKind::Stopped } else { ErrorKind::Outage };
                 errors.record_reason(kind, why, ErrorPlace::default());
             }
             Outlook::Unchanged => {}

@@ -100,9 +100,9 @@ macro_rules! unread_total {
              COUNT(CASE WHEN expected IS NULL THEN 1 END) AS unknown, \
              COALESCE(SUM(CAST(CASE WHEN expected IS NULL THEN read END AS DOUBLE PRECISION)), 0.0) AS unknown_read \
              FROM (SELECT first_seen, read, members / $3 + CASE WHEN members % $3 > 0 THEN 1 ELSE 0 END AS expected \
-             FROM (SELECT first_seen, read, CASE WHEN $4 > 0 AND told > $4 THEN $4 ELSE told END AS members \
+             FROM (SELECT first_seen, read, CASE WHEN $4 > 0 AND stated > $4 THEN $4 ELSE stated END AS members \
              FROM (SELECT of.first_seen, COALESCE(crawl.pages, 0) AS read, COALESCE(CASE WHEN $1 LIKE 'followers:%' \
-             THEN account.followers ELSE account.following END, crawl.told) AS told FROM ",
+             THEN account.followers ELSE account.following END, crawl.told) AS stated FROM ",
             $tables,
             " WHERE of.namespace = $1 AND of.state IN ('live', 'unavailable') AND of.state = 'live' \
              AND of.checked_at IS NULL) AS list) AS cut) AS counted"

@@ -69,7 +69,7 @@ impl CrawlProgress {
         let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
         let (pages, told) = (number(crawl.pages), crawl.told.map(number));
         // It is under way, so that one more is to come.
-        let expected = |told: u64| list.of(told).max(pages + 1);
+        let expected = |stated: u64| list.of(stated).max(pages + 1);
         Self {
             owner,
             kind: match crawl.kind {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{MONTH_DAYS, ReadTerms, money};
+use super::{DAY_S, MONTH_DAYS, ReadTerms, WINDOW_S, money};
 use crate::base::humanize::figure;
 use crate::engine::schedule::adaptive::lives::Lives;
 
@@ -27,11 +27,10 @@ impl AdaptivePlan {
     /// Returns the plan for `tweets_per_day` new tweets per day.
     #[must_use]
     pub fn new(lives: Lives, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
-        const WINDOWS_PER_DAY: f64 = 96.0;
         let dollars = |terms: &ReadTerms| lives.days * tweets_per_day * MONTH_DAYS * terms.price_per_read;
         Self {
             updates_per_tweet: lives.calls,
-            updates_per_15_min: lives.calls * tweets_per_day / WINDOWS_PER_DAY,
+            updates_per_15_min: lives.calls * tweets_per_day * WINDOW_S / DAY_S,
             reads_per_tweet: terms.map(|_| lives.days),
             dollars_per_month: terms.map(dollars),
         }
