@@ -58,7 +58,7 @@ async fn filled(store: &dyn Both, accounts: u64) {
         format!("{} outra vez {number}, que dia de trabalho este", of[(number % 2) as usize])
     };
     for batch in (0..accounts).collect::<Vec<_>>().chunks(BATCH as usize) {
-        let new = |id: String| NewTweet { id, created_at: None, next_due: Some(T), content: None };
+        let new = |id: String| NewTweet { id, created_at: None, next_due: Some(T), content: None, read_at: None };
         let people: Vec<NewTweet> = batch.iter().map(|number| new(id(*number))).collect();
         store.record(PROFILES, T, &Way::of("bench"), &people).await.unwrap();
         let profile = |number: &u64| {

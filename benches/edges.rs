@@ -136,7 +136,7 @@ impl Beside {
 /// Reads lists page by page, as a crawl does; seconds, and those of the last page of the last list.
 async fn crawl(store: &dyn Store, owner: u64, at: Millis, members: Vec<String>) -> (f64, f64) {
     let owner = World::id(owner);
-    let recorded = NewTweet { id: owner.clone(), created_at: None, next_due: Some(T), content: None };
+    let recorded = NewTweet { id: owner.clone(), created_at: None, next_due: Some(T), content: None, read_at: None };
     store.record(NS, T, &Way::of("bench"), &[recorded]).await.unwrap();
     let new = NewCrawl { kind: CrawlKind::Complete, at, told: None };
     let (watch, mut last) = (Stopwatch::start(), 0.0);

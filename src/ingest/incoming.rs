@@ -71,7 +71,7 @@ impl Drain {
         let mut refused: Vec<(String, String)> = Vec::new();
         for incoming in head {
             let created_at = (incoming.created_at != 0).then_some(incoming.created_at);
-            let tweet = Ingested { id: incoming.member.clone(), created_at, content: None };
+            let tweet = Ingested { created_at, ..Ingested::bare(incoming.member.clone()) };
             let by_first = self.starter.admit(tweet.clone(), clocks[0], &mut admitted);
             match by_first.or_else(|why| self.starter.admit(tweet, clocks[1], &mut admitted).map_err(|_| why)) {
                 Err(Queued::Refused(why)) => refused.push((incoming.member, why)),

@@ -251,11 +251,12 @@ impl Starter {
     pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(()) };
         let now = clock::wall_ms();
-        let kept = tweets.into_iter().map(|Ingested { id, created_at, content }| NewTweet {
+        let kept = tweets.into_iter().map(|Ingested { id, created_at, content, read_at }| NewTweet {
             id,
             created_at: created_at.or(Some(now)),
             next_due: None,
             content,
+            read_at,
         });
         let kept: Vec<NewTweet> = kept.collect();
         let watch = Stopwatch::start();
@@ -341,7 +342,13 @@ impl Starter {
         to.dates.push(created_at.unwrap_or(now));
         if self.store.is_some() {
             let next_due = Some(now.saturating_add(delay));
-            to.tweets.push(NewTweet { id: tweet.id, created_at, next_due, content: tweet.content });
+            to.tweets.push(NewTweet {
+                id: tweet.id,
+                created_at,
+                next_due,
+                content: tweet.content,
+                read_at: tweet.read_at,
+            });
         }
         Ok(())
     }

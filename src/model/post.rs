@@ -278,6 +278,8 @@ pub struct Ingested {
     pub created_at: Option<Millis>,
     /// Further details from the ingest. Mostly there are none, and many ids are held at once.
     pub content: Option<Box<Tweet>>,
+    /// When the content was read from the network, ms since the epoch, on the queue's clock; `None`: its age is unknown.
+    pub read_at: Option<Millis>,
 }
 
 impl Ingested {
@@ -294,6 +296,11 @@ impl From<Tweet> for Ingested {
             || tweet.author_id.is_some()
             || tweet.author_name.is_some()
             || tweet.metrics != Metrics::default();
-        Self { id: tweet.id.clone(), created_at: tweet.created_at, content: says_more.then(|| Box::new(tweet)) }
+        Self {
+            id: tweet.id.clone(),
+            created_at: tweet.created_at,
+            content: says_more.then(|| Box::new(tweet)),
+            read_at: None,
+        }
     }
 }

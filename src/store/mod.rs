@@ -72,9 +72,11 @@ pub struct NewTweet {
     pub created_at: Option<Millis>,
     /// When its first update is due, ms since the epoch; `None` when it is too old to be updated.
     pub next_due: Option<Millis>,
-    /// The ingest's data about it. Kept only until the first answer: its own age is unknown, so any answer overwrites
-    /// it, and it makes no history row.
+    /// The ingest's data about it. Kept only until the first answer, which overwrites it.
     pub content: Option<Box<Tweet>>,
+    /// When the content was read from the network, on the queue's clock, ms since the epoch. Its counts are then those of an answer
+    /// of that time: they make a history row, and replace older ones. `None`: its age is unknown, and its counts make no row.
+    pub read_at: Option<Millis>,
 }
 
 /// By which way tweets came.
@@ -485,6 +487,7 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// `at` is when, ms since the epoch; `way` is how they came, which is kept of each beside the ways known before.
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded>;
 
+    /// Counts with a time ([`NewTweet::read_at`]) go into each row that is not *dead*, is not missing and has no newer answer.
     /// The stored state of each id, in the order asked; `None` for one never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>>;
 

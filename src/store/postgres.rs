@@ -30,7 +30,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow, PgConnection, PgP
 use super::error::{compare, is_conflict, is_read_only, wants_key};
 use super::export::{self, Rows, Table, Tables, Wanted};
 use super::pseudonyms::KeyFile;
-use super::rows::{self, Row, WayRow, clean, last_answer_columns, number, standing_columns};
+use super::rows::{self, Row, WayRow, clean, history_columns, last_answer_columns, number, standing_columns};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
     Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
@@ -209,6 +209,26 @@ macro_rules! save_statement {
 use {author, author_in, insert_rows, is_there, kept, save_statement, stays};
 
 const SAVE: &str = save_statement!();
+
+/// Puts counts that came with posts into their rows, locked in the order of their ids, and continues their histories.
+const COUNT: &str = concat!(
+    "WITH given AS MATERIALIZED (SELECT tweet.id, (of.value ->> 1)::bigint AS at, \
+     (of.value ->> 2)::bigint AS retweet_count, (of.value ->> 3)::bigint AS favorite_count, \
+     (of.value ->> 4)::bigint AS reply_count, (of.value ->> 5)::bigint AS quote_count, \
+     (of.value ->> 6)::bigint AS bookmark_count, (of.value ->> 7)::bigint AS impression_count \
+     FROM json_array_elements($2::json) AS of (value) JOIN tweet ON tweet.namespace = $1 AND tweet.id = of.value ->> 0 \
+     ORDER BY tweet.id FOR UPDATE OF tweet), written AS (UPDATE tweet SET\n",
+    include_str!("sql/counted.sql"),
+    "FROM given WHERE tweet.namespace = $1 AND tweet.id = given.id AND ",
+    rows::takes_counts!(),
+    " RETURNING changed_at, tweet.namespace, tweet.id, tweet.checked_at, tweet.retweet_count, tweet.favorite_count, \
+     tweet.reply_count, tweet.quote_count, tweet.bookmark_count, tweet.impression_count) \
+     INSERT INTO tweet_metrics (",
+    history_columns!(),
+    ") SELECT ",
+    history_columns!(),
+    " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING"
+);
 
 /// Puts what was read out of raw objects into their rows, locked in the order of their ids. What an answer has put there
 /// meanwhile stays.
@@ -550,6 +570,10 @@ impl Lifecycle for PostgresStore {
         });
         let (new, revived): (i64, i64) = written.await?;
         let (new, revived) = (number(new), number(revived));
+        // Not one transaction: the caller that hears of a failure gives the same again.
+        if let Some(counted) = rows::counted(tweets) {
+            let _: Vec<()> = self.rows(|| sqlx::query(COUNT).bind(namespace).bind(&counted)).await?;
+        }
         Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
     }
 

@@ -2,6 +2,7 @@
 //! (what the row already there makes of it is the clause's business, `sql/*.sql`), and coming out.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
@@ -55,7 +56,14 @@ macro_rules! once {
     };
 }
 
-pub(super) use {columns, history_columns, last_answer_columns, once, standing_columns};
+/// True of a row into which counts go that came with a post (`sql/counted.sql`). One that is missing may be blanked.
+macro_rules! takes_counts {
+    () => {
+        "tweet.state <> 'dead' AND tweet.misses = 0 AND (tweet.checked_at IS NULL OR tweet.checked_at < given.at)"
+    };
+}
+
+pub(super) use {columns, history_columns, last_answer_columns, once, standing_columns, takes_counts};
 
 /// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
 pub(super) const FORGOTTEN: &str = "";
@@ -228,6 +236,29 @@ pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
 /// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
 pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
     one_per_id(observations.iter().map(Row::observed), |new, kept| new.first_seen > kept.first_seen)
+}
+
+/// Counts of a known time, as JSON: a list of [id, read at, retweet_count, …] for both databases. Of an id given twice, the newest.
+pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
+    let read = tweets.iter().filter_map(|new| Some((new.id.as_str(), new.read_at?, new.content.as_ref()?.metrics)));
+    let mut read: Vec<_> = read.filter(|(.., metrics)| *metrics != Metrics::default()).collect();
+    read.sort_by_key(|(id, at, _)| (*id, Reverse(*at)));
+    read.dedup_by_key(|(id, ..)| *id);
+    let values = |(id, at, of): &(&str, Millis, Metrics)| {
+        let Metrics { retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count } = of;
+        let id = clean(id);
+        serde_json::json!([
+            id,
+            at,
+            retweet_count,
+            favorite_count,
+            reply_count,
+            quote_count,
+            bookmark_count,
+            impression_count
+        ])
+    };
+    (!read.is_empty()).then(|| serde_json::Value::from_iter(read.iter().map(values)).to_string())
 }
 
 /// The rows of [`super::Lifecycle::bury`]: of an id given twice, the first.

@@ -27,7 +27,7 @@ use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Sqlite, SqliteConnection, 
 use super::error::compare;
 use super::export::{self, Rows, Table, Tables, Wanted};
 use super::pseudonyms::KeyFile;
-use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns};
+use super::rows::{self, Row, WayRow, clean, columns, expired, last_answer_columns, standing_columns, takes_counts};
 use super::{
     Change, DetailsOf, Exhumed, Expired, ItemsOf, LastAnswer, Lifecycle, Listed, Listing, MetricsAt, NewTweet,
     Observation, OldReader, PersonOf, Posts, Recorded, Result, Saved, Standing, StateCounts, StoreError, StoredTweet,
@@ -92,6 +92,16 @@ const PROMOTE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, val
      UPDATE tweet SET next_due = given.due FROM given \
      WHERE tweet.namespace = ?1 AND tweet.id = given.id AND +state IN ('live', 'unavailable') \
      AND (next_due IS NULL OR next_due > given.due)";
+
+/// Puts counts that came with posts into their rows. `MATERIALIZED` as in [`PROMOTE`].
+const COUNT: &str = concat!(
+    "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS at, value ->> 2 AS retweet_count, \
+     value ->> 3 AS favorite_count, value ->> 4 AS reply_count, value ->> 5 AS quote_count, value ->> 6 AS bookmark_count, \
+     value ->> 7 AS impression_count FROM json_each(?2)) UPDATE tweet SET\n",
+    include_str!("sql/counted.sql"),
+    "FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id AND ",
+    takes_counts!()
+);
 
 /// Puts what was read out of raw objects into their rows. What an answer has put there meanwhile stays.
 const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value FROM json_each(?2)) UPDATE tweet SET \
@@ -372,7 +382,7 @@ impl Lifecycle for SqliteStore {
         }
         // Before the transaction: others use the file meanwhile.
         let given = rows::recorded(at, tweets);
-        let (n_given, bare_given) = (given.len(), bare(&given));
+        let (n_given, bare_given, counted) = (given.len(), bare(&given), rows::counted(tweets));
         let mut transaction = self.begin().await?;
         if way.pipeline == "visit"
             && let Some(PersonOf { network, .. }) = PersonOf::rows(namespace)
@@ -399,6 +409,10 @@ impl Lifecycle for SqliteStore {
             went(ANOTHER_WAY).bind(namespace).bind(json_ids(&rows)).execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
+        if let Some(counted) = counted {
+            sqlx::query(COUNT).bind(namespace).bind(counted).execute(&mut *transaction).await?;
+            sqlx::query(BEGIN_HISTORY).bind(namespace).bind(json_ids(&rows)).execute(&mut *transaction).await?;
+        }
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 

@@ -248,7 +248,7 @@ async fn an_empty_queue_of_what_the_store_has_is_not_fresh() {
     });
     next(&mut seen).await;
     let lane = Lane::new("1d", Duration::from_secs(3_600));
-    let new = NewTweet { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None };
+    let new = NewTweet { id: "1".to_owned(), created_at: None, next_due: Some(0), content: None, read_at: None };
     let now = watch.queue.stats().await.unwrap().now_ms;
     watch.store.record("tweet:update", now, &Way::of("enqueue"), &[new]).await.unwrap();
     seconds(3).await;

@@ -258,7 +258,13 @@ async fn a_wiped_queue_does_not_bring_back_the_dead() {
 #[tokio::test]
 async fn an_ended_tweet_that_is_enqueued_again_lives_again() {
     let world = World::new().await;
-    let ended = twitter_updater::store::NewTweet { id: id(1), created_at: Some(0), next_due: None, content: None };
+    let ended = twitter_updater::store::NewTweet {
+        id: id(1),
+        created_at: Some(0),
+        next_due: None,
+        content: None,
+        read_at: None,
+    };
     world.store.record(NAMESPACE, clock::wall_ms(), &Way::of("enqueue"), &[ended]).await.unwrap();
     assert_eq!(world.starter.queue_tweet(Ingested::bare(id(1))).await.unwrap(), Queued::Scheduled);
     assert_eq!(world.store.tweet(NAMESPACE, &id(1)).await.unwrap().unwrap().state, TweetState::Live);

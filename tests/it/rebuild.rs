@@ -62,7 +62,13 @@ impl World {
     async fn tweet(&self, number: u32, age: Millis, due_in: Millis) -> String {
         let now = wall_ms();
         let id = TweetId::at(now - age, number).to_string();
-        let new = NewTweet { id: id.clone(), created_at: Some(now - age), next_due: Some(now + due_in), content: None };
+        let new = NewTweet {
+            id: id.clone(),
+            created_at: Some(now - age),
+            next_due: Some(now + due_in),
+            content: None,
+            read_at: None,
+        };
         self.store.record(self.queue.namespace(), now, &Way::of("enqueue"), &[new]).await.unwrap();
         id
     }
@@ -485,6 +491,7 @@ async fn lost_replies_change_nothing(world: World) {
             created_at: Some(wall_ms()),
             next_due: Some(wall_ms() + HOUR),
             content: None,
+            read_at: None,
         };
         world.store.record(world.queue.namespace(), wall_ms(), &Way::of("enqueue"), &[new]).await.unwrap();
         world.journal.well_again(call);
@@ -517,6 +524,7 @@ async fn two_at_once_put_each_back_once(world: World) {
         created_at: Some(now - HOUR),
         next_due: Some(now + HOUR),
         content: None,
+        read_at: None,
     };
     let tweets: Vec<_> = (0..3_500).map(new).collect();
     world.store.record(world.queue.namespace(), now, &Way::of("enqueue"), &tweets).await.unwrap();

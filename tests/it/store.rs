@@ -58,7 +58,7 @@ fn way() -> Way {
 }
 
 fn new_tweet(id: &str, created_at: Millis, next_due: Option<Millis>) -> NewTweet {
-    NewTweet { id: id.into(), created_at: Some(created_at), next_due, content: None }
+    NewTweet { id: id.into(), created_at: Some(created_at), next_due, content: None, read_at: None }
 }
 
 fn counts(retweets: i64, likes: i64) -> Metrics {

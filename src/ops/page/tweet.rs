@@ -209,7 +209,7 @@ impl Seen {
                 @if let Some(made) = self.created_at { div { dt { "Age" } dd { (time(self.now - made)) } } }
                 (self.bracket(stored))
                 div { dt { "Next due" } dd { (moment(stored.next_due)) } }
-                div { dt { "Last looked up" } dd { (moment(stored.checked_at)) } }
+                div { dt { "Newest answer" } dd { (moment(stored.checked_at)) } }
                 div { dt { "Lookups" } dd { (words::stored(stored.lookups)) } }
                 @if stored.misses > 0 {
                     div {
@@ -227,7 +227,7 @@ impl Seen {
                     div { dt { "Edited to" } dd.id { (one_line(current)) } }
                 }
                 @if let Some(why) = &stored.unreadable {
-                    div { dt { "Newest answer" } dd { "could not be read: " (one_line(why)) } }
+                    div { dt { "Newest lookup" } dd { "could not be read: " (one_line(why)) } }
                 }
                 @for came in &self.whereabouts.ways { div { dt { "Came by" } dd { (came) } } }
             }
@@ -238,7 +238,10 @@ impl Seen {
     fn bracket(&self, stored: &StoredTweet) -> Markup {
         let item = Known::new(self.id.as_str(), self.created_at);
         let decided = match self.schedule.needs_history() {
-            true => stored.next_due.zip(stored.checked_at).map(|(due, checked_at)| due - checked_at),
+            true => {
+                let answered = stored.checked_at.filter(|_| stored.lookups > 0);
+                stored.next_due.zip(answered).map(|(due, checked_at)| due - checked_at)
+            }
             false => None,
         };
         html! {

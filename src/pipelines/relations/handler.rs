@@ -221,7 +221,8 @@ impl ListReader {
         let mut begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         if begun.is_none() {
             // The queue has a list that the store does not know. It records all but those of whom it may keep nothing.
-            let row = NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None };
+            let row =
+                NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
             self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
             begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         }

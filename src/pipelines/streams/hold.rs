@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::base::clock::{self, Stopwatch};
+use crate::base::clock::{self, QueueTime, Stopwatch};
 use crate::base::random;
 use crate::base::retry::Retry;
 use crate::base::shutdown::Stop;
@@ -77,6 +77,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// The queue's clock.
+    pub fn clock(&self) -> QueueTime {
+        self.batch.now
+    }
+
     /// The part of the lease that has passed, at least.
     fn age(&self) -> Duration {
         self.before + self.asked.elapsed()

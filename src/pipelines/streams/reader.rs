@@ -11,7 +11,7 @@ use super::feed::{Feed, READ_AHEAD};
 use super::fill::Fill;
 use super::hold::Hold;
 use super::lines::{Cut, Lines};
-use crate::base::clock::{self, Stopwatch};
+use crate::base::clock::{self, QueueTime, Stopwatch};
 use crate::base::shutdown::Stop;
 use crate::engine::error_log::{ErrorKind, ErrorPlace};
 use crate::engine::metrics::Metrics;
@@ -52,6 +52,7 @@ impl StreamSource {
         let mut backoff = Backoff::default();
         while let Some(mut held) = self.hold.take(stop).await {
             tracing::info!(stream = self.name, "a stream is this poller's");
+            let clock = held.clock();
             tokio::select! {
                 biased;
                 () = stop.draining() => {}
@@ -59,20 +60,20 @@ impl StreamSource {
                     tracing::warn!(stream = self.name, reason = why, "a stream is released: a poller may take it");
                     continue;
                 }
-                () = self.stay_connected(&mut backoff, &posts) => {} // it never ends
+                () = self.stay_connected(clock, &mut backoff, &posts) => {} // it never ends
             }
             self.hold.let_go(held).await;
         }
     }
 
     /// Connects, again and again.
-    async fn stay_connected(&self, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) {
+    async fn stay_connected(&self, clock: QueueTime, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) {
         loop {
             let broken = match self.stream.connect().await {
                 Ok(chunks) => {
                     self.counters.stream_connects.add(1);
                     tracing::info!(stream = self.name, "a stream is connected");
-                    self.follow(chunks, backoff, posts).await
+                    self.follow((chunks, clock), backoff, posts).await
                 }
                 Err(broken) => broken,
             };
@@ -101,18 +102,28 @@ impl StreamSource {
     }
 
     /// A connection from its first byte to its end, and beside it what it has missed.
-    async fn follow(&self, chunks: Box<dyn Chunks>, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) -> Broken {
+    async fn follow(
+        &self,
+        connection: (Box<dyn Chunks>, QueueTime),
+        backoff: &mut Backoff,
+        posts: &mpsc::Sender<Ingested>,
+    ) -> Broken {
         let filling = async {
             self.fill.put_due().await;
             std::future::pending().await
         };
         tokio::select! {
-            broken = self.read(chunks, backoff, posts) => broken,
+            broken = self.read(connection, backoff, posts) => broken,
             never = filling => never,
         }
     }
 
-    async fn read(&self, mut chunks: Box<dyn Chunks>, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) -> Broken {
+    async fn read(
+        &self,
+        (mut chunks, clock): (Box<dyn Chunks>, QueueTime),
+        backoff: &mut Backoff,
+        posts: &mpsc::Sender<Ingested>,
+    ) -> Broken {
         let (silence, connected) = (self.stream.silence(), Stopwatch::start());
         let mut lines = Lines::default();
         loop {
@@ -143,7 +154,7 @@ impl StreamSource {
                             );
                         }
                         // It is taken for as long as anything is read.
-                        let _ = posts.send(*post).await;
+                        let _ = posts.send(Ingested { read_at: Some(clock.now()), ..*post }).await;
                     }
                     Message::Notice(notice) => tracing::warn!(stream = self.name, notice, "a stream has a warning"),
                     Message::Ended(broken) => return broken,

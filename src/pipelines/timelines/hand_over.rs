@@ -27,6 +27,8 @@ pub(super) struct HandOver<'a> {
     pub lines: &'a Lines,
     /// Posts that are too old to be looked up are stored as they came.
     pub keeps_old: bool,
+    /// When the page was read, on the queue's clock, ms since the epoch.
+    pub read_at: Millis,
 }
 
 impl HandOver<'_> {
@@ -83,7 +85,7 @@ impl HandOver<'_> {
             }
         }
         tweet.created_at = dated.at;
-        Ingested::from(tweet)
+        Ingested { read_at: Some(self.read_at), ..Ingested::from(tweet) }
     }
 
     /// Stores what cannot be scheduled, and goes on: it was there to be read, and would keep all others waiting.

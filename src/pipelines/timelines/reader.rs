@@ -174,6 +174,8 @@ impl Reader {
             let now = clock::wall_ms();
             let rules = timeline.rules();
             let ask = paging::ask(position.as_ref(), &rules, now);
+            // As old as its question, on the queue's clock: as the answer of a lookup.
+            let read_at = batch.now.now().min(batch.fence.deadline - 1);
             let page = self.call((name, &timeline), saved.trouble.as_ref(), (&ask, leave), batch).await?;
             failpoint::point("after_answer");
             let promised = position.as_ref().map_or(0, |position| position.since);
@@ -190,7 +192,7 @@ impl Reader {
                 }
             }
             learning.posts(&page.posts, &made_at).await?;
-            let handed = self.hand_over(name, query.clone()).page(&rules, page, &taken, promised).await?;
+            let handed = self.hand_over(name, query.clone(), read_at).page(&rules, page, &taken, promised).await?;
             learning.handed_over().await?;
             let interval = learning.page(&mut position, &taken, &fresh, rules.count);
             let notes = learning.notes();
@@ -246,10 +248,11 @@ impl Reader {
     }
 
     /// The way of a source's posts to the starter.
-    fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>) -> HandOver<'a> {
+    fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>, read_at: Millis) -> HandOver<'a> {
         let way = Way { source: source.to_owned(), query, ..Way::of(self.way) };
         let starter = self.starter.clone().by(way).within(self.save_timeout);
-        HandOver { source, starter, polls: &self.polls, lines: &self.in_common.lines, keeps_old: self.keeps_old }
+        let (polls, lines, keeps_old) = (&self.polls, &self.in_common.lines, self.keeps_old);
+        HandOver { source, starter, polls, lines, keeps_old, read_at }
     }
 
     /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.

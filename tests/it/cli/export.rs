@@ -39,7 +39,8 @@ async fn fill(store: &dyn Store, count: u32) {
     let way = Way { source: "ids.txt".to_owned(), ..Way::of("enqueue") };
     let all: Vec<u32> = (0..count).map(|n| (n * 7_919) % count).collect(); // in no order
     for chunk in all.chunks(1_000) {
-        let new = |n: &u32| NewTweet { id: n.to_string(), created_at: None, next_due: Some(T), content: None };
+        let new =
+            |n: &u32| NewTweet { id: n.to_string(), created_at: None, next_due: Some(T), content: None, read_at: None };
         store.record(NAMESPACE, T, &way, &chunk.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         for at in [T + 1_000, T + 2_000] {
             let seen = |n: &u32| match n % 10 {

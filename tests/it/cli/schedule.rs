@@ -37,7 +37,8 @@ async fn fill(store: &dyn Store, count: u32) {
     store.migrate().await.unwrap();
     for first in (0..2 * count).step_by(500) {
         let numbers = || (first..(first + 500).min(2 * count)).map(|n| (n * 7_919) % (2 * count));
-        let new = |n: u32| NewTweet { id: n.to_string(), created_at: None, next_due: None, content: None };
+        let new =
+            |n: u32| NewTweet { id: n.to_string(), created_at: None, next_due: None, content: None, read_at: None };
         store.record(NAMESPACE, T, &Way::of("enqueue"), &numbers().map(new).collect::<Vec<_>>()).await.unwrap();
         for age in AGES {
             let seen = |n| observation(n, age, if n % 2 == 0 { 0 } else { 2_000 });

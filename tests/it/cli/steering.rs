@@ -24,7 +24,7 @@ async fn answers_have_none_and_data_keep_them() {
     store.migrate().await.unwrap();
     let steering: String = STEERING.into_iter().collect();
     let id = id_aged(MINUTE, 1);
-    let new = NewTweet { id: id.clone(), created_at: None, next_due: Some(1), content: None };
+    let new = NewTweet { id: id.clone(), created_at: None, next_due: Some(1), content: None, read_at: None };
     store.record(NAMESPACE, 1, &Way { source: format!("s{steering}"), ..Way::of("enqueue") }, &[new]).await.unwrap();
     let author_name = Some(format!("ann{steering}"));
     let raw = serde_json::json!({ "id": 1, "text": format!("a{steering}gpj.exe") }).to_string();

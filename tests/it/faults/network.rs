@@ -268,7 +268,13 @@ impl Quiet<'_> {
 async fn feed(world: &World, before: u32) -> Vec<String> {
     let now = wall_ms();
     let ids: Vec<String> = (0..OLD).map(|n| TweetId::at(now - 86_400_000, before + n).to_string()).collect();
-    let new = |id: &String| NewTweet { id: id.clone(), created_at: Some(now), next_due: Some(now), content: None };
+    let new = |id: &String| NewTweet {
+        id: id.clone(),
+        created_at: Some(now),
+        next_due: Some(now),
+        content: None,
+        read_at: None,
+    };
     world.store.record(NAMESPACE, now, &Way::of("enqueue"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
     let lane = Lane::new("30d", Duration::from_secs(3_600));
     let jobs: Vec<NewJob> = ids.iter().map(|id| NewJob { id: id.clone(), lane: lane.clone(), due: 0.into() }).collect();

@@ -109,7 +109,13 @@ impl Fleet {
         for id in &ids {
             assert!(!self.ids.contains(id));
         }
-        let new = |id: &String| NewTweet { id: id.clone(), created_at: Some(now), next_due: Some(now), content: None };
+        let new = |id: &String| NewTweet {
+            id: id.clone(),
+            created_at: Some(now),
+            next_due: Some(now),
+            content: None,
+            read_at: None,
+        };
         let tweets: Vec<NewTweet> = ids.iter().map(new).collect();
         self.world.store.record(NAMESPACE, now, &Way::of("enqueue"), &tweets).await.unwrap();
         let jobs: Vec<NewJob> =

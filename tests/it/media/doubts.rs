@@ -42,7 +42,7 @@ impl World {
     async fn new(longest_retry: Duration, give_up_after: Duration) -> Self {
         let host = Arc::new(Host(Mutex::new(Fetched::Partly)));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None };
+        let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
         store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
         let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
         store.record_media(NS, &[MediumSeen { medium, author: None, post: "2".to_owned(), at: NOW }]).await.unwrap();

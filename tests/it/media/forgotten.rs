@@ -57,7 +57,7 @@ async fn store() -> (Arc<SqliteStore>, TempDir) {
 }
 
 async fn record(store: &SqliteStore) {
-    let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None };
+    let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
     store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
 }
 

@@ -25,7 +25,7 @@ const NS: &str = "media:twitter";
 async fn put(world: &World, store: &dyn Store, id: &str) -> String {
     let Fetched::Stored(stored) = world.fetch("/ok/1").await else { panic!() };
     let now = wall_ms();
-    let new = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(now), content: None };
+    let new = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
     store.record(NS, now, &Way::of("fan_out"), &[new]).await.unwrap();
     let medium = Medium { id: id.to_owned(), url: world.server.url("/ok/1"), kind: MediaKind::Photo };
     store
@@ -86,7 +86,7 @@ async fn a_file_is_removed_with_its_last_post_and_not_while_it_is_young() {
     assert_eq!(removal.look(AGE, &stop).await.unwrap(), 0, "seen and written within the hour");
     assert!(world.folder.path(&sha256).exists());
     // A post that is stored keeps what it shows.
-    let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None };
+    let new = NewTweet { id: "of b".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
     store.record("tweet:update", 1, &Way::of("enqueue"), &[new]).await.unwrap();
     queue.heartbeat("a", &[], &[], &Lateness::default()).await.unwrap();
     assert_eq!(removal_of("b").look(Duration::ZERO, &stop).await.unwrap(), 0, "the first worker does it for all");

@@ -42,7 +42,13 @@ pub async fn put_in(store: &dyn Store, queue: &dyn Queue, server: &Server, numbe
     let now = wall_ms();
     for chunk in numbers.into_iter().collect::<Vec<_>>().chunks(1_000) {
         let ids: Vec<String> = chunk.iter().map(u32::to_string).collect();
-        let new = |id: &String| NewTweet { id: id.clone(), created_at: None, next_due: Some(now), content: None };
+        let new = |id: &String| NewTweet {
+            id: id.clone(),
+            created_at: None,
+            next_due: Some(now),
+            content: None,
+            read_at: None,
+        };
         store.record(NS, now, &Way::of("fan_out"), &ids.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         let seen = |number: &u32| {
             let url = server.url(&format!("/{}/{number}", fault(*number).0));

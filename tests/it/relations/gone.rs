@@ -192,7 +192,7 @@ impl World {
 #[tokio::test]
 async fn the_list_of_an_owner_that_is_gone_goes_and_so_does_its_job() {
     let world = World::new().await;
-    let row = NewTweet { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None };
+    let row = NewTweet { id: "9".to_owned(), created_at: None, next_due: Some(1), content: None, read_at: None };
     world.store.record(LISTS, 1, &Way::of("enqueue"), &[row]).await.unwrap();
     for _ in 0..2 {
         assert!(matches!(world.read("9").await, Verdict::Reschedule { .. }));

@@ -287,6 +287,7 @@ impl World {
                 created_at: Some(created_at),
                 next_due: Some(now + delay),
                 content: None,
+                read_at: None,
             });
             jobs.push(NewJob { id: id.clone(), lane, due: delay.into() });
         }

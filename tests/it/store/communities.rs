@@ -164,7 +164,7 @@ async fn decisions(of: &Both) {
 
 /// Profile and newest texts of an account, without those that it repeats; posts are counted.
 async fn facts(of: &Both) {
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     of.store.record(PROFILES, T, &Way::of("enqueue"), &[new("a")]).await.unwrap();
     let account = Account {
         id: "a".into(),
@@ -213,7 +213,7 @@ async fn facts(of: &Both) {
 
 /// The authors of posts that a search found are seen, each post once.
 async fn searches(of: &Both) {
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     let by = |source: &str| Way { source: source.into(), ..Way::of("poll") };
     of.store.record(POSTS, T, &by("lisboa"), &[new("s1"), new("s2")]).await.unwrap();
     of.store.record(POSTS, T, &by("other"), &[new("s3")]).await.unwrap();
@@ -288,7 +288,7 @@ async fn sakes(of: &Both) {
 /// somebody else may want.
 async fn unwanted(of: &Both) {
     let people = ["against", "was_member", "followed", "elsewhere", "candidate"].map(str::to_owned);
-    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None };
+    let new = |id: &str| NewTweet { id: id.into(), created_at: None, next_due: Some(T), content: None, read_at: None };
     let all: Vec<_> = people.iter().map(|id| new(id)).collect();
     of.store.record(PROFILES, T, &Way::of("enqueue"), &all).await.unwrap();
     // A decision dates its change, so each at a time of its own.

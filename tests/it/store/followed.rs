@@ -17,7 +17,7 @@ fn ids(ids: &[&str]) -> Vec<String> {
 }
 
 async fn record(store: &dyn Whole, namespace: &str, id: &str) {
-    let row = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(T), content: None };
+    let row = NewTweet { id: id.to_owned(), created_at: None, next_due: Some(T), content: None, read_at: None };
     store.record(namespace, T, &Way::of("follow"), &[row]).await.unwrap();
 }
 

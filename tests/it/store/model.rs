@@ -94,9 +94,35 @@ impl Model {
             }
         }
         recorded
+        for id in done {
+            self.count(id, tweets);
+        }
     }
 
     fn came(&mut self, at: Millis, way: &Way, tweets: &[NewTweet]) {
+    /// Counts of a known time, the newest of an id.
+    fn count(&mut self, id: &str, tweets: &[NewTweet]) {
+        let mut newest: Option<(Millis, Metrics)> = None;
+        for new in tweets.iter().filter(|new| new.id == id) {
+            if let (Some(at), Some(content)) = (new.read_at, &new.content)
+                && content.metrics != Metrics::default()
+                && newest.is_none_or(|(newest, _)| at > newest)
+            {
+                newest = Some((at, content.metrics));
+            }
+        }
+        let (Some((at, metrics)), Some(row)) = (newest, self.rows.get_mut(id)) else { return };
+        if row.state == TweetState::Dead || row.misses > 0 || row.checked_at >= Some(at) {
+            return;
+        }
+        let before = row.metrics;
+        (row.checked_at, row.metrics, row.recent) = (Some(at), metrics.or(before), None);
+        let history = self.history.entry(id.to_owned()).or_default();
+        if row.metrics != before || history.is_empty() {
+            history.push(MetricsAt { checked_at: at, metrics: row.metrics });
+        }
+    }
+
         for new in tweets {
             let ways = self.ways.entry(new.id.clone()).or_default();
             if !ways.iter().any(|(_, known)| known == way) {
@@ -377,7 +403,7 @@ impl Random {
 
     fn new_tweet(&mut self) -> NewTweet {
         let id = self.one(&IDS);
-        let (created_at, next_due, content) = (self.time(), self.time(), self.tweet(id));
+        let (created_at, next_due, content, read_at) = (self.time(), self.time(), self.tweet(id), self.time());
         NewTweet {
             id: id.into(),
             created_at: Some(created_at),
@@ -385,6 +411,7 @@ impl Random {
             content: self.maybe(Box::new(content)),
         }
     }
+            read_at: self.maybe(read_at),
 
     fn observation(&mut self) -> Observation {
         let id = self.one(&IDS);

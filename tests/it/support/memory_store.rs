@@ -187,7 +187,9 @@ impl Lifecycle for MemoryStore {
                     take(&mut row, content, None);
                     row.created_at = tweet.created_at;
                 }
-                inner.tweets.insert(key, row);
+        let Inner { tweets: rows, history, .. } = &mut *inner;
+                count(&mut row, history.entry(key.clone()).or_default(), tweet);
+                rows.insert(key, row);
                 recorded.new += 1;
                 continue;
             };
@@ -212,6 +214,7 @@ impl Lifecycle for MemoryStore {
             missing_since: row.missing_since,
             first_seen: row.first_seen,
             lookups: row.lookups,
+            count(row, history.entry(key).or_default(), tweet);
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
             metrics: row.metrics,

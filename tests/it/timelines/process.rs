@@ -8,7 +8,7 @@ use twitter_updater::base::clock::wall_ms;
 use twitter_updater::engine::queue::{EmbeddedQueue, Queue, RedisQueue};
 use twitter_updater::pipelines::posts::NAMESPACE;
 use twitter_updater::simulator::{self, SimulatorOptions};
-use twitter_updater::store::{Positions, SqliteStore};
+use twitter_updater::store::{MetricsAt, Positions, SqliteStore};
 
 use crate::support::process::{Process, run, text, variables};
 use crate::support::wait::until_true;
@@ -75,6 +75,16 @@ async fn survives(backends: Backends) {
     assert_eq!(poller.terminate().code(), Some(0), "{}", logged());
     let recorded = world.store.standing(NAMESPACE, &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    // Each has the counts of its page, with the time of that, and again where a later page had others.
+    for id in &due {
+        let history = world.store.history(NAMESPACE, id).await.unwrap();
+        let times = begun - 1_000..=wall_ms();
+        assert!(!history.is_empty() && history.iter().all(|row| times.contains(&row.checked_at)), "{id}: {history:?}");
+        let grows = |pair: &[MetricsAt]| pair[0].checked_at < pair[1].checked_at && pair[0].metrics != pair[1].metrics;
+        assert!(history.windows(2).all(grows), "{id}: {history:?}");
+    }
+    let exported = text(&run(&["export", "metrics"], &world.settings).stdout);
+    assert!(exported.lines().count() > due.len(), "{exported}");
     // What was counted is told to the endpoint's queue, at the latest when the poller leaves.
     let of_sources = polled("search/tweets");
     let queue: Box<dyn Queue> = match &world.redis {

@@ -93,6 +93,13 @@ async fn accounts_of_all_four_networks_are_visited() {
         let stored = known.iter().flatten().count();
         println!("{provider}: {stored} of {} posts", ids.len());
         assert!(ids.len() > 20 && stored == ids.len(), "{provider}: {stored} of {}", ids.len());
+        // None was looked up yet, and each has the counts of a visit, with its time.
+        for (id, known) in ids.iter().zip(known.iter().flatten()) {
+            let history = world.store.history(&provider.namespace(), id).await.unwrap();
+            let first = history.first().unwrap_or_else(|| panic!("{provider}: {id} has no counts"));
+            assert!((from - 1_000..=wall_ms()).contains(&first.checked_at), "{provider}: {first:?}");
+            assert_eq!((known.lookups, known.checked_at.is_some()), (0, true), "{provider}: {id}");
+        }
     }
     api.stop().await;
 }

@@ -30,6 +30,11 @@ async fn all_are_there(api: &Running, world: &World, queue: &dyn Queue, since: i
     until_true("every post is in the queue, once", WITHIN, are_there).await;
     let recorded = world.store.standing(queue.namespace(), &due).await.unwrap();
     assert!(recorded.iter().all(Option::is_some), "and in the store, before that");
+    for id in &due {
+        let history = world.store.history(queue.namespace(), id).await.unwrap();
+        let times = since - 1_000..=wall_ms();
+        assert!(history.first().is_some_and(|row| times.contains(&row.checked_at)), "{id}: {history:?}");
+    }
     due.len()
 }
 
