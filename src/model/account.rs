@@ -225,10 +225,10 @@ impl fmt::Display for AccountState {
     }
 }
 
-/// Why an account is not returned, where the answer says so.
+/// Why an account or a post is not returned, where the answer says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Absence {
-    /// There is no such account: deactivated, deleted, or it never was. X does not tell which.
+    /// There is none: deactivated, deleted, or it never was. X does not tell which.
     NotFound,
     /// The network has closed it.
     Suspended,

@@ -9,4 +9,4 @@ pub mod pipeline_id;
 pub mod post;
 pub mod provider;
 pub mod relation;
-mod words;
+pub(crate) mod words;

@@ -82,11 +82,10 @@ pub enum Charge {
 pub enum Outcome<T = Tweet> {
     /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
     Found(T),
-    /// Not returned: deleted, suspended, protected or unknown; the four cannot be told apart.
+    /// Not returned: deleted, suspended, protected or unknown; the answer states no reason.
     Unavailable,
-    /// Not returned, and the answer states the reason. Only lookups of accounts return it: the reason that X states for a post is as
-    /// often about its author. [`Absence::Protected`] can also be an item that the API refuses to a working credential.
-    /// Code that does not keep the reason treats it as [`Outcome::Unavailable`].
+    /// Not returned, and the answer states the reason. [`Absence::Protected`] can also be an item that the API refuses to a working
+    /// credential. Code that does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),

@@ -363,7 +363,7 @@ macro_rules! account_states {
 
 /// The state of an account after an answer, by the condition of the changes that belong to it: what `sql/merge_account.sql` begins
 /// with. The 30 days (2,592,000,000 ms) of one that is not there begin when the network says so first: one that was suspended
-/// before, or missing for another reason, is deactivated, however long ago its first miss is.
+/// before, or missing for another reason, is deactivated, however long ago its first miss is. Bluesky states a deactivation by itself.
 macro_rules! state_after {
     ($changes:literal) => {
         concat!(

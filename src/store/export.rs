@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, ColumnIndex, Database, Decode, Encode, Executor, IntoA
 
 use super::{Result, StoreError};
 use crate::base::clock::Millis;
-use crate::model::post::TweetState;
+use crate::model::words::stored_as_word;
 
 /// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,6 +226,8 @@ pub const ITEMS: &[Table] = &[
 
 /// Further tables of posts.
 pub const POSTS: &[Table] = &[
+const MISSING_REASON: &str = "why it is missing, as the network states it: `not_found`, `suspended`, `not_authorized`, `deactivated` or `deleted`; empty: it states none";
+
     Table::of_items(
         "posts",
         "the current state of a post",
@@ -244,6 +246,7 @@ pub const POSTS: &[Table] = &[
             number("bookmark_count", "number of bookmarks"),
             number("impression_count", "number of views"),
             text("reply_to", "the id of the post that it replies to"),
+            text("missing_reason", MISSING_REASON),
             text("retweet_of", "the id of the reposted post"),
             text("quote_of", "the id of the post that it quotes"),
             text("conversation_id", "the id of the post with which the conversation began"),
@@ -304,6 +307,7 @@ pub const POSTS: &[Table] = &[
 
 /// Further tables of accounts.
 pub const ACCOUNTS: &[Table] = &[
+            text("missing_reason", MISSING_REASON),
     Table::of_items(
         "accounts",
         "the current state of an account, as its answers state it; before the first one it is `unknown`",

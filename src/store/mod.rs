@@ -258,6 +258,8 @@ pub enum Seen<T = Tweet> {
         since: Millis,
         /// Why, where the answer says it.
         reason: Option<Absence>,
+        /// The handle of an account, where the answer states it all the same.
+        handle: Option<String>,
     },
     /// Returned in a shape we cannot read, or not mentioned; says why. Only that and the next due time are stored. It is
     /// no answer, so it makes the post look no fresher.
@@ -315,6 +317,8 @@ pub struct StoredTweet {
     pub misses: i64,
     /// Since when it is missing, ms since the epoch.
     pub missing_since: Option<Millis>,
+    /// Why it is missing, as the network states it ([`Absence::as_str`]).
+    pub missing_reason: Option<String>,
     /// Why it is dead.
     pub reason: Option<String>,
     /// Why its newest answer could not be read; `None` when it could.

@@ -107,12 +107,12 @@ macro_rules! stays {
     };
 }
 
-/// Given rows that are not of people who are kept away. $34: their people; $35: [`PersonOf::by_id`].
+/// Given rows that are not of people who are kept away. $35: their people; $36: [`PersonOf::by_id`].
 macro_rules! kept {
     () => {
         $crate::store::postgres::stays!(
-            concat!("CASE WHEN $35 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
-            "$34"
+            concat!("CASE WHEN $36 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
+            "$35"
         )
     };
 }
@@ -139,7 +139,7 @@ macro_rules! insert_rows {
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[], $33::double precision[]) AS fresh (id, state, created_at, current_id, text, author) \
+             $32::text[], $33::double precision[], $34::text[]) AS fresh (id, state, created_at, current_id, text, author) \
              WHERE ",
             $crate::store::postgres::is_there!(),
             " AND ",
@@ -149,10 +149,10 @@ macro_rules! insert_rows {
     };
 }
 
-/// A visit to somebody who is kept away brings nothing: $36 and $37 are the way.
+/// A visit to somebody who is kept away brings nothing: $37 and $38 are the way.
 macro_rules! comes {
     () => {
-        concat!("($36 <> 'visit' OR ", stays!("$37", "$34"), ")")
+        concat!("($37 <> 'visit' OR ", stays!("$38", "$35"), ")")
     };
 }
 
@@ -165,7 +165,7 @@ const RECORD: &str = concat!(
     "\n",
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
-     SELECT $1::text, id, $36, $37, $38, $39 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
+     SELECT $1::text, id, $37, $38, $39, $40 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
      WHERE ",
     is_there!(),
     " AND ",
@@ -342,7 +342,7 @@ impl PostgresStore {
         self.people(Some(&network), people.iter().map(String::as_str).chain(others.iter().copied()))
     }
 
-    /// Binds `$1` to `$35` of [`insert_rows`].
+    /// Binds `$1` to `$36` of [`insert_rows`].
     fn bind_rows(&self, sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
         bind_rows(sql, namespace, rows, self.people_of_rows(namespace, rows, &[]))
     }
@@ -464,7 +464,7 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$35` of [`insert_rows`].
+/// Binds `$1` to `$36` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Option<String>) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
@@ -504,6 +504,7 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Optio
         .bind(column(rows, |row| row.details.truncated))
         .bind(column(rows, |row| row.unreadable.as_deref()))
         .bind(column(rows, |row| row.recent))
+        .bind(column(rows, |row| row.missing_reason))
         .bind(people)
         .bind(by_id)
 }
@@ -569,11 +570,11 @@ impl Lifecycle for PostgresStore {
                 .bind(at)
         });
         let (new, revived): (i64, i64) = written.await?;
-        let (new, revived) = (number(new), number(revived));
         // Not one transaction: the caller that hears of a failure gives the same again.
         if let Some(counted) = rows::counted(tweets) {
             let _: Vec<()> = self.rows(|| sqlx::query(COUNT).bind(namespace).bind(&counted)).await?;
         }
+        let (new, revived) = (number(new), number(revived));
         Ok(Recorded { new, revived, known: tweets.len() as u64 - new - revived })
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::{DetailsOf, Exhumed, Expired, Listing, NewTweet, Observation, Seen, StateCounts, Way};
 use crate::base::clock::Millis;
+use crate::model::account::Absence;
 use crate::model::bound::{LONGEST_TEXT, bounded, bounded_object};
 use crate::model::post::{Details, Metrics, Tweet, TweetState};
 
@@ -16,7 +17,8 @@ macro_rules! columns {
         "namespace, id, state, created_at, current_id, text, author_id, author_name, \
          retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
          withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason, \
-         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable, recent"
+         lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable, recent, \
+         missing_reason"
     };
 }
 
@@ -94,6 +96,7 @@ pub(super) struct Row<'a> {
     pub details: Cow<'a, Details>,
     pub unreadable: Option<Cow<'a, str>>,
     pub recent: Option<f64>,
+    pub missing_reason: Option<&'static str>,
 }
 
 impl<'a> Row<'a> {
@@ -125,6 +128,7 @@ impl<'a> Row<'a> {
             details: Cow::Owned(Details::default()),
             unreadable: None,
             recent: None,
+            missing_reason: None,
         }
     }
 
@@ -157,9 +161,10 @@ impl<'a> Row<'a> {
         }
         match &seen.seen {
             Seen::Found(tweet) => row.fill(tweet),
-            Seen::Missing { misses, since, .. } => {
+            Seen::Missing { misses, since, reason, .. } => {
                 row.misses = *misses;
                 row.missing_since = Some(*since);
+                row.missing_reason = reason.map(Absence::as_str);
             }
             Seen::Broken(why) => row.unreadable = Some(clean(why)),
         }
@@ -233,11 +238,6 @@ pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
     })
 }
 
-/// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
-pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
-    one_per_id(observations.iter().map(Row::observed), |new, kept| new.first_seen > kept.first_seen)
-}
-
 /// Counts of a known time, as JSON: a list of [id, read at, retweet_count, …] for both databases. Of an id given twice, the newest.
 pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
     let read = tweets.iter().filter_map(|new| Some((new.id.as_str(), new.read_at?, new.content.as_ref()?.metrics)));
@@ -259,6 +259,11 @@ pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
         ])
     };
     (!read.is_empty()).then(|| serde_json::Value::from_iter(read.iter().map(values)).to_string())
+}
+
+/// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
+pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
+    one_per_id(observations.iter().map(Row::observed), |new, kept| new.first_seen > kept.first_seen)
 }
 
 /// The rows of [`super::Lifecycle::bury`]: of an id given twice, the first.

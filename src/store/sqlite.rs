@@ -37,7 +37,7 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 900 × 34 values stay below SQLite's 32,766 parameters.
+/// Rows in one INSERT: 900 × 35 values stay below SQLite's 32,766 parameters.
 const ROWS_PER_INSERT: usize = 900;
 
 pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -216,7 +216,8 @@ async fn insert(
                 .put(row.details.reply_settings.as_deref())
                 .put(row.details.truncated)
                 .put(row.unreadable.as_deref())
-                .put(row.recent);
+                .put(row.recent)
+                .put(row.missing_reason);
         }
         let texts =
             [concat!("INSERT INTO tweet (key, ", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];
@@ -408,11 +409,11 @@ impl Lifecycle for SqliteStore {
         if new < rows.len() as u64 {
             went(ANOTHER_WAY).bind(namespace).bind(json_ids(&rows)).execute(&mut *transaction).await?;
         }
-        transaction.commit().await?;
         if let Some(counted) = counted {
             sqlx::query(COUNT).bind(namespace).bind(counted).execute(&mut *transaction).await?;
             sqlx::query(BEGIN_HISTORY).bind(namespace).bind(json_ids(&rows)).execute(&mut *transaction).await?;
         }
+        transaction.commit().await?;
         Ok(Recorded { new, revived: written - new, known: tweets.len() as u64 - written })
     }
 

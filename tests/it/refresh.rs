@@ -10,4 +10,5 @@ mod once;
 mod outages;
 mod refused;
 mod replies_lost;
+mod stated;
 mod strangers;

@@ -217,6 +217,7 @@ impl Seen {
                         dd {
                             (words::stored(stored.misses)) " times in a row"
                             @if let Some(since) = stored.missing_since { ", since " (date(since)) }
+                            @if let Some(reason) = &stored.missing_reason { ": " (reason.replace('_', " ")) }
                         }
                     }
                 }

@@ -86,7 +86,7 @@ impl UnavailableSettings {
     }
 
     /// Whether an item that is believed to be gone is forgotten, for that reason or for none, after misses of that span, ms. One
-    /// that is only not shown to this credential never is.
+    /// that is only not shown to this credential never is: it is not deleted.
     #[must_use]
     pub fn forgets(&self, reason: Option<Absence>, span: Millis) -> bool {
         let is_explained = match reason {
@@ -183,7 +183,9 @@ mod tests {
         let lane = Lane::new("unavailable", Duration::from_secs(7 * 24 * 3_600));
         let confirm = Some(Lane::new("confirm", Duration::from_secs(600)));
         let accounts = UnavailableSettings { confirm, lane, ..posts.clone() };
-        assert!(posts.forgets(None, 10 * MINUTE), "of posts nothing else is ever told");
+        assert!(posts.forgets(None, 10 * MINUTE), "most networks state no reason");
+        assert!(posts.forgets(Some(Absence::NotFound), 0) && posts.forgets(Some(Absence::Suspended), 0));
+        assert!(!posts.forgets(Some(Absence::Protected), 9 * HOUR), "it is not deleted");
         assert!(!accounts.forgets(None, 6 * HOUR - 1) && accounts.forgets(None, 6 * HOUR));
         for reason in [Absence::NotFound, Absence::Suspended] {
             assert!(accounts.forgets(Some(reason), 10 * MINUTE));

@@ -14,11 +14,11 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Problem, Subject, answered};
+use super::answer::{Subject, answered};
 use super::post::withheld_in;
 use super::{XV2, errors};
 use crate::base::clock::Millis;
-use crate::model::account::{Absence, Account, AccountCounts, AccountState};
+use crate::model::account::{Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::model::post::TweetId;
 use crate::providers::asked::{Asked, all_folded, batch, by_handle, with_id};
@@ -75,7 +75,8 @@ impl Handles for Accounts {
         let found = |asked: &mut Asked<'_, Account>, data: Vec<&RawValue>| {
             asked.give(data, by_handle(|raw| read_account(raw, true)));
         };
-        let read = |body: &[u8]| answered(body, BY_HANDLE, &handles, found, |problem| Outcome::Absent(reason(problem)));
+        let read =
+            |body: &[u8]| answered(body, BY_HANDLE, &handles, found, |problem| Outcome::Absent(problem.reason()));
         self.ask(&self.0.handles, BY_HANDLE, &handles, credential, read).await
     }
 }
@@ -110,7 +111,7 @@ pub fn reads(id: &str) -> Vec<String> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
-    answered(body, BY_ID, ids, found, |problem| Outcome::Absent(reason(problem)))
+    answered(body, BY_ID, ids, found, |problem| Outcome::Absent(problem.reason()))
 }
 
 fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {
@@ -123,18 +124,6 @@ fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {
 /// Not an account; a few words name the error.
 pub fn parse_account(raw: &str) -> Result<Account, String> {
     read_account(raw.trim(), false).1
-}
-
-/// Why an account is in `errors`. One that is suspended has the type of one that is not found, and another title.
-pub fn reason(problem: &Problem<'_>) -> Absence {
-    let says = |start: &str| problem.detail.as_deref().is_some_and(|detail| detail.starts_with(start));
-    if problem.title.as_deref() == Some("Forbidden") || says("User has been suspended") {
-        Absence::Suspended
-    } else if problem.kind() == "resource-not-found" || problem.title.as_deref() == Some("Not Found Error") {
-        Absence::NotFound
-    } else {
-        Absence::Protected
-    }
 }
 
 /// The fields we read, still as JSON: an odd one is no reason to lose the others.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::post::Post;
+use crate::model::account::Absence;
 use crate::model::post::{Tweet, TweetId};
 use crate::providers::asked::{Asked, folded};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
@@ -84,7 +85,10 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
 /// # Errors
 /// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
-    answered(body, POSTS, ids, found, |_| Outcome::Unavailable)
+    answered(body, POSTS, ids, found, |problem| match problem.kind() {
+        "resource-unavailable" | "disallowed-resource" => Outcome::Unavailable,
+        _ => Outcome::Absent(problem.reason()),
+    })
 }
 
 /// Reads a body: `found` gives the objects in `data`, which are in any order, to the asked ids; `missing` is the outcome of
@@ -178,6 +182,19 @@ impl Problem<'_> {
     /// Returns true if it says that its resource is not there, or not ours to see.
     pub fn is_of_the_absent(&self) -> bool {
         NOT_THERE.contains(&self.kind()) || NOT_THERE_BY_TITLE.contains(&self.title.as_deref().unwrap_or_default())
+    }
+
+    /// Why its resource is not returned. An account that is suspended has the type of one that is not found, and another title. A
+    /// post of a suspended author, or of one whose posts are protected, is one that we are not authorized to see.
+    pub fn reason(&self) -> Absence {
+        let says = |start: &str| self.detail.as_deref().is_some_and(|detail| detail.starts_with(start));
+        if self.title.as_deref() == Some("Forbidden") || says("User has been suspended") {
+            Absence::Suspended
+        } else if self.kind() == "resource-not-found" || self.title.as_deref() == Some("Not Found Error") {
+            Absence::NotFound
+        } else {
+            Absence::Protected
+        }
     }
 
     /// The last part of its type: the host has been api.twitter.com and api.x.com.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::account::{read_account, reads, reason};
+use super::account::{read_account, reads};
 use super::answer::{Problem, Subject};
 use super::{XV2, errors};
 use crate::model::account::{Absence, Account};

@@ -65,6 +65,8 @@
     misses           = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.misses
                             ELSE excluded.misses END,
     missing_since    = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.missing_since
-                            ELSE excluded.missing_since END
+                            ELSE excluded.missing_since END,
+    missing_reason   = CASE WHEN excluded.unreadable IS NOT NULL THEN tweet.missing_reason
+                            ELSE excluded.missing_reason END
 -- The same answer again (equal times) changes nothing, neither does an older one, nor any to the dead.
 WHERE tweet.state <> 'dead' AND (tweet.checked_at IS NULL OR tweet.checked_at < excluded.first_seen)

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{read, root, table};
 
 /// Columns of `tweet` that say how a post is kept, not what it says.
-const OF_OURS: [&str; 12] = [
+const OF_OURS: [&str; 13] = [
     "namespace",
     "state",
     "raw",
@@ -17,6 +17,7 @@ const OF_OURS: [&str; 12] = [
     "lookups",
     "misses",
     "missing_since",
+    "missing_reason",
     "reason",
     "recent",
 ];

@@ -82,7 +82,7 @@ async fn each_asked_id_gets_the_one_outcome_that_is_true() {
                         assert_eq!(tweet.metrics.favorite_count, Some(truth.favorite_count), "{provider:?}");
                         assert!(tweet.text.is_some() && tweet.author_id.is_some() && !tweet.raw.is_empty());
                     }
-                    (Outcome::Unavailable, None) => gone += 1,
+                    (Outcome::Unavailable | Outcome::Absent(_), None) => gone += 1,
                     (outcome, truth) => panic!("{provider:?}: {outcome:?} of {truth:?}"),
                 }
             }
@@ -137,7 +137,7 @@ async fn an_answer_that_is_odd_in_its_posts_costs_no_more_than_those() {
             let count = |kind: fn(&Outcome) -> bool| answer.outcomes.iter().filter(|outcome| kind(outcome)).count();
             let found = count(|outcome| matches!(outcome, Outcome::Found(_)));
             let broken = count(|outcome| matches!(outcome, Outcome::Broken(_)));
-            let missing = count(|outcome| *outcome == Outcome::Unavailable);
+            let missing = count(|outcome| matches!(outcome, Outcome::Unavailable | Outcome::Absent(_)));
             assert_eq!((found, broken, missing, answer.unsolicited), expected, "{provider:?}, {fault:?}");
         }
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::Tweet;
 use twitter_updater::providers::lookup::{Answer, Outcome};
 
@@ -24,7 +25,7 @@ fn row(file: &Path, provider: Provider, asked: usize, answer: &Answer) {
         format!("{provider:?}"),
         count(|outcome| matches!(outcome, Outcome::Found(tweet) if tweet.withheld_in.is_none())),
         count(|outcome| matches!(outcome, Outcome::Found(tweet) if tweet.withheld_in.is_some())),
-        count(|outcome| *outcome == Outcome::Unavailable),
+        count(|outcome| matches!(outcome, Outcome::Unavailable | Outcome::Absent(_))),
         count(|outcome| matches!(outcome, Outcome::Broken(_))),
         answer.unsolicited,
     );
@@ -153,9 +154,16 @@ async fn every_recorded_answer_of_x_gives_what_it_shows() {
                         assert!(tweet.withheld_in.is_none() || plain["withheld"].is_object());
                         same_as_x(tweet, plain);
                     }
-                    (Outcome::Unavailable, None) => {
-                        let mut errors = exchange.body["errors"].as_array().unwrap().iter();
-                        assert!(errors.any(|error| error["parameter"] == "ids" && error["value"] == id.as_str()));
+                    (Outcome::Absent(reason), None) => {
+                        let errors = exchange.body["errors"].as_array().unwrap().iter();
+                        let mut of_it =
+                            errors.filter(|error| error["parameter"] == "ids" && error["value"] == id.as_str());
+                        let title = match reason {
+                            Absence::NotFound => "Not Found Error",
+                            Absence::Protected => "Authorization Error",
+                            other => panic!("{other:?} of {id}"),
+                        };
+                        assert_eq!(of_it.next().unwrap()["title"], title, "{id}");
                     }
                     (outcome, plain) => panic!("{outcome:?} is not what was recorded: {plain:?}"),
                 }
@@ -186,7 +194,7 @@ async fn the_recorded_traps_of_x_by_hand() {
         assert_eq!(answer.outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Found(_))).count(), here);
         for id in gone {
             let place = ids.iter().position(|known| known == id).unwrap();
-            assert_eq!(answer.outcomes[place], Outcome::Unavailable, "{name}: {id}");
+            assert_eq!(answer.outcomes[place], Outcome::Absent(Absence::NotFound), "{name}: {id}");
         }
         assert_eq!(answer.unsolicited, 0, "{name}");
         if name == "tweets-f81159.json" {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::TweetId;
 use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
 use twitter_updater::providers::x_v2::{FieldNames, Fields, XV2, XV2Options};
@@ -126,16 +127,19 @@ async fn the_missing_are_those_that_problems_name_by_ids() {
         ],
     });
     let some = answer(body, &[C, A, B]).await;
-    assert_eq!(some.outcomes[0], Outcome::Unavailable);
+    assert_eq!(some.outcomes[0], Outcome::Absent(Absence::Protected));
     assert_eq!(found(&some.outcomes[1]).text.as_deref(), Some("here"));
-    assert_eq!((&some.outcomes[2], some.unsolicited), (&Outcome::Unavailable, 0));
+    assert_eq!((&some.outcomes[2], some.unsolicited), (&Outcome::Absent(Absence::NotFound), 0));
 
     // All are missing: no data at all. By the old host and title, too.
     let mut old = problem("ids", A, "resource-not-found");
     old["type"] = json!("https://api.twitter.com/2/problems/resource-not-found");
     let titled = json!({ "parameter": "ids", "value": B, "title": "Authorization Error" });
     let none = answer(json!({ "errors": [old, titled] }), &[A, B]).await;
-    assert_eq!(none.outcomes, [Outcome::Unavailable, Outcome::Unavailable]);
+    assert_eq!(none.outcomes, [Absence::NotFound, Absence::Protected].map(Outcome::Absent));
+    // Taken down: none of the three.
+    let taken_down = answer(json!({ "errors": [problem("ids", A, "disallowed-resource")] }), &[A]).await;
+    assert_eq!(taken_down.outcomes, [Outcome::Unavailable]);
     // X names what it does not return: an id that is not mentioned is not known to be missing.
     assert!(matches!(answer(json!({ "data": [] }), &[A]).await.outcomes[..], [Outcome::Broken(_)]));
 }
@@ -150,9 +154,11 @@ async fn the_missing_are_those_that_problems_name_by_their_resource() {
         "errors": [bare(B, "tweet", "Not Found Error"), bare(C, "tweet", "Authorization Error"), bare(A, "user", "Not Found Error")],
     });
     let some = answer(body, &[C, A, B]).await;
-    assert!(matches!(some.outcomes[..], [Outcome::Unavailable, Outcome::Found(_), Outcome::Unavailable]), "{some:?}");
+    let gone = [&some.outcomes[0], &some.outcomes[2]];
+    assert_eq!(gone, [&Outcome::Absent(Absence::Protected), &Outcome::Absent(Absence::NotFound)]);
+    assert!(matches!(some.outcomes[1], Outcome::Found(_)), "{some:?}");
     let none = answer(json!({ "errors": [bare(A, "tweet", "Not Found Error")] }), &[A]).await;
-    assert_eq!(none.outcomes, [Outcome::Unavailable]);
+    assert_eq!(none.outcomes, [Outcome::Absent(Absence::NotFound)]);
     // A user may have the number of a post; an unknown problem is no miss; and another post's is not about these.
     let other = json!({
         "data": [{ "id": A, "text": "x" }],

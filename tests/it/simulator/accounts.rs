@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twitter_updater::base::clock::simulated;
-use twitter_updater::model::account::{Absence, Account, AccountState};
+use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::mastodon::Calls;
 use twitter_updater::providers::registry;

@@ -6,10 +6,10 @@ use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
 use twitter_updater::model::account::{Absence, Account, AccountCounts, AccountState};
 use twitter_updater::model::bound::is_cut;
-use twitter_updater::model::post::TweetState;
+use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::store::export::{ACCOUNTS, Cell, Tables, Wanted};
 use twitter_updater::store::{
-    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, Observation, Saved, Seen, Sighting, Store,
+    AccountTotal, Accounts, Bearer, CountsAt, Expired, Lifecycle, NewTweet, Observation, Saved, Seen, Sighting, Store,
     StoredAccount,
 };
 

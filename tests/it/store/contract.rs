@@ -4,6 +4,7 @@ use futures::future::join_all;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
+use twitter_updater::model::account::Absence;
 use twitter_updater::model::bound::{LONGEST_TEXT, is_cut};
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
@@ -53,6 +54,8 @@ contract! {
     a_found_tweet_is_stored_whole
     what_an_answer_does_not_say_stays
     what_the_starter_knew_lasts_until_the_first_answer
+    counts_that_came_with_a_post_are_those_of_their_time
+    the_reason_of_a_miss_lasts_as_long_as_it_is_stated
     an_edited_tweet_has_a_current_id
     a_withheld_tweet_keeps_its_text
     a_text_that_was_delivered_is_stored_though_withheld

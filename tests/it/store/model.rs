@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use twitter_updater::base::clock::Millis;
+use twitter_updater::model::account::Absence;
 use twitter_updater::model::post::{Details, Metrics, Tweet, TweetState};
 use twitter_updater::store::{
     Change, Exhumed, Expired, Listed, Listing, MetricsAt, NewTweet, ONCE, Observation, Recorded, Saved, Seen, Standing,
@@ -93,13 +94,12 @@ impl Model {
                 Some(_) => recorded.known += 1,
             }
         }
-        recorded
         for id in done {
             self.count(id, tweets);
         }
+        recorded
     }
 
-    fn came(&mut self, at: Millis, way: &Way, tweets: &[NewTweet]) {
     /// Counts of a known time, the newest of an id.
     fn count(&mut self, id: &str, tweets: &[NewTweet]) {
         let mut newest: Option<(Millis, Metrics)> = None;
@@ -123,6 +123,7 @@ impl Model {
         }
     }
 
+    fn came(&mut self, at: Millis, way: &Way, tweets: &[NewTweet]) {
         for new in tweets {
             let ways = self.ways.entry(new.id.clone()).or_default();
             if !ways.iter().any(|(_, known)| known == way) {
@@ -169,11 +170,12 @@ impl Model {
             match &answer.seen {
                 Seen::Found(tweet) => {
                     take(row, tweet, answer.follow.as_ref());
-                    (row.misses, row.missing_since, row.unreadable) = (0, None, None);
+                    (row.misses, row.missing_since, row.missing_reason, row.unreadable) = (0, None, None, None);
                     counted = tweet.metrics != Metrics::default();
                 }
-                Seen::Missing { misses, since, .. } => {
+                Seen::Missing { misses, since, reason, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
+                    row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                     (row.current_id, row.unreadable) = (None, None);
                     if answer.forget {
                         (row.text, row.author_id, row.author_name) = (None, None, None);
@@ -217,7 +219,7 @@ impl Model {
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
                 row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
-                (row.misses, row.missing_since, row.reason) = (0, None, None);
+                (row.misses, row.missing_since, row.missing_reason, row.reason) = (0, None, None, None);
             }
         }
     }

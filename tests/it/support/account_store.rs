@@ -232,7 +232,12 @@ impl AccountInMemory {
             })
     }
 
-    fn gone(&mut self, answer: &Observation<Account>, reason: Option<Absence>, since: Millis) {
+    fn gone(
+        &mut self,
+        answer: &Observation<Account>,
+        (reason, since): (Option<Absence>, Millis),
+        handle: Option<&String>,
+    ) {
         const MONTH: Millis = 30 * 24 * 3_600_000;
         let state = match reason {
             Some(Absence::Suspended) => AccountState::Suspended,
@@ -254,6 +259,8 @@ impl AccountInMemory {
             self.changes.retain(|change| change.field == "state");
             self.forgotten_at = self.forgotten_at.or(Some(answer.answered_at));
         }
+        } else if let Some(handle) = handle {
+            self.account.handle = Some(handle.clone());
     }
 }
 

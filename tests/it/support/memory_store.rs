@@ -176,7 +176,7 @@ impl Lifecycle for MemoryStore {
         let mut recorded = Recorded::default();
         for tweet in tweets {
             let key = key(namespace, &tweet.id);
-            let Some(row) = inner.tweets.get_mut(&key) else {
+            let Some(row) = rows.get_mut(&key) else {
                 let mut row = blank(&tweet.id, at);
                 row.created_at = tweet.created_at;
                 row.next_due = tweet.next_due;
@@ -247,7 +247,7 @@ impl Lifecycle for MemoryStore {
                 row.created_at = row.created_at.or(tweet.created_at);
                 row.next_due = tweet.next_due;
                 row.lookups = if row.lookups > row.misses { row.lookups } else { 0 };
-                (row.misses, row.missing_since, row.reason) = (0, None, None);
+                (row.misses, row.missing_since, row.missing_reason, row.reason) = (0, None, None, None);
             }
         }
         Ok(())
@@ -356,7 +356,7 @@ impl Posts for MemoryStore {
                     take(row, tweet, seen.follow.as_ref());
                     counted = Some(tweet.metrics.or(before));
                 }
-                Seen::Missing { misses, since, .. } => {
+                Seen::Missing { misses, since, reason, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
                     (row.current_id, row.unreadable) = (None, None);
                 }
@@ -372,6 +372,7 @@ impl Posts for MemoryStore {
                 // A miss has no counts: what was learnt stays.
                 if !known || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
                     row.recent = seen.recent;
+                    row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                 }
                 row.lookups += 1;
             }

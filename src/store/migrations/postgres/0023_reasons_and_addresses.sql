@@ -1,0 +1,61 @@
+-- A statement that reads the table for long (a dump) would hold this up, and it everybody else: given up rather than waited
+-- for, so that it can be run again later.
+SET LOCAL lock_timeout = '10s';
+
+ALTER TABLE tweet ADD COLUMN missing_reason TEXT;
+
+COMMENT ON COLUMN tweet.missing_reason IS 'Why it is missing, as the network states it: not_found, deactivated, deleted, suspended or not_authorized; NULL: it states nothing, or it is not missing';
+
+-- The version before stored the short link (t.co) of a profile of Twitter or X. Another short link, or the address in full, is no
+-- change of the address.
+CREATE OR REPLACE FUNCTION account_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO account_change
+    SELECT NEW.namespace, NEW.id, NEW.checked_at, field, before, now
+    FROM (VALUES
+        ('handle', OLD.handle, NEW.handle),
+        ('display_name', OLD.display_name, NEW.display_name),
+        ('description', OLD.description, NEW.description),
+        ('location', OLD.location, NEW.location),
+        ('url', OLD.url, NEW.url),
+        ('picture', OLD.picture, NEW.picture),
+        ('banner', OLD.banner, NEW.banner),
+        ('protected', OLD.protected::text, NEW.protected::text),
+        ('verified', OLD.verified::text, NEW.verified::text),
+        ('withheld_in', OLD.withheld_in, NEW.withheld_in),
+        ('moved_to', OLD.moved_to, NEW.moved_to),
+        ('state', OLD.state, NEW.state)
+    ) AS of (field, before, now)
+    WHERE before <> now AND NOT (field = 'url' AND before <> '' AND now <> ''
+        AND (before LIKE 'http%://t.co/%' OR now LIKE 'http%://t.co/%'));
+    RETURN NULL;
+END
+$$;
+
+-- A handle moves from one account to another. The posts of an account that bore it before are then under that account's other handle,
+-- or under none while that is not known.
+CREATE FUNCTION account_takes_handle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE tweet SET author_name = (
+        SELECT own.handle FROM account AS own
+        WHERE own.namespace = NEW.namespace AND own.id = tweet.author_id
+        AND own.handle <> '' AND lower(own.handle) <> lower(NEW.handle))
+    WHERE namespace = CASE split_part(NEW.namespace, ':', 2) WHEN 'twitter' THEN 'tweet:update'
+        WHEN 'mastodon' THEN 'mastodon:update:' || split_part(NEW.namespace, ':', 3)
+        ELSE split_part(NEW.namespace, ':', 2) || ':update' END
+    AND id = ANY(ARRAY(
+        SELECT of.post FROM account_post AS of WHERE of.namespace = NEW.namespace AND of.id IN (
+            SELECT id FROM account WHERE namespace = NEW.namespace AND lower(handle) = lower(NEW.handle)
+            UNION SELECT id FROM account_change
+            WHERE namespace = NEW.namespace AND field = 'handle' AND lower(old_value) = lower(NEW.handle))
+        AND of.id <> NEW.id))
+    AND author_id <> NEW.id AND lower(author_name) = lower(NEW.handle);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER account_takes_handle AFTER UPDATE OF handle ON account FOR EACH ROW
+WHEN (NEW.handle <> '' AND NEW.handle IS DISTINCT FROM OLD.handle) EXECUTE FUNCTION account_takes_handle();
+
+CREATE TRIGGER account_takes_first_handle AFTER INSERT ON account FOR EACH ROW
+WHEN (NEW.handle <> '') EXECUTE FUNCTION account_takes_handle();
