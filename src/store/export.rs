@@ -39,6 +39,43 @@ pub struct Column {
     sql: Option<&'static str>,
 }
 
+/// The state of an item in exports: that of its life, and of one whose life has ended whether its newest answer had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportState {
+    /// [`TweetState::Live`](crate::model::post::TweetState::Live).
+    Live,
+    /// [`TweetState::Unavailable`](crate::model::post::TweetState::Unavailable).
+    Unavailable,
+    /// Its life has ended, and it was there.
+    Ended,
+    /// Its life has ended, and it was missing.
+    Missing,
+    /// [`TweetState::Dead`](crate::model::post::TweetState::Dead).
+    Dead,
+}
+
+impl ExportState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Live, Self::Unavailable, Self::Ended, Self::Missing, Self::Dead];
+
+    /// The word in exports and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Unavailable => "unavailable",
+            Self::Ended => "ended",
+            Self::Missing => "missing",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+stored_as_word!(ExportState, "state");
+
+/// [`ExportState`] of a row.
+const STATE: &str = "CASE WHEN tweet.state = 'ended' AND tweet.misses > 0 THEN 'missing' ELSE tweet.state END";
+
 /// A table of what comes out. A pipeline names its own in
 /// [`PipelineKind::tables`](crate::pipelines::kind::PipelineKind::tables).
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +108,7 @@ pub struct Wanted {
     /// The pipeline: `tweet:update`.
     pub namespace: String,
     /// In these states; empty: in any.
-    pub states: Vec<TweetState>,
+    pub states: Vec<ExportState>,
     /// Made at this moment or later, ms since the epoch.
     pub since: Option<Millis>,
     /// Made before this moment, ms since the epoch.
@@ -201,7 +238,11 @@ pub const ITEMS: &[Table] = &[
         "an item that the network no longer returns, or never returned",
         &[
             ID,
-            text("state", "`unavailable`, `ended` or `dead`; `live` while a miss is not believed yet"),
+            text(
+                "state",
+                "`unavailable`, `missing` (its lookups have ended) or `dead`; `live` while a miss is not believed yet",
+            )
+            .computed(STATE),
             time("missing_since", "time of its first miss"),
             number("misses", "number of misses in a row"),
             Column::new("was_found", Kind::Flag, "true if an answer ever contained it")
@@ -233,7 +274,12 @@ const MISSING_REASON: &str = "why it is missing, as the network states it: `not_
         "the current state of a post",
         &[
             ID,
-            text("state", "`live`, `unavailable`, `ended` (too old to be looked up) or `dead` (set aside)"),
+            text(
+                "state",
+                "`live`, `unavailable`, `ended` (no longer looked up), `missing` (the same, and its last answer lacked it) or `dead` \
+                 (set aside)",
+            )
+            .computed(STATE),
             time("created_at", "time of creation"),
             text("text", "its text"),
             text("lang", "its language, as the network states it; several are comma separated"),
@@ -621,7 +667,7 @@ impl Statement {
             sql.push(" AND ").push(only);
         }
         let states = wanted.states.iter().map(|state| state.as_str().to_owned());
-        sql.among("tweet.state", states.collect());
+        sql.among(STATE, states.collect());
         sql.in_a_language(&wanted.languages);
         for (moment, relation) in
             [(wanted.since, " AND tweet.created_at >= "), (wanted.until, " AND tweet.created_at < ")]

@@ -14,10 +14,9 @@ use super::{BadUsage, Options, eprint_line, say};
 use crate::app;
 use crate::base::clock::Millis;
 use crate::ingest::{Moment, ProgressDisplay};
-use crate::model::post::TweetState;
 use crate::ops::export::{Export, Format, GraphFormat, NoSuchFormat};
 use crate::pipelines::kind::Registered;
-use crate::store::export::Wanted;
+use crate::store::export::{ExportState, Wanted};
 
 /// Write collected data to a file.
 #[derive(Debug, clap::Args)]
@@ -34,9 +33,9 @@ pub(super) struct Arguments {
     /// csv, ndjson, lines or parquet; of edges also gexf or graphml, a graph. By default the file's extension; without one, lines for ids and raw, else CSV.
     #[arg(long)]
     format: Option<Kind>,
-    /// Only rows in these states: live, unavailable, ended, dead.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = |state: &str| state.trim().parse::<TweetState>())]
-    state: Vec<TweetState>,
+    /// Only rows in these states: live, unavailable, ended (no longer looked up, and there), missing (no longer looked up, and not there), dead.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = |state: &str| state.trim().parse::<ExportState>())]
+    state: Vec<ExportState>,
     /// Only rows in these languages, as the network names them; a post in several is in each of them.
     #[arg(long, value_name = "LANG", value_delimiter = ',')]
     lang: Vec<String>,
