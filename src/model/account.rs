@@ -42,8 +42,7 @@ pub struct Account {
     pub description: Option<String>,
     /// Where the owner says to be (Twitter, X): free text.
     pub location: Option<String>,
-    /// The address in the profile, as the API writes it: shortened (`t.co`) on Twitter and X, the profile's own page on
-    /// Mastodon; Bluesky has none.
+    /// The address in the profile: on Twitter and X in full, not the short link (`t.co`); on Mastodon the profile's own page.
     pub url: Option<String>,
     /// The address of the picture.
     pub picture: Option<String>,

@@ -135,6 +135,30 @@ pub fn text(field: Option<&RawValue>, is_whole: bool) -> Option<String> {
     present(field).map_or_else(|| is_whole.then(String::new), string)
 }
 
+/// The address in a profile of Twitter or X, in full: beside it stands a short link (`t.co`), of which the network makes another
+/// one now and then. Old objects have the short link alone.
+pub fn profile_address(url: Option<&RawValue>, entities: Option<&RawValue>, is_whole: bool) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Entities<'a> {
+        #[serde(borrow)]
+        url: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Urls<'a> {
+        #[serde(borrow)]
+        urls: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Link<'a> {
+        #[serde(borrow)]
+        expanded_url: Option<&'a RawValue>,
+    }
+    let urls = value::<Entities<'_>>(entities).and_then(|entities| value::<Urls<'_>>(entities.url)?.urls);
+    let expanded =
+        items::<Link<'_>>(urls).and_then(|mut links| links.find_map(|link| string(present(link.expanded_url)?)));
+    expanded.filter(|address| !address.is_empty()).or_else(|| text(url, is_whole))
+}
+
 /// A date of an account, which may be missing or odd: unlike that of a post, it decides nothing.
 pub fn date_or_none(field: Option<&RawValue>, read: impl Fn(&str) -> Option<Millis>) -> Option<Millis> {
     read(&string(present(field)?)?).filter(|at| *at >= 0)

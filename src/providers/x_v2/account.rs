@@ -142,6 +142,8 @@ struct User<'a> {
     #[serde(borrow)]
     url: Option<&'a RawValue>,
     #[serde(borrow)]
+    entities: Option<&'a RawValue>,
+    #[serde(borrow)]
     profile_image_url: Option<&'a RawValue>,
     #[serde(borrow)]
     profile_banner_url: Option<&'a RawValue>,
@@ -185,7 +187,7 @@ impl User<'_> {
             display_name: text(self.name),
             description: text(self.description),
             location: text(self.location),
-            url: text(self.url),
+            url: scalar::profile_address(self.url, self.entities, is_whole),
             picture: text(self.profile_image_url),
             banner: text(self.profile_banner_url),
             protected,

@@ -90,6 +90,9 @@ impl Api {
         if !person.description.is_empty() {
             profile["description"] = person.description.as_str().into();
         }
+        if !person.url.is_empty() {
+            profile["website"] = person.url.as_str().into();
+        }
         profile["followersCount"] = person.followers.into();
         profile["followsCount"] = person.following.into();
         profile["postsCount"] = person.posts.into();

@@ -31,5 +31,5 @@ pub use self::follows::{Follow, Follows, POPULAR};
 pub use self::person::{MOST_ACCOUNTS, People, Person};
 pub use self::script::ScriptedChange;
 pub use self::told::{
-    DOMAIN, OTHER_SERVER, banner, bluesky_picture, mastodon_handle, mastodon_picture, twitter_picture,
+    DOMAIN, OTHER_SERVER, banner, bluesky_picture, mastodon_handle, mastodon_picture, short_link, twitter_picture,
 };

@@ -261,7 +261,9 @@ impl People {
 
     fn url(&self, number: u64, versions: &Versions) -> String {
         let dice = versions.of(Field::Url).map(|slot| self.draw(URL, number, slot));
-        dice.filter(|dice| dice & 3 > 0).map(|dice| format!("https://t.co/{:010x}", dice >> 24)).unwrap_or_default()
+        dice.filter(|dice| dice & 3 > 0)
+            .map(|dice| format!("https://example.org/{:010x}", dice >> 24))
+            .unwrap_or_default()
     }
 }
 

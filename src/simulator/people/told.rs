@@ -28,6 +28,12 @@ pub fn mastodon_picture(person: &Person) -> String {
     format!("{INSTANCE}/avatars/{}/{}.jpeg", user_id(person.number), person.picture)
 }
 
+/// The short link to the address in a profile, at Twitter and X.
+#[must_use]
+pub fn short_link(person: &Person) -> String {
+    person.url.replacen("https://example.org/", "https://t.co/", 1)
+}
+
 /// The handle of an account at Mastodon: with its server, where that is another one.
 #[must_use]
 pub fn mastodon_handle(person: &Person) -> String {
@@ -111,6 +117,7 @@ impl People {
                 handle: Some(format!("{}{DOMAIN}", person.handle)),
                 display_name: Some(person.display_name),
                 description: Some(person.description),
+                url: Some(person.url),
                 banner: Some(String::new()),
                 verified: Some(person.verified),
                 created_at: Some(person.created_at),

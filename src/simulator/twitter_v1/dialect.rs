@@ -9,7 +9,7 @@ use time::macros::format_description;
 
 use crate::base::clock::Millis;
 use crate::model::post::TweetId;
-use crate::simulator::people::{Person, twitter_picture};
+use crate::simulator::people::{Person, short_link, twitter_picture};
 use crate::simulator::render::{View, put, said};
 use crate::simulator::reply::{Found, failure};
 use crate::simulator::text::{Text, screen_name, user_id};
@@ -146,12 +146,20 @@ pub fn user(out: &mut String, person: &Person, is_author: bool) {
     if person.url.is_empty() {
         out.push_str("null");
     } else {
+        string(out, &short_link(person));
+    }
+    out.push_str(",\"entities\":{");
+    if !person.url.is_empty() {
+        out.push_str("\"url\":{\"urls\":[{\"url\":");
+        string(out, &short_link(person));
+        out.push_str(",\"expanded_url\":");
         string(out, &person.url);
+        out.push_str("}]},");
     }
     put(
         out,
         format_args!(
-            ",\"entities\":{{\"description\":{{\"urls\":[]}}}},\"protected\":{},\"followers_count\":{},\
+            "\"description\":{{\"urls\":[]}}}},\"protected\":{},\"followers_count\":{},\
              \"friends_count\":{},\"listed_count\":{},\"created_at\":\"",
             person.protected, person.followers, person.following, person.listed
         ),

@@ -152,7 +152,21 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
     row.author_name = tweet.author_name.clone().or(row.author_name.take());
     row.withheld_in.clone_from(&tweet.withheld_in);
     row.raw = Some(tweet.raw.clone());
-    (row.misses, row.missing_since, row.unreadable) = (0, None, None);
+    (row.misses, row.missing_since, row.missing_reason, row.unreadable) = (0, None, None, None);
+}
+
+/// Counts of a known time that came with a tweet.
+fn count(row: &mut StoredTweet, history: &mut Vec<MetricsAt>, tweet: &NewTweet) {
+    let (Some(at), Some(content)) = (tweet.read_at, &tweet.content) else { return };
+    let is_taken = row.state != TweetState::Dead && row.misses == 0 && row.checked_at < Some(at);
+    if content.metrics == Metrics::default() || !is_taken {
+        return;
+    }
+    let before = row.metrics;
+    (row.checked_at, row.metrics, row.recent) = (Some(at), content.metrics.or(before), None);
+    if row.metrics != before || history.is_empty() {
+        history.push(MetricsAt { checked_at: at, metrics: row.metrics });
+    }
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::account::AccountState;
-use crate::simulator::people::{Person, twitter_picture};
+use crate::simulator::people::{Person, short_link, twitter_picture};
 use crate::simulator::render::{Shown, iso};
 use crate::simulator::text::user_id;
 
@@ -29,12 +29,21 @@ pub fn user(shown: &Shown<'_>, person: &Person) -> Value {
                 "like_count": person.likes,
             }),
         ),
-        ("url", json!(person.url)),
+        ("url", json!(short_link(person))),
+        ("entities", entities(person)),
         ("verified", json!(person.verified)),
         ("verified_type", json!(if person.verified { "blue" } else { "none" })),
     ];
     let seen = all.into_iter().filter(|(name, value)| shown.fields.has_of_users(name) && !value.is_null());
     seen.map(|(name, value)| (shown.fields.word(name), value)).collect::<Map<_, _>>().into()
+}
+
+/// The address in a profile in full, beside its short link.
+fn entities(person: &Person) -> Value {
+    match person.url.as_str() {
+        "" => Value::Null,
+        address => json!({ "url": { "urls": [{ "url": short_link(person), "expanded_url": address }] } }),
+    }
 }
 
 /// The body of an answer about the users that were asked for by a parameter, or about the caller (`me`); those that are not

@@ -17,12 +17,17 @@ fn parse(of: &provider::Provider, object: &Value) -> Account {
     (registry::accounts(of).parse)(&object.to_string()).unwrap()
 }
 
+/// The entities of a profile with that address, as Twitter and X write them; the short link to it is in `url`.
+fn link(address: &str) -> Value {
+    json!({ "url": { "urls": [{ "url": "https://t.co/a", "expanded_url": address, "display_url": "…", "start": 0 }] } })
+}
+
 /// An account with every field, as the provider writes it.
 fn whole(provider: Provider) -> Value {
     match provider {
         Provider::TwitterV1 => json!({
             "id": 1_145_936_974_064_177_200_u64, "id_str": provider.account_id(0), "screen_name": "ann", "name": "Ann &amp; co",
-            "description": "x\ny", "location": "Porto", "url": "https://t.co/a",
+            "description": "x\ny", "location": "Porto", "url": "https://t.co/a", "entities": link("https://ann.example.org/"),
             "profile_image_url": "http://pbs.example.org/a.jpg", "profile_image_url_https": "https://pbs.example.org/a.jpg",
             "profile_banner_url": "https://pbs.example.org/b", "protected": true, "verified": false,
             "created_at": "Sun Aug 31 00:29:15 +0000 2014", "followers_count": 1, "friends_count": 2,
@@ -31,7 +36,7 @@ fn whole(provider: Provider) -> Value {
         }),
         Provider::XV2 => json!({
             "id": provider.account_id(0), "username": "ann", "name": "Ann &amp; co", "description": "x\ny",
-            "location": "Porto", "url": "https://t.co/a", "profile_image_url": "https://pbs.example.org/a.jpg",
+            "location": "Porto", "url": "https://t.co/a", "entities": link("https://ann.example.org/"), "profile_image_url": "https://pbs.example.org/a.jpg",
             "profile_banner_url": "https://pbs.example.org/b", "protected": true, "verified": false,
             "verified_type": "none", "created_at": "2014-08-31T00:29:15.000Z",
             "public_metrics": {
@@ -50,6 +55,7 @@ fn whole(provider: Provider) -> Value {
         Provider::Bluesky => json!({
             "did": provider.account_id(0), "handle": "ann.example.org", "displayName": "Ann & co", "description": "x\ny",
             "avatar": "https://cdn.example.org/a", "banner": "https://cdn.example.org/b", "followersCount": 1,
+            "website": "https://ann.example.org/",
             "followsCount": 2, "postsCount": 3, "createdAt": "2023-04-12T04:53:57.057Z",
             "indexedAt": "2024-01-25T23:46:28.776Z", "labels": [],
             "verification": { "verifications": [], "verifiedStatus": "valid", "trustedVerifierStatus": "none" },
@@ -67,7 +73,7 @@ async fn an_account_has_what_its_network_states() {
         display_name: text("Ann &amp; co"),
         description: text("x\ny"),
         location: text("Porto"),
-        url: text("https://t.co/a"),
+        url: text("https://ann.example.org/"),
         picture: text("https://pbs.example.org/a.jpg"),
         banner: text("https://pbs.example.org/b"),
         protected: Some(true),
@@ -105,6 +111,7 @@ async fn an_account_has_what_its_network_states() {
         handle: text("ann.example.org"),
         display_name: text("Ann & co"),
         description: text("x\ny"),
+        url: text("https://ann.example.org/"),
         picture: text("https://cdn.example.org/a"),
         banner: text("https://cdn.example.org/b"),
         verified: Some(true),
@@ -149,7 +156,7 @@ async fn what_a_whole_object_leaves_out_is_known_to_be_empty() {
         (
             Provider::Bluesky,
             json!({ "did": "7", "handle": "ann.example.org", "postsCount": 0 }),
-            "display_name,description,picture,banner",
+            "display_name,description,url,picture,banner",
         ),
     ] {
         let body = provider.body_of_accounts(&[object]);
@@ -231,6 +238,31 @@ fn values_that_stand_for_none_are_none() {
     assert_eq!((renamed.counts.posts, renamed.last_post_at), (Some(3), Some(1_409_444_955_263)));
     let old = parse(&named(Provider::XV2), &json!({ "id": "7", "username": "ann", "most_recent_tweet_id": "20" }));
     assert_eq!(old.last_post_at, None);
+}
+
+/// The network makes another short link for the same address now and then; and old objects have a short link alone.
+#[test]
+fn the_address_in_a_profile_is_the_one_behind_the_short_link() {
+    for provider in [Provider::TwitterV1, Provider::XV2] {
+        let with = |url: &str, entities: Value| {
+            let mut object = whole(provider);
+            (object["url"], object["entities"]) = (url.into(), entities);
+            parse(&named(provider), &object)
+        };
+        let before = with("https://t.co/a", link("https://ann.example.org/"));
+        let other_link = with("https://t.co/b", link("https://ann.example.org/"));
+        assert!(other_link.changes(&before).is_empty(), "{:?}", other_link.changes(&before));
+        let other_address = with("https://t.co/c", link("https://bea.example.org/"));
+        let changes = other_address.changes(&before);
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert_eq!((changes[0].field, &*changes[0].new), ("url", "https://bea.example.org/"));
+        let odd =
+            [json!(null), json!({}), json!({ "url": 7 }), json!({ "url": { "urls": [{ "expanded_url": null }] } })];
+        for entities in odd {
+            assert_eq!(with("https://t.co/a", entities).url, text("https://t.co/a"), "{provider:?}");
+        }
+        assert_eq!(with("", json!({ "url": { "urls": [] } })).url, text(""), "{provider:?}: it was removed");
+    }
 }
 
 /// Any JSON value, also of the right shape.

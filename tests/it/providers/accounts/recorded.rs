@@ -103,6 +103,12 @@ fn is_of_twitter(value: &Value) -> bool {
     value["screen_name"].is_string() && value["followers_count"].is_u64() && value["favourites_count"].is_u64()
 }
 
+/// The address behind the short link in a profile.
+fn expanded(plain: &Value) -> Option<String> {
+    let links = plain["entities"]["url"]["urls"].as_array()?;
+    links.iter().find_map(|link| link["expanded_url"].as_str()).filter(|at| !at.is_empty()).map(str::to_owned)
+}
+
 fn same_as_twitter(account: &Account, plain: &Value) {
     let pictures = [&plain["profile_image_url_https"], &plain["profile_image_url"]];
     let countries = plain["withheld_in_countries"].as_array();
@@ -112,7 +118,7 @@ fn same_as_twitter(account: &Account, plain: &Value) {
         display_name: text_or_empty(&plain["name"]),
         description: text_or_empty(&plain["description"]),
         location: text_or_empty(&plain["location"]),
-        url: text_or_empty(&plain["url"]),
+        url: expanded(plain).or_else(|| text_or_empty(&plain["url"])),
         picture: pictures.into_iter().find_map(text).or(Some(String::new())),
         banner: text_or_empty(&plain["profile_banner_url"]),
         protected: plain["protected"].as_bool(),
@@ -167,7 +173,7 @@ async fn recorded_lookups_of_twitter_replay() {
                 let cnn = found(outcome);
                 assert_eq!((cnn.created_at, cnn.last_post_at), (Some(1_170_981_302_000), Some(1_668_330_905_000)));
                 assert_eq!((cnn.counts.followers, cnn.counts.posts), (Some(60_499_587), Some(389_563)));
-                assert_eq!((cnn.location.as_deref(), cnn.url.as_deref()), (Some(""), Some("https://t.co/imGp4Ieixi")));
+                assert_eq!((cnn.location.as_deref(), cnn.url.as_deref()), (Some(""), Some("http://www.cnn.com")));
             }
         }
         let told = answer.quota.map(|quota| (quota.limit, quota.remaining));
@@ -194,7 +200,7 @@ fn same_as_x(account: &Account, plain: &Value, missing: Option<&str>) {
         display_name: text("name"),
         description: text("description"),
         location: text("location"),
-        url: text("url"),
+        url: expanded(plain).or_else(|| text("url")),
         picture: text("profile_image_url"),
         banner: text("profile_banner_url"),
         protected: plain["protected"].as_bool(),
@@ -404,6 +410,7 @@ fn same_as_bluesky(account: &Account, plain: &Value) {
         handle: text("handle").filter(|handle| handle != "handle.invalid"),
         display_name: text("displayName"),
         description: text("description"),
+        url: text("website"),
         picture: text("avatar"),
         banner: text("banner"),
         // A whole view leaves it out where nobody vouches for the account.
