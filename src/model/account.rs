@@ -229,10 +229,28 @@ impl fmt::Display for AccountState {
 pub enum Absence {
     /// There is none: deactivated, deleted, or it never was. X does not tell which.
     NotFound,
-    /// The network has closed it.
+    /// The owner has closed the account, and may open it again (Bluesky).
+    Deactivated,
+    /// The account is deleted, or never was (Bluesky).
+    Deleted,
+    /// The network has closed the account.
     Suspended,
     /// This credential may not see it.
     Protected,
+}
+
+impl Absence {
+    /// The word in the database and in exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Deactivated => "deactivated",
+            Self::Deleted => "deleted",
+            Self::Suspended => "suspended",
+            Self::Protected => "not_authorized",
+        }
+    }
 }
 
 #[cfg(test)]

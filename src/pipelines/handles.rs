@@ -583,7 +583,10 @@ impl Said {
                     "no account is returned for the handle: there is none, it is suspended or deactivated, or this server \
                      does not know it",
                 ),
-                Outcome::Absent(Absence::NotFound) => self.refuse(line, "there is no account with this handle"),
+                Outcome::Absent(Absence::NotFound | Absence::Deleted) => {
+                    self.refuse(line, "there is no account with this handle")
+                }
+                Outcome::Absent(Absence::Deactivated) => self.refuse(line, "the account is deactivated"),
                 Outcome::Absent(Absence::Suspended) => self.refuse(line, "the account is suspended"),
                 Outcome::Absent(Absence::Protected) => self.refuse(line, "the account may not be seen by this credential"),
                 Outcome::Broken(why) => self.doubt(one, &format!("the account cannot be read: {why}")),

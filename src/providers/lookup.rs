@@ -289,6 +289,19 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
 
     /// The keys under which an id is counted where reads are charged: one for each read that it costs.
     fn reads(&self, id: &str) -> Vec<String> {
+    /// Returns true if the API states why an item is missing only in a call for it alone ([`Lookup::look_up_missing`]).
+    fn explains_missing(&self) -> bool {
+        false
+    }
+
+    /// One call for an id that an answer has left out: the reason, or the item itself.
+    ///
+    /// # Errors
+    /// As [`Lookup::look_up`].
+    async fn look_up_missing(&self, id: &str, credential: &Credential) -> Result<Answer<T>, LookupError> {
+        self.look_up(&[id.to_owned()], credential).await
+    }
+
         vec![id.to_owned()]
     }
 

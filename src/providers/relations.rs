@@ -79,7 +79,9 @@ impl From<Absence> for Listing {
     fn from(reason: Absence) -> Self {
         match reason {
             Absence::Protected => Self::Refused,
-            Absence::NotFound | Absence::Suspended => Self::OwnerAbsent(Some(reason)),
+            Absence::NotFound | Absence::Deactivated | Absence::Deleted | Absence::Suspended => {
+                Self::OwnerAbsent(Some(reason))
+            }
         }
     }
 }

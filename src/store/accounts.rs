@@ -296,7 +296,8 @@ fn gone(reason: Option<Absence>, missing: Millis) -> AccountState {
         Some(Absence::Suspended) => AccountState::Suspended,
         Some(Absence::Protected) => AccountState::Protected,
         Some(Absence::NotFound) if missing < DEACTIVATED_FOR => AccountState::Deactivated,
-        Some(Absence::NotFound) => AccountState::Deleted,
+        Some(Absence::NotFound | Absence::Deleted) => AccountState::Deleted,
+        Some(Absence::Deactivated) => AccountState::Deactivated,
         None => AccountState::Unknown,
     }
 }
@@ -365,10 +366,11 @@ macro_rules! account_states {
 /// with. The 30 days (2,592,000,000 ms) of one that is not there begin when the network says so first: one that was suspended
 /// before, or missing for another reason, is deactivated, however long ago its first miss is. Bluesky states a deactivation by itself.
 macro_rules! state_after {
-    ($changes:literal) => {
+    ($namespace:literal, $changes:literal) => {
         concat!(
-            "state = CASE WHEN excluded.state = 'deleted' AND (account.state IN ('suspended', 'protected', 'unknown') \
-             OR EXISTS (SELECT 1 FROM ",
+            "state = CASE WHEN excluded.state = 'deleted' AND ",
+            $namespace,
+            " <> 'profiles:bluesky' AND (account.state IN ('suspended', 'protected', 'unknown') OR EXISTS (SELECT 1 FROM ",
             $changes,
             " AND changed.field = 'state' AND changed.new_value = 'deactivated' \
              AND changed.old_value IN ('suspended', 'protected', 'unknown') \

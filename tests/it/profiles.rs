@@ -4,5 +4,6 @@
 mod arrivals;
 mod history;
 mod order;
+mod reasons;
 mod unchecked;
 mod world;

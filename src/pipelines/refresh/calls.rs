@@ -5,6 +5,8 @@
 //! up makes way for the next. Each further call takes a permit of its own, without waiting: what gets none
 //! goes back as it was.
 
+mod explain;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -242,6 +244,7 @@ impl<T: Item> Calls<'_, T> {
                 requested.unanswered.extend(parts.drain(..).flat_map(|part| part.jobs));
             }
         }
+        self.explain(&mut requested.answered, batch).await;
         if requested.answered.is_empty() {
             if requested.outlook == Outlook::Fine {
                 requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);

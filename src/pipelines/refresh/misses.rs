@@ -91,8 +91,8 @@ impl UnavailableSettings {
     pub fn forgets(&self, reason: Option<Absence>, span: Millis) -> bool {
         let is_explained = match reason {
             Some(Absence::Protected) => return false,
-            Some(Absence::NotFound | Absence::Suspended) => true,
-            // A post's absence is never explained.
+            Some(Absence::NotFound | Absence::Deactivated | Absence::Deleted | Absence::Suspended) => true,
+            // Most networks explain no post's absence.
             None => self.confirm.is_none(),
         };
         self.forget && (is_explained || span >= SILENT)
@@ -187,7 +187,7 @@ mod tests {
         assert!(posts.forgets(Some(Absence::NotFound), 0) && posts.forgets(Some(Absence::Suspended), 0));
         assert!(!posts.forgets(Some(Absence::Protected), 9 * HOUR), "it is not deleted");
         assert!(!accounts.forgets(None, 6 * HOUR - 1) && accounts.forgets(None, 6 * HOUR));
-        for reason in [Absence::NotFound, Absence::Suspended] {
+        for reason in [Absence::NotFound, Absence::Deactivated, Absence::Deleted, Absence::Suspended] {
             assert!(accounts.forgets(Some(reason), 10 * MINUTE));
         }
         assert!(!accounts.forgets(Some(Absence::Protected), 9 * HOUR), "it is there");

@@ -1,7 +1,8 @@
 //! `app.bsky.actor.getProfiles`: up to 25 accounts a call, by DID or by handle.
 //!
-//! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out in silence. A view leaves out
-//! what its owner has not set. Nothing tells when an account last posted; its number of posts does that it did.
+//! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out in silence;
+//! `app.bsky.actor.getProfile`, for one account, states the reason. A view leaves out what its owner has not set. Nothing tells
+//! when an account last posted; its number of posts does that it did.
 //!
 //! Sources: the lexicons app.bsky.actor.getProfiles and app.bsky.actor.defs, recorded views.
 
@@ -9,19 +10,23 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::uri::is_did;
 use super::{Bluesky, errors, refused, views};
 use crate::base::clock::Millis;
-use crate::model::account::{Account, AccountCounts, AccountState};
+use crate::model::account::{Absence, Account, AccountCounts, AccountState};
 use crate::model::activity::Activity;
 use crate::providers::asked::{all_folded, batch, by_handle, share, with_id};
 use crate::providers::auth;
 use crate::providers::handles::Handles;
-use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object};
+use crate::providers::http::Reply;
+use crate::providers::lookup::{
+    Answer, Capabilities, Charge, Lookup, LookupError, Outcome, Strangers, object, text, whole,
+};
 use crate::providers::scalar::{self, present};
-use crate::quota::Credential;
+use crate::quota::{Credential, CredentialKind};
 
 /// Its capabilities.
 pub const CAPABILITIES: Capabilities =
@@ -46,6 +51,36 @@ impl Lookup<Account> for Accounts {
 
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         self.ask(ids, credential, read_account).await
+    }
+
+    fn explains_missing(&self) -> bool {
+        true
+    }
+
+    async fn look_up_missing(&self, id: &str, credential: &Credential) -> Result<Answer<Account>, LookupError> {
+        let mut address = self.0.account.clone();
+        address.query_pairs_mut().append_pair("actor", id);
+        let ids = [id.to_owned()];
+        let reply = auth::get(&self.0.http, address, credential).await?;
+        let quota = errors::quota(&reply);
+        if let Some(reason) = reason(&reply, &credential.kind) {
+            return Ok(Answer::all(&Outcome::Absent(reason), &ids, quota));
+        }
+        let reply = reply.json(|reply| refused(reply, &credential.kind))?;
+        reply.answer(quota, |body| share(&ids, vec![whole(&text(body))?], read_account))
+    }
+}
+
+/// Why the account of a call for one is missing; `None` where the answer says nothing of it.
+fn reason(reply: &Reply, kind: &CredentialKind) -> Option<Absence> {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    // Without a session, these are about the account.
+    let is_anonymous = matches!(kind, CredentialKind::Anonymous);
+    match (reply.status, body["error"].as_str()?) {
+        (400, "AccountDeactivated") if is_anonymous => Some(Absence::Deactivated),
+        (400, "AccountTakedown" | "AccountSuspended") if is_anonymous => Some(Absence::Suspended),
+        (400, "InvalidRequest") if body["message"].as_str()? == "Profile not found" => Some(Absence::Deleted),
+        _ => None,
     }
 }
 

@@ -47,6 +47,7 @@ const OTHER_SERVER: &str =
 
 const LOOKUP_PATH: &str = "xrpc/app.bsky.feed.getPosts";
 const ACCOUNTS_PATH: &str = "xrpc/app.bsky.actor.getProfiles";
+const ACCOUNT_PATH: &str = "xrpc/app.bsky.actor.getProfile";
 const FOLLOWERS_PATH: &str = "xrpc/app.bsky.graph.getFollowers";
 const FOLLOWS_PATH: &str = "xrpc/app.bsky.graph.getFollows";
 const RECORDS_PATH: &str = "xrpc/com.atproto.repo.listRecords";
@@ -75,6 +76,7 @@ pub struct Bluesky {
     http: HttpClient,
     endpoint: Url,
     accounts: Url,
+    account: Url,
     followers: Url,
     follows: Url,
     records: Url,
@@ -89,10 +91,11 @@ impl Bluesky {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
         let (endpoint, accounts) = (below(&base, LOOKUP_PATH)?, below(&base, ACCOUNTS_PATH)?);
+        let account = below(&base, ACCOUNT_PATH)?;
         let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
         let (followers, follows) = (below(&base, FOLLOWERS_PATH)?, below(&base, FOLLOWS_PATH)?);
         let records = below(&base, RECORDS_PATH)?;
-        Ok(Self { http, endpoint, accounts, followers, follows, records, session, health })
+        Ok(Self { http, endpoint, accounts, account, followers, follows, records, session, health })
     }
 }
 

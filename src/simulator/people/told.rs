@@ -132,7 +132,8 @@ impl People {
     /// The state of an account as far as a network tells it: `unknown` for an account that is not returned without a reason.
     #[must_use]
     pub fn told(&self, provider: &Provider, number: u64, at: Millis) -> AccountState {
-        let is_told = *provider == Provider::X && self.at(number, at).state == AccountState::Suspended;
+        let is_told =
+            matches!(provider, Provider::X | Provider::Bluesky) && self.at(number, at).state == AccountState::Suspended;
         match self.account(provider, number, at) {
             Some(account) => account.state,
             None if is_told => AccountState::Suspended,

@@ -30,7 +30,10 @@ const SAVE: &str = save_statement!(
      WHERE given.id COLLATE \"C\" IN (SELECT id FROM written) OR given.at = (SELECT of.checked_at FROM tweet AS of \
      WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND of.state <> 'dead') ORDER BY given.id COLLATE \"C\" \
      ON CONFLICT (namespace, id) DO UPDATE SET\n",
-    state_after!("account_change AS changed WHERE changed.namespace = account.namespace AND changed.id = account.id"),
+    state_after!(
+        "$1",
+        "account_change AS changed WHERE changed.namespace = account.namespace AND changed.id = account.id"
+    ),
     include_str!("../sql/merge_account.sql"),
     "), former AS (DELETE FROM account_change WHERE namespace = $1 AND field <> 'state' AND id IN \
      (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \

@@ -28,7 +28,7 @@ const SAVE: &str = concat!(
      FROM given JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id' \
      WHERE tweet.checked_at = value ->> 'at' AND tweet.state <> 'dead' \
      ON CONFLICT (tweet) DO UPDATE SET\n",
-    state_after!("account_change_row AS changed WHERE changed.tweet = account.tweet"),
+    state_after!("?1", "account_change_row AS changed WHERE changed.tweet = account.tweet"),
     include_str!("../sql/merge_account.sql")
 );
 

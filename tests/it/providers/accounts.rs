@@ -293,6 +293,50 @@ async fn x_says_why_an_account_is_away() {
     assert_eq!(none.outcomes, [Outcome::Absent(Absence::Suspended)]);
 }
 
+/// A list of profiles leaves out whatever is not there. The bodies are those of the reference server.
+#[tokio::test]
+async fn bluesky_says_why_an_account_is_away_in_a_call_for_it_alone() {
+    let id = Provider::Bluesky.account_id(0);
+    let ask = async |answer: Canned, credential| {
+        let server = CannedServer::start(answer).await;
+        let lookup = Provider::Bluesky.accounts_at(&server.base_url(), Bounds::default());
+        assert!(lookup.explains_missing());
+        let answer = lookup.look_up_missing(&id, &credential).await;
+        let target = format!("/xrpc/app.bsky.actor.getProfile?actor={}", id.replace(':', "%3A"));
+        assert_eq!(server.asked()[0].target, target);
+        answer
+    };
+    let refused =
+        |name: &str, message: &str| Canned::new(400, json!({ "error": name, "message": message }).to_string());
+    for (name, message, reason) in [
+        ("AccountDeactivated", "Account is deactivated", Absence::Deactivated),
+        ("AccountTakedown", "Account has been suspended", Absence::Suspended),
+        ("InvalidRequest", "Profile not found", Absence::Deleted),
+    ] {
+        let answer = ask(refused(name, message), anonymous()).await.unwrap();
+        assert_eq!(answer.outcomes, [Outcome::Absent(reason)], "{name}");
+    }
+    // It is there again; the answer is not about the account; of a session these may be about its own.
+    let there = Canned::new(200, json!({ "did": id, "handle": "ann.test", "postsCount": 1 }).to_string());
+    assert_eq!(found(&ask(there, anonymous()).await.unwrap().outcomes[0]).handle.as_deref(), Some("ann.test"));
+    for (answer, expected) in [
+        (refused("InvalidRequest", "actor must be a valid did or a handle"), "bad request"),
+        (Canned::new(502, ""), "outage"),
+        (Canned::new(200, "{}"), "bad answer"),
+    ] {
+        let answer = ask(answer, anonymous()).await;
+        match answer {
+            Err(error) => assert_eq!(decision(&error), expected),
+            Ok(answer) => assert!(matches!(answer.outcomes[..], [Outcome::Broken(_)]), "{answer:?}"),
+        }
+    }
+    let own = ask(refused("AccountDeactivated", "Account is deactivated"), bearer("t0ken")).await.unwrap_err();
+    assert!(own.is_about_credential(), "{own}");
+    for provider in ALL.into_iter().filter(|provider| *provider != Provider::Bluesky) {
+        assert!(!provider.accounts_at("http://127.0.0.1:9", Bounds::default()).explains_missing(), "{provider:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_answer_that_is_odd_in_some_accounts_costs_no_more_than_those() {
     for provider in ALL.into_iter().filter(|provider| provider.lists()) {

@@ -268,7 +268,9 @@ fn said(result: Result<RelationPage, LookupError>) -> String {
         Ok(page) => match page.listing {
             Listing::Members(_) => "members".to_owned(),
             Listing::OwnerAbsent(None) => "absent".to_owned(),
-            Listing::OwnerAbsent(Some(Absence::NotFound)) => "not found".to_owned(),
+            Listing::OwnerAbsent(Some(Absence::NotFound | Absence::Deactivated | Absence::Deleted)) => {
+                "not found".to_owned()
+            }
             Listing::OwnerAbsent(Some(Absence::Suspended)) => "suspended".to_owned(),
             Listing::OwnerAbsent(Some(Absence::Protected)) => "protected".to_owned(),
             Listing::Refused => "refused".to_owned(),

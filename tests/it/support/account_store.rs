@@ -247,7 +247,8 @@ impl AccountInMemory {
             {
                 AccountState::Deactivated
             }
-            Some(Absence::NotFound) => AccountState::Deleted,
+            Some(Absence::Deactivated) => AccountState::Deactivated,
+            Some(Absence::NotFound | Absence::Deleted) => AccountState::Deleted,
             None => AccountState::Unknown,
         };
         self.told(answer.answered_at, (answer.state != TweetState::Live).then_some(state));

@@ -1,0 +1,43 @@
+//! The reason of a miss, at an API that states it only in a call for one item.
+
+use super::Calls;
+use crate::base::clock::Millis;
+use crate::engine::queue::{Batch, Job};
+use crate::pipelines::refresh::judge::Item;
+use crate::providers::lookup::{Answer, LookupError, Outcome};
+use crate::providers::metered::{Told, metered};
+use crate::quota::{ChargedReads, Credential};
+
+impl<T: Item> Calls<'_, T> {
+    /// Asks why items are missing, one call each, while the quota and the lease have room. The others stay missing without a
+    /// reason.
+    pub(super) async fn explain(&self, answered: &mut [(Job, Outcome<T>, Millis)], batch: &Batch) {
+        if !self.lookup.explains_missing() {
+            return;
+        }
+        for (job, outcome, _) in answered.iter_mut().filter(|(_, outcome, _)| matches!(outcome, Outcome::Unavailable)) {
+            if self.time_is_up(batch) {
+                return;
+            }
+            let Some(permit) = self.permit_at_once().await else { return };
+            let place = (self.lookup.capabilities().endpoint, Some(&*job.id));
+            let call = async |credential: &Credential| {
+                self.metrics.call(place, 1, self.lookup.look_up_missing(&job.id, credential)).await
+            };
+            let accounting = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| {
+                // The batch was answered to a credential: a refusal of this call is about its item.
+                let park =
+                    answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park);
+                let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
+                Told { quota, park, charged: ChargedReads::default() }
+            };
+            match metered(self.credentials, permit, call, accounting).await {
+                Ok(answer) => *outcome = answer.outcomes.into_iter().next().unwrap_or(Outcome::Unavailable),
+                Err(error) => {
+                    tracing::warn!(id = job.id, %error, "unknown why an item is missing: the call for it failed");
+                    return;
+                }
+            }
+        }
+    }
+}
