@@ -474,7 +474,9 @@ impl Resolver<'_> {
                         Outcome::Found(account) => {
                             charged.edited.extend(names.into_iter().zip(self.handles.reads(&account.id)));
                         }
-                        Outcome::Unavailable | Outcome::Absent(_) => charged.unread.extend(names),
+                        Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => {
+                            charged.unread.extend(names)
+                        }
                         Outcome::Broken(_) => {}
                     }
                 }
@@ -574,7 +576,7 @@ impl Said {
         for (one, outcome) in asked.into_iter().zip(answer.outcomes) {
             let line = one.line;
             match outcome {
-                Outcome::Found(account) => {
+                Outcome::Found(account) | Outcome::Emptied(account, _) => {
                     let id = account.id.clone();
                     self.found.push(Resolved { line, id, account: Some(Box::new(account)) });
                 }

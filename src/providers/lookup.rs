@@ -87,6 +87,8 @@ pub enum Outcome<T = Tweet> {
     /// Not returned, and the answer states the reason. [`Absence::Protected`] can also be an item that the API refuses to a working
     /// credential. Code that does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
+    /// Returned without its content, and with the reason: it is as absent as the others, and its name is known (Mastodon).
+    Emptied(T, Absence),
     /// Returned in a shape we cannot read; says what was wrong.
     Broken(String),
 }

@@ -259,10 +259,12 @@ impl AccountRow {
         let text = |text: &Option<String>| text.as_deref().map(|text| clean(text).into_owned());
         match &answer.seen {
             Seen::Broken(_) => None,
-            Seen::Missing { .. } if answer.state == TweetState::Live => Some(row),
-            Seen::Missing { reason, since, .. } => {
-                let state = gone(*reason, answer.answered_at.saturating_sub(*since)).as_str();
-                Some(Self { state: Some(state), forgotten_at, ..row })
+            Seen::Missing { reason, since, handle, .. } => {
+                let gone = gone(*reason, answer.answered_at.saturating_sub(*since)).as_str();
+                let state = (answer.state != TweetState::Live).then_some(gone);
+                let forgotten_at = forgotten_at.filter(|_| state.is_some());
+                let handle = text(handle).filter(|_| forgotten_at.is_none());
+                Some(Self { state, handle, forgotten_at, ..row })
             }
             Seen::Found(account) => Some(Self {
                 state: Some(account.state.as_str()),

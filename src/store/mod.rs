@@ -226,8 +226,8 @@ impl<T> Observation<T> {
                 let Object { created_at, raw } = object(item);
                 Seen::Found(Tweet { id: self.id.clone(), created_at, raw, ..Tweet::default() })
             }
-            Seen::Missing { misses, since, reason } => {
-                Seen::Missing { misses: *misses, since: *since, reason: *reason }
+            Seen::Missing { misses, since, reason, .. } => {
+                Seen::Missing { misses: *misses, since: *since, reason: *reason, handle: None }
             }
             Seen::Broken(why) => Seen::Broken(why.clone()),
         };

@@ -159,7 +159,7 @@ async fn save(store: &dyn Store, namespace: &str, id: &str, state: TweetState) {
     let seen = if state == TweetState::Live {
         Seen::Broken("no text".to_owned())
     } else {
-        Seen::Missing { misses: 9, since: at - DAY, reason: None }
+        Seen::Missing { misses: 9, since: at - DAY, reason: None, handle: None }
     };
     let next_due = (state != TweetState::Ended).then_some(at + HOUR);
     let answer = Observation {

@@ -106,7 +106,7 @@ fn withheld(id: &str, answered_at: Millis, metrics: Metrics, countries: &str) ->
 }
 
 fn missing(id: &str, answered_at: Millis, misses: u32, since: Millis) -> Observation {
-    observation(id, answered_at, Seen::Missing { misses: misses.into(), since, reason: None })
+    observation(id, answered_at, Seen::Missing { misses: misses.into(), since, reason: None, handle: None })
 }
 
 fn broken(id: &str, answered_at: Millis) -> Observation {

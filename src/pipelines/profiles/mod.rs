@@ -173,6 +173,10 @@ impl Item for Account {
     fn activity(&self) -> Activity {
         self.activity
     }
+
+    fn handle(&self) -> Option<&str> {
+        self.handle.as_deref()
+    }
 }
 
 #[async_trait]

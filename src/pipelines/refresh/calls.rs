@@ -646,7 +646,7 @@ fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> 
         Ok(answer) => {
             for (id, outcome) in ids.iter().zip(&answer.outcomes) {
                 match outcome {
-                    Outcome::Unavailable | Outcome::Absent(_) => charged.unread.push(id.clone()),
+                    Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => charged.unread.push(id.clone()),
                     // An edited post comes as its last version.
                     Outcome::Found(item) if item.id() != *id => {
                         charged.edited.push((id.clone(), item.id().to_owned()));

@@ -27,6 +27,11 @@ pub trait Item: Send + Sync + 'static {
         Activity::default()
     }
 
+    /// Its handle, if it is an account that states one.
+    fn handle(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns true if it is withheld somewhere.
     fn is_withheld(&self) -> bool {
         false

@@ -270,7 +270,7 @@ impl<J: Judge> Refresher<J> {
                     && *job.lane != *ONCE
                     && !self.judge.needs_standing(job, item)
             }
-            Outcome::Unavailable | Outcome::Absent(_) | Outcome::Broken(_) => false,
+            Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) | Outcome::Broken(_) => false,
         });
         let ids = || answered.iter().map(|(job, ..)| job.id.clone()).collect::<Vec<String>>();
         let (standings, before) = match (whole, needs_history) {
@@ -306,7 +306,7 @@ impl<J: Judge> Refresher<J> {
                         self.judge.fan_out(item, before, &mut judged.named);
                     }
                 }
-                Outcome::Unavailable | Outcome::Absent(_) => {
+                Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => {
                     judged.missed += usize::from(standing.as_ref().is_some_and(Standing::is_known_to_live));
                 }
                 Outcome::Broken(_) => {}
@@ -388,8 +388,12 @@ impl<J: Judge> Refresher<J> {
                     }
                 }
             }
-            Outcome::Unavailable | Outcome::Absent(_) => {
-                let reason = if let Outcome::Absent(reason) = outcome { Some(reason) } else { None };
+            Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => {
+                let (reason, handle) = match outcome {
+                    Outcome::Absent(reason) => (Some(reason), None),
+                    Outcome::Emptied(item, reason) => (Some(reason), item.handle().map(str::to_owned)),
+                    _ => (None, None),
+                };
                 counters.unavailable.add(1);
                 let misses = standing.map_or(0, |known| known.misses).saturating_add(1);
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
@@ -418,7 +422,7 @@ impl<J: Judge> Refresher<J> {
                     TweetState::Live | TweetState::Dead => false,
                 };
                 forget = is_believed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
-                (Seen::Missing { misses, since, reason }, state, next)
+                (Seen::Missing { misses, since, reason, handle }, state, next)
             }
         };
         let state = if next.is_none() { TweetState::Ended } else { state };

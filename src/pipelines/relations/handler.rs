@@ -584,7 +584,7 @@ impl ListReader {
         let known = self.in_time(self.store.standing(&self.namespace, std::slice::from_ref(&job.id))).await?;
         let before = known.into_iter().flatten().next();
         let (misses, since) = before.map_or((1, at), |known| (known.misses + 1, known.missing_since.unwrap_or(at)));
-        let seen = Seen::Missing { misses, since, reason };
+        let seen = Seen::Missing { misses, since, reason, handle: None };
         let UnavailableSettings { lane, believed_after, .. } = &self.unavailable;
         Ok(match self.unavailable.judge(misses, since, at, false) {
             Belief::Suspected => (seen, TweetState::Live, Some((self.lane_of(job), *believed_after))),

@@ -67,7 +67,9 @@ impl Lookup<Account> for Accounts {
 /// An instance goes on returning a suspended account, without its contents. It does the same when the owner has deleted it.
 fn suspended_is_absent(outcome: Outcome<Account>) -> Outcome<Account> {
     match outcome {
-        Outcome::Found(account) if account.state == AccountState::Suspended => Outcome::Absent(Absence::Suspended),
+        Outcome::Found(account) if account.state == AccountState::Suspended => {
+            Outcome::Emptied(account, Absence::Suspended)
+        }
         outcome => outcome,
     }
 }

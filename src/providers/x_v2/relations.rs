@@ -164,8 +164,8 @@ fn about_owner(problems: Option<&RawValue>) -> Result<Option<Listing>, LookupErr
         if !problem.is_about(OWNER) {
             continue;
         }
-        return match problem.outcome(|problem| Outcome::<Account>::Absent(reason(problem))) {
-            Outcome::Absent(reason) => Ok(Some(reason.into())),
+        return match problem.outcome(|problem| Outcome::<Account>::Absent(problem.reason())) {
+            Outcome::Absent(reason) | Outcome::Emptied(_, reason) => Ok(Some(reason.into())),
             Outcome::Broken(why) => Err(LookupError::BadAnswer(why)),
             Outcome::Found(_) | Outcome::Unavailable => Ok(None),
         };

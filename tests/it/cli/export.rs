@@ -44,7 +44,7 @@ async fn fill(store: &dyn Store, count: u32) {
         store.record(NAMESPACE, T, &way, &chunk.iter().map(new).collect::<Vec<_>>()).await.unwrap();
         for at in [T + 1_000, T + 2_000] {
             let seen = |n: &u32| match n % 10 {
-                9 => (Seen::Missing { misses: 1, since: T, reason: None }, TweetState::Unavailable),
+                9 => (Seen::Missing { misses: 1, since: T, reason: None, handle: None }, TweetState::Unavailable),
                 _ => {
                     let mut post = post(*n);
                     post.metrics.favorite_count = Some(at - T + i64::from(*n));

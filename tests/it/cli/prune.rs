@@ -45,7 +45,7 @@ async fn fill(home: &Home) -> SqliteStore {
         answer("deleted", 30, post("deleted"), TweetState::Live),
     ];
     store.save(NAMESPACE, &first).await.unwrap();
-    let missing = Seen::Missing { misses: 1, since: wall_ms() - 20 * DAY, reason: None };
+    let missing = Seen::Missing { misses: 1, since: wall_ms() - 20 * DAY, reason: None, handle: None };
     store.save(NAMESPACE, &[answer("deleted", 10, missing, TweetState::Ended)]).await.unwrap();
     store
 }

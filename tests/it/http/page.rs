@@ -210,7 +210,7 @@ async fn what_a_tweet_says_stays_text_and_its_counts_are_drawn_by_its_age() {
     let missed = Observation {
         id: id.clone(),
         answered_at: at,
-        seen: Seen::Missing { misses: 1, since: at, reason: None },
+        seen: Seen::Missing { misses: 1, since: at, reason: None, handle: None },
         state: TweetState::Live,
         next_due: Some(wall_ms() + 60_000),
         follow: None,

@@ -210,7 +210,7 @@ async fn what_a_worker_has_is_scheduled_when_it_is_let_go() {
     let end = Observation {
         id: id(1),
         answered_at: clock::wall_ms(),
-        seen: Seen::Missing { misses: 3, since: 0, reason: None },
+        seen: Seen::Missing { misses: 3, since: 0, reason: None, handle: None },
         state: TweetState::Ended,
         next_due: None,
         follow: None,

@@ -143,7 +143,7 @@ async fn after_a_miss_the_counts_of_before_are_of_no_known_time(setup: Setup) {
     let rig = Rig::start(setup).await;
     let id = alike(&rig)[0].clone();
     rig.seen(&id, 3 * HOUR, found(&id, half(counts(&rig, &id))), TweetState::Live).await;
-    let missing = Seen::Missing { misses: 1, since: wall_ms() - MINUTE, reason: None };
+    let missing = Seen::Missing { misses: 1, since: wall_ms() - MINUTE, reason: None, handle: None };
     rig.seen(&id, MINUTE, missing, TweetState::Live).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;

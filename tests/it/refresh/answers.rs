@@ -216,7 +216,8 @@ async fn a_broken_tweet_stays_as_it_was() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - HOUR;
-    rig.seen(&id, 2 * MINUTE, Seen::Missing { misses: 2, since, reason: None }, TweetState::Unavailable).await;
+    rig.seen(&id, 2 * MINUTE, Seen::Missing { misses: 2, since, reason: None, handle: None }, TweetState::Unavailable)
+        .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;
@@ -228,7 +229,7 @@ async fn a_broken_tweet_stays_as_it_was() {
 
     // Its life had ended, but the worker died before it told the queue; and then it is returned.
     let id = rig.there(1, 3 * DAY).remove(0);
-    rig.seen(&id, MINUTE, Seen::Missing { misses: 3, since, reason: None }, TweetState::Ended).await;
+    rig.seen(&id, MINUTE, Seen::Missing { misses: 3, since, reason: None, handle: None }, TweetState::Ended).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::BrokenTweet, 1);
     rig.round().await;

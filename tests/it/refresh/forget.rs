@@ -25,8 +25,13 @@ async fn is_kept(rig: &Rig, age: i64, missing_for: i64) -> bool {
     let id = rig.gone(1, age).remove(0);
     rig.seen(&id, 3 * HOUR, post(&id, "once"), TweetState::Live).await;
     rig.seen(&id, 2 * HOUR, post(&id, "then"), TweetState::Live).await;
-    rig.seen(&id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - missing_for, reason: None }, TweetState::Live)
-        .await;
+    rig.seen(
+        &id,
+        MINUTE,
+        Seen::Missing { misses: 1, since: wall_ms() - missing_for, reason: None, handle: None },
+        TweetState::Live,
+    )
+    .await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;

@@ -30,8 +30,13 @@ async fn a_missing_tweet_stays_on_its_interval_until_its_misses_span_ten_minutes
     rig.lived(&ids).await;
     for (id, (since, _)) in ids.iter().zip(cases) {
         if let Some(ago) = since {
-            rig.seen(id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None }, TweetState::Live)
-                .await;
+            rig.seen(
+                id,
+                MINUTE,
+                Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
+                TweetState::Live,
+            )
+            .await;
         }
     }
     rig.schedule(&ids).await;
@@ -63,7 +68,13 @@ async fn during_a_wave_a_miss_takes_an_hour_to_be_believed_and_no_life_ends() {
     let ids = rig.gone(cases.len(), 3 * DAY);
     rig.lived(&ids).await;
     for (id, (ago, _)) in ids.iter().zip(cases) {
-        rig.seen(id, MINUTE, Seen::Missing { misses: 9, since: wall_ms() - ago, reason: None }, TweetState::Live).await;
+        rig.seen(
+            id,
+            MINUTE,
+            Seen::Missing { misses: 9, since: wall_ms() - ago, reason: None, handle: None },
+            TweetState::Live,
+        )
+        .await;
     }
     rig.schedule(&ids).await;
     rig.round().await;
@@ -112,7 +123,7 @@ async fn found_again_it_lives_again() {
     let rig = Rig::start(Setup::default()).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 5 * DAY;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None }, TweetState::Unavailable).await;
+    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, TweetState::Unavailable).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.round().await;
     let stored = rig.stored(&id).await;
@@ -127,7 +138,7 @@ async fn misses_in_a_hurry_end_no_life_whatever_the_settings_say() {
     let rig = Rig::start(setup).await;
     let id = rig.there(1, 3 * DAY).remove(0);
     let since = wall_ms() - 119 * MINUTE;
-    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None }, TweetState::Unavailable).await;
+    rig.seen(&id, HOUR, Seen::Missing { misses: 9, since, reason: None, handle: None }, TweetState::Unavailable).await;
     rig.schedule(std::slice::from_ref(&id)).await;
     rig.inject(Fault::AllMissing, 5);
     for misses in 10..15 {
@@ -148,7 +159,8 @@ async fn its_life_ends_after_the_limit_and_the_time_and_not_after_one_of_them() 
     let ids = rig.there(cases.len(), 3 * DAY);
     for (id, (misses, hours, _)) in ids.iter().zip(cases) {
         let since = wall_ms() - hours * HOUR;
-        rig.seen(id, MINUTE, Seen::Missing { misses, since, reason: None }, TweetState::Unavailable).await;
+        rig.seen(id, MINUTE, Seen::Missing { misses, since, reason: None, handle: None }, TweetState::Unavailable)
+            .await;
     }
     rig.schedule(&ids).await;
     rig.inject(Fault::AllMissing, 1);
@@ -190,7 +202,13 @@ async fn a_post_that_was_found_does_not_end_on_one_miss() {
         let id = rig.gone(1, 31 * DAY).remove(0);
         rig.lived(std::slice::from_ref(&id)).await;
         if let Some(ago) = missing {
-            rig.seen(&id, MINUTE, Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None }, live).await;
+            rig.seen(
+                &id,
+                MINUTE,
+                Seen::Missing { misses: 1, since: wall_ms() - ago, reason: None, handle: None },
+                live,
+            )
+            .await;
         }
         rig.handler.wave.set(wave().filter(|_| lasts));
         rig.schedule(std::slice::from_ref(&id)).await;

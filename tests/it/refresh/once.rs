@@ -198,7 +198,7 @@ async fn of_an_answer_that_has_none_each_is_looked_up_once_more(setup: Setup) {
     // ... and one that is missing for the second time is over.
     let gone = rig.gone(1, HOUR).remove(0);
     put(&once(&rig), std::slice::from_ref(&gone)).await;
-    let seen = Seen::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None };
+    let seen = Seen::Missing { misses: 1, since: wall_ms() - 11 * MINUTE, reason: None, handle: None };
     rig.seen(&gone, 11 * MINUTE, seen, TweetState::Live).await;
     rig.round().await;
     let stored = rig.stored(&gone).await;

@@ -498,6 +498,7 @@ impl<T: Scripted> Lookup<T> for LinkedLookup {
                 Outcome::Found(tweet) => Outcome::Found(T::of(tweet)),
                 Outcome::Unavailable => Outcome::Unavailable,
                 Outcome::Absent(why) => Outcome::Absent(why),
+                Outcome::Emptied(tweet, why) => Outcome::Emptied(T::of(tweet), why),
                 Outcome::Broken(why) => Outcome::Broken(why),
             };
             let Answer { outcomes, quota, unsolicited, stranger } = answer;

@@ -84,7 +84,7 @@ impl Relations for LinkedRelations {
         let read = move |provider: &Provider| page(&owner, cursor.as_deref(), provider.now());
         let (answer, page) = self.0.answer_with(&[request.owner.to_owned()], credential, read).await?;
         let listing = match (&answer.outcomes[0], page) {
-            (Outcome::Unavailable | Outcome::Absent(_), _) => Listing::OwnerAbsent(None),
+            (Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..), _) => Listing::OwnerAbsent(None),
             (_, None) => Listing::StaleCursor,
             (Outcome::Broken(why), Some(page)) => {
                 let unreadable = Unreadable { count: 1, first: Some(why.clone()) };

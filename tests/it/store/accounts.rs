@@ -45,6 +45,10 @@ on_both! {
     handles_that_wait_take_no_more_room
     each_change_is_history_and_what_is_not_stated_is_none
     counts_are_history_when_one_of_them_changed
+    a_short_link_that_becomes_an_address_is_no_change
+    a_deletion_that_bluesky_states_is_one_at_once
+    the_handle_of_a_suspended_account_is_kept_until_it_is_erased
+    a_post_does_not_keep_a_handle_that_another_account_bears
     an_older_answer_the_same_again_and_the_dead_change_nothing
     one_that_went_and_came_back_has_both_in_its_history
     what_is_forgotten_is_gone_and_comes_back_with_the_account
@@ -88,7 +92,7 @@ fn found(at: Millis, account: Account) -> Observation<Account> {
 }
 
 fn missing(id: &str, at: Millis, since: Millis, reason: Option<Absence>, state: TweetState) -> Observation<Account> {
-    answer(id, at, Seen::Missing { misses: 1, since, reason }, state)
+    answer(id, at, Seen::Missing { misses: 1, since, reason, handle: None }, state)
 }
 
 async fn save(store: &dyn Store, answers: &[Observation<Account>]) -> Saved {
@@ -240,6 +244,96 @@ async fn an_older_answer_the_same_again_and_the_dead_change_nothing(store: &dyn 
     save(store, &[broken]).await;
     assert_eq!(stored(store, "13").await.state, "unknown");
     assert_eq!(changes(store, "12").await, [""; 0]);
+}
+
+/// The version before stored short links.
+async fn a_short_link_that_becomes_an_address_is_no_change(store: &dyn Store) {
+    let links = ["https://t.co/a", "https://t.co/b", "https://a.org/", "https://b.org/", "https://t.co/c", ""];
+    for (at, url) in (0..).zip(links) {
+        save(store, &[found(T + at, Account { url: text(url), ..account("12", "ann") })]).await;
+        assert_eq!(stored(store, "12").await.url, text(url));
+    }
+    assert_eq!(changes(store, "12").await, ["3 url: https://a.org/ > https://b.org/", "5 url: https://t.co/c > "]);
+}
+
+/// Mastodon states it.
+async fn the_handle_of_a_suspended_account_is_kept_until_it_is_erased(store: &dyn Store) {
+    let suspended = |id: &str, at, state, forget| {
+        let (reason, handle) = (Some(Absence::Suspended), text("ann@other.test"));
+        let seen = Seen::Missing { misses: 1, since: T, reason, handle };
+        Observation { forget, ..answer(id, at, seen, state) }
+    };
+    save(store, &[suspended("12", T, TweetState::Live, false)]).await;
+    let first = stored(store, "12").await;
+    assert_eq!((first.handle, &*first.state), (text("ann@other.test"), "unknown"), "one miss is a suspicion");
+    save(store, &[suspended("12", T + 1, TweetState::Unavailable, false)]).await;
+    let believed = stored(store, "12").await;
+    assert_eq!((believed.handle, &*believed.state), (text("ann@other.test"), "suspended"));
+    assert_eq!(store.bearers(NS, "ann@other.test").await.unwrap().len(), 1);
+    save(store, &[suspended("12", T + 2, TweetState::Unavailable, true)]).await;
+    save(store, &[suspended("13", T + 2, TweetState::Unavailable, true)]).await;
+    for id in ["12", "13"] {
+        let erased = stored(store, id).await;
+        assert_eq!((erased.handle, erased.forgotten_at), (None, Some(T + 2)), "{id}");
+    }
+}
+
+async fn a_post_does_not_keep_a_handle_that_another_account_bears(store: &dyn Store) {
+    for (profiles, posts) in
+        [(NS, "tweet:update"), ("profiles:bluesky", "bluesky:update"), ("profiles:mastodon:a", "mastodon:update:a")]
+    {
+        let find = async |at, id: &str, handle: &str| {
+            store.save_accounts(profiles, &[found(T + at, account(id, handle))]).await.unwrap();
+        };
+        // Two posts of ann, one by another name of hers, and one of each of two others.
+        let of = [("1", "12", "Ann"), ("2", "12", "ann_2"), ("3", "13", "bea"), ("4", "14", "ann")];
+        for (post, author, name) in of {
+            let content =
+                Tweet { author_id: text(author), author_name: text(name), ..super::tweet(post, Metrics::default()) };
+            let new = NewTweet { content: Some(Box::new(content)), ..new_tweet(post, T, Some(T)) };
+            store.record(posts, T, &way(), &[new]).await.unwrap();
+            store.record(profiles, T, &way(), &[new_tweet(author, T, Some(T))]).await.unwrap();
+            let seen = Sighting { account: author.into(), post: post.into(), at: T };
+            store.record_sightings(profiles, &[seen]).await.unwrap();
+        }
+        let names = async || {
+            let mut names = Vec::new();
+            for (post, ..) in of {
+                names.push(store.tweet(posts, post).await.unwrap().unwrap().author_name);
+            }
+            names.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()
+        };
+        find(1, "12", "ann").await;
+        assert_eq!(names().await, ["Ann", "ann_2", "bea", "ann"], "{profiles}: no other account bears it");
+        // 14 is seen under her handle before she is looked up under her new one.
+        find(2, "14", "ann").await;
+        assert_eq!(names().await, ["", "ann_2", "bea", "ann"], "{profiles}");
+        find(3, "12", "ann_2").await;
+        // 13 takes it in turn: 12, who bore it once, has no post under it any more.
+        find(4, "13", "bea").await;
+        find(5, "14", "cid").await;
+        find(6, "13", "ANN").await;
+        assert_eq!(
+            names().await,
+            ["", "ann_2", "bea", "cid"],
+            "{profiles}: under the other handle where that is known"
+        );
+        assert_eq!(store.changes(posts, "4").await.unwrap(), [], "{profiles}: no change of the post");
+    }
+}
+
+/// It states a deactivation, too, so nothing of the time before is guessed.
+async fn a_deletion_that_bluesky_states_is_one_at_once(store: &dyn Store) {
+    const BLUESKY: &str = "profiles:bluesky";
+    let reasons = [None, Some(Absence::Deactivated), Some(Absence::Suspended), Some(Absence::Deleted)];
+    store.save_accounts(BLUESKY, &[found(T, account("did:plc:a", "ann.test"))]).await.unwrap();
+    let mut states = Vec::new();
+    for (at, reason) in (1..).zip(reasons) {
+        let gone = missing("did:plc:a", T + at * 40 * DAY, T, reason, TweetState::Unavailable);
+        store.save_accounts(BLUESKY, &[gone]).await.unwrap();
+        states.push(store.account(BLUESKY, "did:plc:a").await.unwrap().unwrap().state);
+    }
+    assert_eq!(states, ["unknown", "deactivated", "suspended", "deleted"]);
 }
 
 async fn one_that_went_and_came_back_has_both_in_its_history(store: &dyn Store) {

@@ -380,7 +380,7 @@ async fn quotes(of: &Both) {
         of.communities.community_account(namespace, account).await.unwrap().unwrap().evidence
     };
     let gone = |at, forget| Observation {
-        seen: Seen::Missing { misses: 1, since: T, reason: None },
+        seen: Seen::Missing { misses: 1, since: T, reason: None, handle: None },
         state: TweetState::Unavailable,
         forget,
         ..observation("quoted", at, Account::default())

@@ -349,6 +349,64 @@ async fn what_the_starter_knew_lasts_until_the_first_answer(store: &dyn Store) {
     assert_eq!(store.history(NS, "1").await.unwrap(), [MetricsAt { checked_at: T - 2, metrics: expected }]);
 }
 
+/// Counts of a page, read at that time.
+fn counted(id: &str, read_at: Option<i64>, metrics: Metrics) -> NewTweet {
+    NewTweet { content: Some(Box::new(tweet(id, metrics))), read_at, ..new_tweet(id, T, Some(T + 500)) }
+}
+
+async fn counts_that_came_with_a_post_are_those_of_their_time(store: &dyn Store) {
+    let at = |checked_at, metrics| MetricsAt { checked_at, metrics };
+    let record = async |tweets: &[NewTweet]| store.record(NS, T, &Way::of("poll"), tweets).await.unwrap();
+    let history = async |id| store.history(NS, id).await.unwrap();
+    // The first counts open the history, and again they change nothing.
+    let first = counted("1", Some(T + 10), counts(1, 2));
+    let recorded = record(&[first.clone(), counted("file", None, counts(1, 2)), new_tweet("bare", T, Some(T))]).await;
+    assert_eq!(recorded, Recorded { new: 3, known: 0, revived: 0 });
+    record(std::slice::from_ref(&first)).await;
+    assert_eq!(history("1").await, [at(T + 10, counts(1, 2))]);
+    let stored = get(store, "1").await;
+    assert_eq!((stored.checked_at, stored.lookups, stored.next_due), (Some(T + 10), 0, Some(T + 500)));
+    assert_eq!((stored.text.as_deref(), stored.metrics), (Some("text of 1"), counts(1, 2)));
+    assert!(history("file").await.is_empty() && get(store, "file").await.checked_at.is_none(), "its age is unknown");
+    // Equal ones are newer and make no row, others make one, older ones are too late.
+    record(&[counted("1", Some(T + 20), counts(1, 2))]).await;
+    assert_eq!((get(store, "1").await.checked_at, history("1").await.len()), (Some(T + 20), 1));
+    record(&[counted("1", Some(T + 30), counts(1, 3)), counted("1", Some(T + 29), counts(9, 9))]).await;
+    record(&[counted("1", Some(T + 15), counts(0, 0))]).await;
+    assert_eq!(history("1").await, [at(T + 10, counts(1, 2)), at(T + 30, counts(1, 3))]);
+    // With lookups it is the same: an older answer changes nothing, and neither do older counts after an answer.
+    assert_eq!(save(store, &[found("1", T + 25, counts(5, 5))]).await, Saved { saved: 0, older: 1, changed: 0 });
+    saved(store, found("1", T + 40, counts(1, 3))).await;
+    record(&[counted("1", Some(T + 35), counts(7, 7)), counted("bare", Some(T + 11), counts(4, 4))]).await;
+    assert_eq!((history("1").await.len(), get(store, "1").await.metrics), (2, counts(1, 3)));
+    assert_eq!(history("bare").await, [at(T + 11, counts(4, 4))]);
+    saved(store, found("1", T + 50, counts(2, 3))).await;
+    assert_eq!(history("1").await[2..], [at(T + 50, counts(2, 3))]);
+    // One whose life is over keeps its state; one that is missing, or dead, takes none.
+    store.record(NS, T, &way(), &[new_tweet("old", T, None)]).await.unwrap();
+    saved(store, missing("gone", T + 10, 1, T + 10)).await;
+    bury(store, "dead", "why").await;
+    let ended = NewTweet { next_due: None, ..counted("old", Some(T + 60), counts(1, 1)) };
+    record(&[ended, counted("gone", Some(T + 60), counts(1, 1)), counted("dead", Some(T + 60), counts(1, 1))]).await;
+    assert_eq!((get(store, "old").await.state, history("old").await.len()), (TweetState::Ended, 1));
+    assert!(history("gone").await.is_empty() && history("dead").await.is_empty());
+    // A count that the page does not give stays.
+    let likes = Metrics { favorite_count: Some(9), ..Metrics::default() };
+    record(&[counted("1", Some(T + 70), likes)]).await;
+    assert_eq!(history("1").await.last(), Some(&at(T + 70, counts(2, 9))));
+}
+
+async fn the_reason_of_a_miss_lasts_as_long_as_it_is_stated(store: &dyn Store) {
+    let gone = |at, misses, reason| observation("1", at, Seen::Missing { misses, since: T, reason, handle: None });
+    let reason = async |answer| saved(store, answer).await.missing_reason;
+    assert_eq!(reason(gone(T, 1, Some(Absence::NotFound))).await.as_deref(), Some("not_found"));
+    assert_eq!(reason(gone(T + 1, 2, Some(Absence::Protected))).await.as_deref(), Some("not_authorized"));
+    assert_eq!(reason(broken("1", T + 2)).await.as_deref(), Some("not_authorized"), "no answer");
+    assert_eq!(reason(gone(T + 3, 3, None)).await, None);
+    assert_eq!(reason(gone(T + 4, 4, Some(Absence::Suspended))).await.as_deref(), Some("suspended"));
+    assert_eq!(reason(found("1", T + 5, counts(1, 1))).await, None);
+}
+
 async fn an_edited_tweet_has_a_current_id(store: &dyn Store) {
     let edited = |at, id: &str| super::observation("1", at, Seen::Found(tweet(id, counts(1, 1))));
     let mut first = edited(T, "1");

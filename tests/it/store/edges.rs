@@ -606,7 +606,9 @@ fn profile(id: &str, at: Millis, absence: Option<Absence>) -> Observation<Accoun
         None => {
             (Seen::Found(Account { id: id.into(), state: AccountState::Live, ..Account::default() }), TweetState::Live)
         }
-        Some(reason) => (Seen::Missing { misses: 2, since: T + at, reason: Some(reason) }, TweetState::Unavailable),
+        Some(reason) => {
+            (Seen::Missing { misses: 2, since: T + at, reason: Some(reason), handle: None }, TweetState::Unavailable)
+        }
     };
     let next_due = Some(T + at);
     let id = id.to_owned();
@@ -617,7 +619,7 @@ async fn an_edge_that_ends_has_a_cause(store: &dyn EdgeStore) {
     const WEEK: Millis = 7 * 24 * 3_600_000;
     let suspended = Some(Absence::Suspended);
     let missing = |id: &str, at: Millis, since: Millis, reason: Option<Absence>| Observation {
-        seen: Seen::Missing { misses: 3, since: T + since, reason },
+        seen: Seen::Missing { misses: 3, since: T + since, reason, handle: None },
         ..profile(id, at, suspended)
     };
     let counted = |id: &str, at: Millis, followers: i64| {
@@ -743,7 +745,7 @@ async fn what_is_to_be_forgotten_is_found(store: &dyn EdgeStore) {
     let found = Seen::Found(Tweet { id: "d".to_owned(), raw: "{}".to_owned(), ..Tweet::default() });
     store.save(NS, &[list(10, found, TweetState::Live, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"], "q is on no list");
-    let missing = || Seen::Missing { misses: 1, since: T, reason: Some(Absence::NotFound) };
+    let missing = || Seen::Missing { misses: 1, since: T, reason: Some(Absence::NotFound), handle: None };
     store.save(NS, &[list(50, missing(), TweetState::Unavailable, false)]).await.unwrap();
     assert_eq!(forgotten().await, ["b"]);
     store.save(NS, &[list(60, missing(), TweetState::Unavailable, true)]).await.unwrap();

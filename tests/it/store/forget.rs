@@ -397,7 +397,7 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
     // Whoever found it later was right.
     let before = told(&ANN).await;
     let late = ANN.posts.map(|id| {
-        let seen = Seen::Missing { misses: 1, since: T - 9, reason: None };
+        let seen = Seen::Missing { misses: 1, since: T - 9, reason: None, handle: None };
         Observation { forget: true, ..observation(id, T - 9, seen) }
     });
     assert_eq!(store.save(NS, &late).await.unwrap().saved, 0);
@@ -407,7 +407,7 @@ async fn expired_posts_leave_nothing(store: &dyn Whole, tables: impl AsyncFn(&[&
         let ended = who.posts.map(|id| {
             let seen = match which {
                 Expired::Before(_) => Seen::Found(post_of(who, id, "first")),
-                Expired::Deleted => Seen::Missing { misses: 1, since: T + 3, reason: None },
+                Expired::Deleted => Seen::Missing { misses: 1, since: T + 3, reason: None, handle: None },
             };
             let forget = which == Expired::Deleted;
             Observation { state: TweetState::Ended, next_due: None, forget, ..observation(id, T + 3, seen) }
@@ -480,7 +480,7 @@ async fn what_an_id_or_a_visit_tells_is_forgotten(store: &dyn Whole, tables: imp
     assert!(known[0].is_some() && known[1].is_none(), "{known:?}");
     let recorded = store.record(POSTS, T, &way(), &[new_tweet(&hers, T, Some(T)), new_tweet(&his, T, Some(T))]).await;
     assert_eq!(recorded.unwrap().new, 0);
-    let late = Seen::Missing { misses: 1, since: T, reason: None };
+    let late = Seen::Missing { misses: 1, since: T, reason: None, handle: None };
     store.save(POSTS, &[observation(&hers, T + 9, late)]).await.unwrap();
     shows().await;
     assert!(told().await.is_empty(), "{:?}", told().await);

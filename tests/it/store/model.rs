@@ -419,7 +419,12 @@ impl Random {
         let id = self.one(&IDS);
         let seen = match self.0.random_range(0..8) {
             0..6 => Seen::Found(self.tweet(id)),
-            6 => Seen::Missing { misses: self.0.random_range(1..9), since: self.time(), reason: None },
+            6 => Seen::Missing {
+                misses: self.0.random_range(1..9),
+                since: self.time(),
+                reason: self.one(&[None, Some(Absence::NotFound), Some(Absence::Suspended), Some(Absence::Protected)]),
+                handle: None,
+            },
             _ => Seen::Broken(self.one(&["no text", "no id"]).to_owned()),
         };
         let follow =

@@ -288,7 +288,9 @@ impl Accounts for MemoryStore {
                 }
                 match &answer.seen {
                     Seen::Found(new) => account.found(answer.answered_at, new),
-                    Seen::Missing { reason, since, .. } => account.gone(answer, *reason, *since),
+                    Seen::Missing { reason, since, handle, .. } => {
+                        account.gone(answer, (*reason, *since), handle.as_ref())
+                    }
                     Seen::Broken(_) => {}
                 }
                 account.checked_at = answer.answered_at;

@@ -54,7 +54,7 @@ pub(super) async fn lists_are_counted_by_tier_and_read(store: &dyn EdgeStore) {
     for owner in ["7", "8"] {
         crawl(store, owner, 10, "a").await;
     }
-    let seen = Seen::Missing { misses: 3, since: T, reason: Some(Absence::Suspended) };
+    let seen = Seen::Missing { misses: 3, since: T, reason: Some(Absence::Suspended), handle: None };
     let away = Observation::new("7", T + 90, seen, TweetState::Unavailable, Some(T + 900));
     store.save(NS, &[away]).await.unwrap();
     store.bury(NS, T + 90, &[("8".into(), "odd".into())]).await.unwrap();
