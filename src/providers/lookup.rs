@@ -289,8 +289,6 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
     /// ([`LookupError::BatchTooLarge`]), without a call.
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
-    /// The keys under which an id is counted where reads are charged: one for each read that it costs.
-    fn reads(&self, id: &str) -> Vec<String> {
     /// Returns true if the API states why an item is missing only in a call for it alone ([`Lookup::look_up_missing`]).
     fn explains_missing(&self) -> bool {
         false
@@ -304,6 +302,8 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
         self.look_up(&[id.to_owned()], credential).await
     }
 
+    /// The keys under which an id is counted where reads are charged: one for each read that it costs.
+    fn reads(&self, id: &str) -> Vec<String> {
         vec![id.to_owned()]
     }
 

@@ -297,9 +297,9 @@ fn gone(reason: Option<Absence>, missing: Millis) -> AccountState {
     match reason {
         Some(Absence::Suspended) => AccountState::Suspended,
         Some(Absence::Protected) => AccountState::Protected,
+        Some(Absence::Deactivated) => AccountState::Deactivated,
         Some(Absence::NotFound) if missing < DEACTIVATED_FOR => AccountState::Deactivated,
         Some(Absence::NotFound | Absence::Deleted) => AccountState::Deleted,
-        Some(Absence::Deactivated) => AccountState::Deactivated,
         None => AccountState::Unknown,
     }
 }

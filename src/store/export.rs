@@ -226,6 +226,8 @@ const fn time(name: &'static str, about: &'static str) -> Column {
     Column::new(name, Kind::Time, about)
 }
 
+const MISSING_REASON: &str = "why it is missing, as the network states it: `not_found`, `suspended`, `not_authorized`, `deactivated` or `deleted`; empty: it states none";
+
 const ID: Column = text("id", "the id under which it is looked up").computed("tweet.id");
 
 /// Tables of every kind of item.
@@ -244,6 +246,7 @@ pub const ITEMS: &[Table] = &[
             )
             .computed(STATE),
             time("missing_since", "time of its first miss"),
+            text("missing_reason", MISSING_REASON),
             number("misses", "number of misses in a row"),
             Column::new("was_found", Kind::Flag, "true if an answer ever contained it")
                 .computed("tweet.lookups > tweet.misses"),
@@ -267,8 +270,6 @@ pub const ITEMS: &[Table] = &[
 
 /// Further tables of posts.
 pub const POSTS: &[Table] = &[
-const MISSING_REASON: &str = "why it is missing, as the network states it: `not_found`, `suspended`, `not_authorized`, `deactivated` or `deleted`; empty: it states none";
-
     Table::of_items(
         "posts",
         "the current state of a post",
@@ -292,7 +293,6 @@ const MISSING_REASON: &str = "why it is missing, as the network states it: `not_
             number("bookmark_count", "number of bookmarks"),
             number("impression_count", "number of views"),
             text("reply_to", "the id of the post that it replies to"),
-            text("missing_reason", MISSING_REASON),
             text("retweet_of", "the id of the reposted post"),
             text("quote_of", "the id of the post that it quotes"),
             text("conversation_id", "the id of the post with which the conversation began"),
@@ -307,6 +307,7 @@ const MISSING_REASON: &str = "why it is missing, as the network states it: `not_
             number("lookups", "number of answers about it; of an id that none found, since it was last retried"),
             number("misses", "number of misses in a row"),
             time("missing_since", "time of the first of these misses"),
+            text("missing_reason", MISSING_REASON),
             text("reason", "why it is dead"),
         ],
     ),
@@ -353,7 +354,6 @@ const MISSING_REASON: &str = "why it is missing, as the network states it: `not_
 
 /// Further tables of accounts.
 pub const ACCOUNTS: &[Table] = &[
-            text("missing_reason", MISSING_REASON),
     Table::of_items(
         "accounts",
         "the current state of an account, as its answers state it; before the first one it is `unknown`",

@@ -487,11 +487,11 @@ pub trait Lifecycle: Send + Sync + std::fmt::Debug {
     /// when `next_due` is `None`); one that is *ended* lives again when `next_due` is given (an unknown
     /// `created_at` is filled in; its misses stay, until an answer finds it); all others stay as they are. An id
     /// twice in `tweets` counts once as new, then as known; the first that has a `next_due` is taken.
+    /// Counts with a time ([`NewTweet::read_at`]) go into each row that is not *dead*, is not missing and has no newer answer.
     ///
     /// `at` is when, ms since the epoch; `way` is how they came, which is kept of each beside the ways known before.
     async fn record(&self, namespace: &str, at: Millis, way: &Way, tweets: &[NewTweet]) -> Result<Recorded>;
 
-    /// Counts with a time ([`NewTweet::read_at`]) go into each row that is not *dead*, is not missing and has no newer answer.
     /// The stored state of each id, in the order asked; `None` for one never recorded.
     async fn standing(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Standing>>>;
 

@@ -161,6 +161,8 @@ struct Profile<'a> {
     #[serde(borrow)]
     description: Option<&'a RawValue>,
     #[serde(borrow)]
+    website: Option<&'a RawValue>,
+    #[serde(borrow)]
     avatar: Option<&'a RawValue>,
     #[serde(borrow)]
     banner: Option<&'a RawValue>,
@@ -196,8 +198,6 @@ impl Profile<'_> {
     fn account(&self, id: String, raw: &str) -> Result<Account, String> {
         let handle = present(self.handle).and_then(scalar::string).ok_or("the handle is not a string")?;
         // Only the detailed view has counts; the others leave out more than what is not set.
-    website: Option<&'a RawValue>,
-    #[serde(borrow)]
         let is_detailed = self.posts_count.is_some();
         let text = |field| scalar::text(field, is_detailed);
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);

@@ -411,9 +411,9 @@ impl Random {
             created_at: Some(created_at),
             next_due: self.maybe(next_due),
             content: self.maybe(Box::new(content)),
+            read_at: self.maybe(read_at),
         }
     }
-            read_at: self.maybe(read_at),
 
     fn observation(&mut self) -> Observation {
         let id = self.one(&IDS);

@@ -259,9 +259,9 @@ impl AccountInMemory {
                 Account { protected, verified, counts, last_post_at, withheld_in, moved_to, ..Account::default() };
             self.changes.retain(|change| change.field == "state");
             self.forgotten_at = self.forgotten_at.or(Some(answer.answered_at));
-        }
         } else if let Some(handle) = handle {
             self.account.handle = Some(handle.clone());
+        }
     }
 }
 

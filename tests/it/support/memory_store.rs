@@ -187,6 +187,7 @@ impl Lifecycle for MemoryStore {
         tweets: &[NewTweet],
     ) -> Result<Recorded, StoreError> {
         let mut inner = self.lock()?;
+        let Inner { tweets: rows, history, .. } = &mut *inner;
         let mut recorded = Recorded::default();
         for tweet in tweets {
             let key = key(namespace, &tweet.id);
@@ -201,7 +202,6 @@ impl Lifecycle for MemoryStore {
                     take(&mut row, content, None);
                     row.created_at = tweet.created_at;
                 }
-        let Inner { tweets: rows, history, .. } = &mut *inner;
                 count(&mut row, history.entry(key.clone()).or_default(), tweet);
                 rows.insert(key, row);
                 recorded.new += 1;
@@ -214,6 +214,7 @@ impl Lifecycle for MemoryStore {
             } else {
                 recorded.known += 1;
             }
+            count(row, history.entry(key).or_default(), tweet);
         }
         Ok(recorded)
     }
@@ -228,7 +229,6 @@ impl Lifecycle for MemoryStore {
             missing_since: row.missing_since,
             first_seen: row.first_seen,
             lookups: row.lookups,
-            count(row, history.entry(key).or_default(), tweet);
             current_id: row.current_id.clone(),
             unreadable: row.unreadable.clone(),
             metrics: row.metrics,
@@ -372,6 +372,7 @@ impl Posts for MemoryStore {
                 }
                 Seen::Missing { misses, since, reason, .. } => {
                     (row.misses, row.missing_since) = (*misses, Some(*since));
+                    row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                     (row.current_id, row.unreadable) = (None, None);
                 }
                 Seen::Broken(why) => row.unreadable = Some(why.clone()),
@@ -386,7 +387,6 @@ impl Posts for MemoryStore {
                 // A miss has no counts: what was learnt stays.
                 if !known || !matches!(seen.seen, Seen::Missing { misses: 1.., .. }) {
                     row.recent = seen.recent;
-                    row.missing_reason = reason.map(|reason| reason.as_str().to_owned());
                 }
                 row.lookups += 1;
             }
