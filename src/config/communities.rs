@@ -10,6 +10,18 @@ use super::{BadConfig, Settings, as_text, is_plain_name, words};
 use crate::model::account::Role;
 use crate::model::provider::Provider;
 
+/// The word for the compiled-in gazetteer in `places_files`.
+const SHIPPED: &str = "shipped";
+
+/// A source of names of places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Places {
+    /// The compiled-in gazetteer.
+    Shipped,
+    /// A file in the same form.
+    File(PathBuf),
+}
+
 /// `[communities.NAME]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -32,10 +44,13 @@ pub struct CommunitySettings {
     pub language: String,
     pub variant: String,
     pub variants_file: PathBuf,
+    pub places_files: String,
+    pub names_file: PathBuf,
     pub posts: u32,
     pub place_weight: f64,
     pub language_weight: f64,
     pub friends_weight: f64,
+    pub names_weight: f64,
     pub threshold: f64,
     #[serde(with = "humantime_serde")]
     pub judge_again: Duration,
@@ -62,10 +77,13 @@ impl Default for CommunitySettings {
             language: String::new(),
             variant: String::new(),
             variants_file: PathBuf::new(),
+            places_files: SHIPPED.to_owned(),
+            names_file: PathBuf::new(),
             posts: 30,
             place_weight: 1.0,
             language_weight: 1.0,
             friends_weight: 0.5,
+            names_weight: 0.25,
             threshold: 0.5,
             judge_again: Duration::from_secs(30 * 86_400),
             timelines: true,
@@ -86,6 +104,11 @@ impl CommunitySettings {
     #[must_use]
     pub fn searches(&self) -> Vec<String> {
         words(&self.from_searches).map(str::to_owned).collect()
+    }
+
+    /// The sources of its names of places, in their order.
+    pub fn places(&self) -> impl Iterator<Item = Places> {
+        words(&self.places_files).map(|word| if word == SHIPPED { Places::Shipped } else { Places::File(word.into()) })
     }
 
     /// The parts in a member's post that make an account a candidate.
@@ -126,6 +149,13 @@ impl CommunitySettings {
         if !is_code(language, u8::is_ascii_lowercase) {
             wrong("language", format!("{language:?} is no language; write its two letters of ISO 639: pt"));
         }
+        if !country.is_empty() && self.places().next().is_none() {
+            let why = "it is empty, and country needs names of places: write shipped, or files of your own";
+            wrong("places_files", why.to_owned());
+        }
+        if country.is_empty() && !self.names_file.as_os_str().is_empty() {
+            wrong("names_file", format!("names speak for a country: set {place}.country, too"));
+        }
         for seed in words(&self.seeds).filter(|seed| seed.starts_with('@')) {
             let why = format!("{seed} is a handle, and handles move: write its id, or use `community seed`");
             wrong("seeds", why);
@@ -150,6 +180,7 @@ impl CommunitySettings {
         check("place_weight", self.place_weight, 0.0, 100.0);
         check("language_weight", self.language_weight, 0.0, 100.0);
         check("friends_weight", self.friends_weight, 0.0, 100.0);
+        check("names_weight", self.names_weight, 0.0, 100.0);
         check("posts", self.posts.into(), 1.0, 200.0);
         check("appearances", self.appearances.into(), 1.0, 1e6);
         check("from_lists", self.from_lists.into(), 0.0, 5_000.0);

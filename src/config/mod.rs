@@ -33,7 +33,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::accounts::{AccountSchedule, AccountSettings};
 pub use self::adaptive::{AdaptiveSettings, ScheduleKind};
 pub use self::change::{Change, Changed, LIVE};
-pub use self::communities::CommunitySettings;
+pub use self::communities::{CommunitySettings, Places};
 pub use self::contradictions::allowed;
 pub use self::credentials::{BEARER, CredentialSettings, CredentialUse};
 pub use self::files::Files;

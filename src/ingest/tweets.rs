@@ -12,6 +12,7 @@ use super::named::{SEPARATORS, unquoted};
 use crate::model::post::Ingested;
 use crate::model::post::{BadId, TweetId};
 use crate::providers::registry::Parse;
+use crate::providers::x_v2::media::Included;
 
 /// Why a line is no tweet that names the columns of the others.
 pub(super) const NAMES_COLUMNS: &str = "the line names the columns";
@@ -147,7 +148,8 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
         let Meta { result_count } = serde_json::from_str(meta?.get()).ok()?;
         return (result_count == 0).then(Vec::new);
     };
-    let post = |raw: &str| parse(raw).map(Ingested::from);
+    let included = Included::of(text);
+    let post = |raw: &str| parse(included.put_into(raw).as_deref().unwrap_or(raw)).map(Ingested::from);
     if data.starts_with('{') {
         return Some(vec![post(data).map_err(|why| format!("its data: {why}"))]);
     }

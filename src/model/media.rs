@@ -25,6 +25,12 @@ impl MediaKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Photo, Self::Video, Self::Gif, Self::Audio, Self::Unknown];
 
+    /// Returns true if its file is a video. Its thumbnail, a [`Photo`](Self::Photo), has the same id.
+    #[must_use]
+    pub fn is_video(self) -> bool {
+        matches!(self, Self::Video | Self::Gif)
+    }
+
     /// The word for it in the store.
     #[must_use]
     pub fn as_str(self) -> &'static str {

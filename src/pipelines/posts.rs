@@ -29,7 +29,7 @@ use crate::pipelines::profiles::PROFILES;
 use crate::pipelines::refresh::{Item, Judge, Judged, Mention, Named, Refresher};
 use crate::pipelines::timelines::dates::can_be;
 use crate::providers::lookup::{Capabilities, Charge};
-use crate::providers::registry::{self, Parse};
+use crate::providers::registry::{self, IngestedMedia, Parse};
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
@@ -112,7 +112,8 @@ impl PipelineKind for Posts {
         let (provider, settings) = (&opening.id.provider, &opening.settings);
         let people = People { people: registry::people(provider), roles: settings.accounts.roles()? };
         let people = settings.accounts.collect.then_some(people);
-        let shown = Shown { media: registry::media(provider), kinds: settings.media.wanted()? };
+        let (media, ingested) = (registry::media(provider), registry::ingested_media(provider));
+        let shown = Shown { media, ingested, kinds: settings.media.wanted()? };
         let shown = settings.media.collect.then_some(shown);
         let owners = owners(settings);
         let communities = are_wanted(settings).then_some(registry::people(provider));
@@ -180,6 +181,8 @@ pub struct People {
 pub struct Shown {
     /// Reads them out of a raw object.
     pub media: fn(&str) -> Vec<Medium>,
+    /// Takes them from the ingest's object, if the lookup's answers lack them.
+    pub ingested: Option<IngestedMedia>,
     /// Their kinds.
     pub kinds: Vec<MediaKind>,
 }
@@ -219,11 +222,20 @@ impl Judge for PostJudge {
     type Item = Tweet;
 
     /// A date that cannot be is none: what the store or the id says stays.
-    async fn prepare(&self, _: &dyn Store, _: &str, found: Vec<&mut Tweet>, at: Millis) -> Result<(), StoreError> {
-        for tweet in found {
+    async fn prepare(
+        &self,
+        store: &dyn Store,
+        namespace: &str,
+        mut found: Vec<&mut Tweet>,
+        at: Millis,
+    ) -> Result<(), StoreError> {
+        for tweet in &mut found {
             tweet.created_at = tweet.created_at.filter(|made| can_be(*made, at));
         }
-        Ok(())
+        match self.shown.as_ref().and_then(|shown| shown.ingested) {
+            Some(ingested) => add_ingested_media(ingested, store, namespace, found).await,
+            None => Ok(()),
+        }
     }
 
     fn needs_standing(&self, job: &Job, tweet: &Tweet) -> bool {
@@ -286,6 +298,31 @@ fn shown_by(author: &str, people: Vec<Person>) -> Mention {
     // Texts alone: it cannot fail.
     let object = serde_json::to_string(&ShownAccounts::by_post(true, people)).ok();
     Mention { kind: COMMUNITY, id: author.to_owned(), is_first: true, object, ..Mention::default() }
+}
+
+/// Adds the media of the ingest's objects to the answers that find a post first. Later ones need none: the media are recorded by then.
+async fn add_ingested_media(
+    ingested: IngestedMedia,
+    store: &dyn Store,
+    namespace: &str,
+    found: Vec<&mut Tweet>,
+) -> Result<(), StoreError> {
+    let lacking: Vec<&mut Tweet> = found.into_iter().filter(|tweet| (ingested.is_needed)(&tweet.raw)).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<String> = lacking.iter().map(|tweet| tweet.id.clone()).collect();
+    let standings = store.standing(namespace, &ids).await?;
+    for (tweet, standing) in lacking.into_iter().zip(standings) {
+        if standing.is_none_or(|known| known.was_found()) {
+            continue;
+        }
+        let object = store.tweet(namespace, &tweet.id).await?.and_then(|stored| stored.raw);
+        if let Some(whole) = object.and_then(|object| (ingested.add)(&tweet.raw, &object)) {
+            tweet.raw = whole;
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if it is one of several versions of a post.

@@ -181,6 +181,38 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     }
 }
 
+/// Completes answers of a lookup that name media without their addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct IngestedMedia {
+    /// Returns true if an object lacks the addresses of its media.
+    pub is_needed: fn(&str) -> bool,
+    /// The object of an answer with the media of the ingest's object, if that has any.
+    pub add: fn(&str, &str) -> Option<String>,
+}
+
+/// The media that only an ingest's object has; `None` if the answers of the provider's lookup have them.
+#[must_use]
+pub fn ingested_media(of: &Provider) -> Option<IngestedMedia> {
+    let x = IngestedMedia { is_needed: x_v2::media::lacks_media, add: x_v2::media::with_media_of };
+    (*of == Provider::X).then_some(x)
+}
+
+/// Addresses of a picture of the provider in smaller sizes than the one at an address, the largest first.
+///
+/// ```
+/// # use twitter_updater::providers::registry::smaller_pictures;
+/// # use twitter_updater::model::provider::Provider;
+/// let smaller = smaller_pictures(&Provider::X)("https://pbs.twimg.com/media/A.jpg?name=orig");
+/// assert_eq!(smaller[0], "https://pbs.twimg.com/media/A.jpg?name=4096x4096");
+/// ```
+#[must_use]
+pub fn smaller_pictures(of: &Provider) -> fn(&str) -> Vec<String> {
+    match of {
+        Provider::Twitter | Provider::X => twitter_v1::media::smaller,
+        Provider::Mastodon(_) | Provider::Bluesky => |_| Vec::new(),
+    }
+}
+
 /// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.
 pub type Build = Box<dyn Fn(&Provider, &Written, Duration) -> Result<Source, String> + Send + Sync>;
 

@@ -28,6 +28,8 @@ pub struct Page {
     pub posts: Vec<Post>,
     /// Posts that came in a shape we cannot read; they are known by their ids, and looked up later.
     pub broken: usize,
+    /// Posts with a date that cannot be, which have another one here; those that still have it are not counted.
+    pub misdated: usize,
     /// Whether there is another.
     pub more: More,
     /// When it was read.

@@ -114,6 +114,8 @@ pub struct ProfileFacts {
     pub account: String,
     /// Its state, as the network tells it.
     pub state: Option<String>,
+    /// The name that it shows.
+    pub name: Option<String>,
     /// Where the owner says to be.
     pub location: Option<String>,
     /// The owner's description.
@@ -594,7 +596,7 @@ macro_rules! statements {
             $among!("")
         );
         const PROFILES: &str = concat!(
-            "SELECT id AS account, state, location, description, protected, posts FROM account WHERE namespace = $1 \
+            "SELECT id AS account, state, display_name AS name, location, description, protected, posts FROM account WHERE namespace = $1 \
              AND id ",
             $among!("")
         );

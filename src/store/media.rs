@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Result;
 use crate::base::clock::Millis;
-use crate::model::media::{MediaState, Medium};
+use crate::model::media::{MediaKind, MediaState, Medium};
 use crate::store::forget::author_in;
 use crate::store::rows::clean;
 
@@ -65,6 +65,8 @@ pub struct MediumTried {
     /// The state it is in from now on.
     #[serde(serialize_with = "word")]
     pub state: MediaState,
+    /// The address that its file came from, if that is another one.
+    pub url: Option<String>,
     /// The size of its file.
     pub bytes: Option<i64>,
     /// The type of its file.
@@ -138,8 +140,9 @@ pub(super) const REMOVAL_MS: Millis = 600_000;
 pub trait MediaStore: Send + Sync + std::fmt::Debug {
     /// Records which posts show which media, and the media that are new, which are due at once. Of a post whose author is
     /// [kept away](super::Forgetting) nothing is recorded. A medium that is known keeps its state;
-    /// one that waits has the newer address from then on, and one whose file was removed waits again, as does one that was given
-    /// up a day earlier or more, if the address is another one.
+    /// one that waits has the newer address and kind from then on, and one whose file was removed waits again, as does one that
+    /// was given up a day earlier or more, if the address is another one. A photo that turns out to be the thumbnail of a video
+    /// waits again for the video, and a thumbnail never takes the place of a video.
     async fn record_media(&self, namespace: &str, seen: &[MediumSeen]) -> Result<()>;
 
     /// Each medium, in the order asked; `None` for one that no post has named.
@@ -193,15 +196,17 @@ fn word<S: serde::Serializer>(state: &MediaState, serializer: S) -> std::result:
     serializer.serialize_str(state.as_str())
 }
 
-/// Media as JSON, one entry each, the newest: id, url, kind, at; and their uses: id, post, at.
+/// Media as JSON, one entry each, the newest video, or else the newest: id, url, kind, at; and their uses: id, post, at.
 pub(super) fn given(seen: &[MediumSeen]) -> (String, String) {
     let mut media: Vec<_> = seen
         .iter()
-        .map(|MediumSeen { medium, at, .. }| (clean(&medium.id), -at, clean(&medium.url), medium.kind.as_str()))
+        .map(|MediumSeen { medium: Medium { id, url, kind }, at, .. }| {
+            (clean(id), !kind.is_video(), -at, clean(url), kind.as_str())
+        })
         .collect();
     media.sort();
     media.dedup_by(|later, first| later.0 == first.0);
-    let media: Vec<_> = media.into_iter().map(|(id, at, url, kind)| (id, url, kind, -at)).collect();
+    let media: Vec<_> = media.into_iter().map(|(id, _, at, url, kind)| (id, url, kind, -at)).collect();
     let mut uses: Vec<_> = seen.iter().map(|seen| (clean(&seen.medium.id), clean(&seen.post), seen.at)).collect();
     uses.sort();
     uses.dedup_by(|later, first| (&later.0, &later.1) == (&first.0, &first.1));
@@ -252,9 +257,15 @@ impl MediumSeen {
     #[must_use]
     pub fn is_sought(&self, known: Option<&StoredMedium>) -> bool {
         let Some(known) = known else { return true };
+        let is_photo = known.kind == MediaKind::Photo.as_str();
+        let is_video = [MediaKind::Video, MediaKind::Gif].iter().any(|kind| kind.as_str() == known.kind);
         let rested = || known.checked_at.is_some_and(|at| at < self.at.saturating_sub(given_up_for!()));
         match known.state {
-            MediaState::Waiting | MediaState::Removed => true,
+            MediaState::Waiting => true,
+            // The thumbnail of a known video is no file of its own; the video of a known thumbnail is.
+            _ if is_video && self.medium.kind == MediaKind::Photo => false,
+            _ if is_photo && self.medium.kind.is_video() => true,
+            MediaState::Removed => true,
             MediaState::Stored => false,
             MediaState::Gone | MediaState::Refused | MediaState::Failed => known.url != self.medium.url && rested(),
         }
@@ -266,13 +277,15 @@ macro_rules! seen_again {
     () => {
         concat!(
             "UPDATE SET url = excluded.url, state = 'waiting', \
+             kind = CASE excluded.kind WHEN 'unknown' THEN of.kind ELSE excluded.kind END, \
              attempts = CASE of.state WHEN 'waiting' THEN of.attempts ELSE 0 END, \
              failing_since = CASE of.state WHEN 'waiting' THEN of.failing_since END, \
              reason = CASE of.state WHEN 'waiting' THEN of.reason END \
-             WHERE of.state = 'removed' OR (of.url <> excluded.url AND (of.state = 'waiting' \
-             OR (of.state IN ('gone', 'refused', 'failed') AND of.checked_at < excluded.first_at - ",
+             WHERE NOT (excluded.kind = 'photo' AND of.kind IN ('video', 'gif')) AND (of.state = 'removed' \
+             OR (of.kind = 'photo' AND excluded.kind IN ('video', 'gif')) \
+             OR (of.url <> excluded.url AND (of.state = 'waiting' OR (of.state IN ('gone', 'refused', 'failed') AND of.checked_at < excluded.first_at - ",
             $crate::store::media::given_up_for!(),
-            ")))"
+            "))))"
         )
     };
 }
@@ -322,7 +335,6 @@ pub(super) const TOTALS: &str = "SELECT state, count(*) AS media, CAST(COALESCE(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::media::MediaKind;
 
     #[test]
     fn of_a_medium_given_twice_the_newest_address_and_each_use_is_taken() {
@@ -335,6 +347,9 @@ mod tests {
         let (media, uses) = given(&[seen("b", "old", "1", 5), seen("a", "x", "1", 5), seen("b", "new\0", "2", 6)]);
         assert_eq!(media, r#"[["a","x","photo",5],["b","new�","photo",6]]"#);
         assert_eq!(uses, r#"[["a","1",5],["b","1",5],["b","2",6]]"#);
+        let mut both = [seen("a", "video", "1", 5), seen("a", "thumbnail", "1", 6)];
+        both[0].medium.kind = MediaKind::Video;
+        assert_eq!(given(&both).0, r#"[["a","video","video",5]]"#, "a thumbnail is no newer video");
         let tried = |at, attempts| MediumTried { id: "a".to_owned(), at, attempts, ..MediumTried::default() };
         let rows: serde_json::Value = serde_json::from_str(&given_tried(&[tried(1, 1), tried(2, 2)])).unwrap();
         assert_eq!((rows[0]["attempts"].as_i64(), rows[0]["state"].as_str()), (Some(2), Some("waiting")));

@@ -13,4 +13,5 @@ mod race;
 mod read;
 mod removal;
 pub mod server;
+mod sizes;
 pub mod whole;

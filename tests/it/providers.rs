@@ -3,6 +3,7 @@
 
 mod accounts;
 pub mod all;
+mod archived;
 mod batches;
 mod bluesky;
 mod contract;

@@ -163,7 +163,9 @@ fn is_notice(plain: &Value) -> bool {
 pub fn whole_text(plain: &Value) -> Option<String> {
     let text = |of: &Value| of["full_text"].as_str().or(of["text"].as_str()).map(str::to_owned);
     let original = &plain["retweeted_status"];
-    match (text(original), original["user"]["screen_name"].as_str()) {
+    // The text of a retweet says whom it repeats, too.
+    let own = text(plain).and_then(|own| Some(own.strip_prefix("RT @")?.split_once(':')?.0.to_owned()));
+    match (text(original), original["user"]["screen_name"].as_str().or(own.as_deref())) {
         (Some(text), Some(name)) if !is_notice(original) => Some(format!("RT @{name}: {text}")),
         _ => text(plain).filter(|_| !is_notice(plain)),
     }
@@ -190,10 +192,13 @@ fn same(tweet: &Tweet, plain: &Value) {
     assert_eq!(tweet.created_at, plain["created_at"].as_str().and_then(plain_date), "{id}");
     assert_eq!(tweet.text, whole_text(plain), "{id}");
     assert_eq!(tweet.withheld_in, withheld_in(plain), "{id}");
-    let id_in = |name: &str| plain[name].as_str().map(str::to_owned);
-    assert_eq!(tweet.details.lang, id_in("lang"), "{id}");
-    assert_eq!(tweet.details.reply_to, id_in("in_reply_to_status_id_str"), "{id}");
-    assert_eq!(tweet.details.quote_of, id_in("quoted_status_id_str"), "{id}");
+    assert_eq!(tweet.details.lang.as_deref(), plain["lang"].as_str(), "{id}");
+    let id_in = |name: &str| {
+        let text = plain[format!("{name}_str")].as_str().map(str::to_owned);
+        text.or_else(|| Some(plain[name].as_u64()?.to_string()))
+    };
+    assert_eq!(tweet.details.reply_to, id_in("in_reply_to_status_id"), "{id}");
+    assert_eq!(tweet.details.quote_of, id_in("quoted_status_id"), "{id}");
     assert_eq!(tweet.details.retweet_of, plain_id(&plain["retweeted_status"]), "{id}");
     let count = |name: &str| plain[name].as_i64().filter(|count| *count >= 0);
     assert_eq!(tweet.metrics.retweet_count, count("retweet_count"), "{id}");

@@ -16,6 +16,7 @@ pub mod counters;
 pub mod growth;
 pub mod handler;
 pub mod language;
+pub mod names;
 pub mod place;
 pub mod rule;
 pub mod schedule;

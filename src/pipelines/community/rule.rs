@@ -5,14 +5,17 @@
 //! alone. At the threshold an account is a member, at its opposite it is outside; between them it stays open.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 
 use super::language::{Variants, Weight, detect};
-use super::place::{Gazetteer, Place};
-use crate::config::CommunitySettings;
+use super::names::{Names, Said};
+use super::place::{self, Gazetteer, Place};
+use crate::config::{CommunitySettings, Places};
 use crate::model::account::AccountState;
 use crate::model::community::{Belonging, Finding};
 use crate::store::{Decision, Facts, PostLanguage};
@@ -24,9 +27,11 @@ const CLEAR: f64 = 0.5;
 /// Decided friends that say something.
 const FRIENDS: i64 = 5;
 /// The version of how texts are read. Raise it when that changes: all accounts are then judged again.
-const READING: u8 = 2;
+const READING: u8 = 3;
 /// Bytes of the digest in a version.
 const VERSION_BYTES: usize = 6;
+/// The largest file of places, or of names, bytes: a thousand times the compiled-in one of places.
+const MOST_BYTES: u64 = 50_000_000;
 /// States of accounts that their networks no longer show.
 const GONE: [&str; 3] = ["suspended", "deactivated", "deleted"];
 
@@ -35,6 +40,10 @@ const GONE: [&str; 3] = ["suspended", "deactivated", "deleted"];
 pub struct Rule {
     settings: CommunitySettings,
     variants: Option<Arc<Variants>>,
+    /// The gazetteer, if it is not the compiled-in one alone.
+    places: Option<Arc<Gazetteer>>,
+    /// Names of people, if the settings name a file.
+    names: Option<Arc<Names>>,
     version: String,
 }
 
@@ -53,7 +62,7 @@ impl Rule {
     /// The rule of these settings.
     ///
     /// # Errors
-    /// The file of the variants cannot be used.
+    /// The file of the variants, of names, or one of places, cannot be used.
     pub fn new(settings: &CommunitySettings) -> Result<Self, String> {
         let variants = variants(settings)?;
         let mut digested = Vec::new();
@@ -68,11 +77,20 @@ impl Rule {
         if let Some(variants) = &variants {
             digested.extend(variants.to_text().into_bytes());
         }
+        let places = places(settings)?;
+        if let Some((_, text)) = &places {
+            digested.extend(text.bytes());
+        }
+        let names = names(settings)?;
+        if let Some((_, text)) = &names {
+            digested.extend(format!("{} {text}", settings.names_weight).into_bytes());
+        }
         digested.extend(env!("CARGO_PKG_VERSION").bytes());
         digested.push(READING);
         let version =
             digest(&SHA256, &digested).as_ref().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
-        Ok(Self { settings: settings.clone(), variants, version })
+        let (places, names) = (places.map(|(places, _)| places), names.map(|(names, _)| names));
+        Ok(Self { settings: settings.clone(), variants, places, names, version })
     }
 
     /// Its version: another one where the settings, the model or the program differ.
@@ -105,6 +123,7 @@ impl Rule {
         let languages = if self.reads_posts() { languages(facts) } else { Vec::new() };
         let mut findings: Vec<Finding> = Vec::new();
         findings.extend(self.place(facts));
+        findings.extend(self.name(facts));
         let enough = facts.texts.len() >= self.settings.posts as usize;
         if self.reads_posts() && enough {
             findings.extend(self.language(facts, &languages));
@@ -152,7 +171,10 @@ impl Rule {
         if country.is_empty() || weight <= 0.0 {
             return None;
         }
-        let place = Gazetteer::shipped().judge(location);
+        let place = match &self.places {
+            Some(own) => own.judge(location),
+            None => Gazetteer::shipped().judge(location),
+        };
         let strongest = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
         // Hints beside an answer say nothing.
         let least = strongest.min(Place::ENOUGH);
@@ -166,6 +188,15 @@ impl Rule {
             _ => (0.0, 0.0, format!("{location:?} names several countries: {said}")),
         };
         Some(Finding { test: "place".to_owned(), says, weight, about })
+    }
+
+    fn name(&self, facts: &Facts) -> Option<Finding> {
+        let weight = self.settings.names_weight;
+        let shown = facts.profile.as_ref()?.name.as_deref().filter(|_| weight > 0.0)?;
+        let Said { says, names } = self.names.as_ref()?.judge(shown, &self.settings.country)?;
+        let is = if says > 0.0 { "common" } else { "not common" };
+        let about = format!("{} in {shown:?}: {is} in {}", names.join(", "), self.settings.country);
+        Some(Finding { test: "name".to_owned(), says, weight, about })
     }
 
     fn language(&self, facts: &Facts, languages: &[PostLanguage]) -> Option<Finding> {
@@ -216,6 +247,44 @@ fn languages(facts: &Facts) -> Vec<PostLanguage> {
         Some(PostLanguage { id: text.id.clone(), language: detected.language, confidence: detected.confidence })
     });
     of.collect()
+}
+
+/// The gazetteer that a community asks for, with its text; `None`: the compiled-in one alone.
+fn places(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>, String)>, String> {
+    let sources: Vec<Places> = settings.places().collect();
+    if sources.is_empty() || sources == [Places::Shipped] {
+        return Ok(None);
+    }
+    let text = |source: &Places| match source {
+        Places::Shipped => Ok(place::SHIPPED.to_owned()),
+        Places::File(file) => read_to_string(file, MOST_BYTES).map_err(|why| format!("{}: {why}", file.display())),
+    };
+    let texts: Vec<String> = sources.iter().map(text).collect::<Result<_, _>>()?;
+    let read = Gazetteer::read(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let gazetteer = read.map_err(|(nth, why)| match &sources[nth] {
+        Places::File(file) => format!("{}: {why}", file.display()),
+        Places::Shipped => why,
+    })?;
+    Ok(Some((Arc::new(gazetteer), texts.concat())))
+}
+
+/// The names of people that a community asks for, with their text.
+fn names(settings: &CommunitySettings) -> Result<Option<(Arc<Names>, String)>, String> {
+    let file = &settings.names_file;
+    if file == Path::new("") {
+        return Ok(None);
+    }
+    let text = read_to_string(file, MOST_BYTES);
+    let names = text.and_then(|text| Ok((Arc::new(Names::parse(&text)?), text)));
+    names.map(Some).map_err(|why| format!("{}: {why}", file.display()))
+}
+
+/// A text file of so many bytes at most.
+fn read_to_string(file: &Path, most: u64) -> Result<String, String> {
+    let open = File::open(file).map_err(|why| why.to_string())?;
+    let mut text = String::new();
+    let read = open.take(most + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
+    if read as u64 > most { Err(format!("it is larger than {most} bytes")) } else { Ok(text) }
 }
 
 /// The model of the variants that a community asks for.

@@ -61,6 +61,9 @@ pub struct Wanted<'a> {
     pub id: &'a str,
     /// Its address.
     pub url: &'a str,
+    /// Addresses of the same picture in smaller sizes, the largest first: requested in this order if its host lacks the file
+    /// at `url`, or fails at it.
+    pub smaller: &'a [String],
 }
 
 /// The outcome for a file: what is done next.
@@ -105,6 +108,8 @@ pub struct Stored {
     pub is_new: bool,
     /// True if it was continued.
     pub is_continued: bool,
+    /// The address of a smaller size that it came from; `None`: it came from the medium's own.
+    pub smaller: Option<String>,
 }
 
 /// Brings files into the place where they are kept.
@@ -149,6 +154,8 @@ struct Incoming<'a> {
 /// An end before the file is whole, or the wish to begin again.
 enum Stop {
     Ended(Fetched),
+    /// The host lacks the file at this address, or fails at it: it may have another size.
+    Lacking(Fetched),
     /// What is there does not fit what the host has now.
     Again,
 }
@@ -183,11 +190,16 @@ impl Fetch for Fetcher {
             Ok(None) => return Fetched::Later(BUSY),
             Err(error) => return disk(&error),
         };
-        let loaded = self.load(&part, &url, within.saturating_sub(watch.elapsed())).await;
+        let loaded = self.load_largest(&part, &url, wanted.smaller, within.saturating_sub(watch.elapsed())).await;
         let size = part.size();
         let fetched = match loaded {
             // A quarter more than the time of the host: the lease has room for that.
-            Ok(whole) => self.keep(part, whole, (within + within / 4).saturating_sub(watch.elapsed())).await,
+            Ok((whole, smaller)) => {
+                match self.keep(part, whole, (within + within / 4).saturating_sub(watch.elapsed())).await {
+                    Fetched::Stored(stored) => Fetched::Stored(Stored { smaller, ..stored }),
+                    not_kept => not_kept,
+                }
+            }
             Err(fetched) => {
                 let keeps = match &fetched {
                     Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_) => true,
@@ -195,7 +207,8 @@ impl Fetch for Fetcher {
                     Fetched::Doubted { state, .. } => *state == MediaState::Gone,
                     Fetched::Stored(_) | Fetched::Gone(_) | Fetched::Refused(_) | Fetched::Disk(_) => false,
                 };
-                if !keeps || part.validator(url.as_str()).is_none() {
+                let mut addresses = wanted.smaller.iter().map(String::as_str).chain([url.as_str()]);
+                if !keeps || addresses.all(|address| part.validator(address).is_none()) {
                     part.discard();
                 }
                 fetched
@@ -251,30 +264,59 @@ impl Fetcher {
     /// Keeps a whole file.
     async fn keep(&self, part: Part, (file, is_continued): (Whole, bool), within: Duration) -> Fetched {
         match tokio::time::timeout(within, self.keeper.keep(part, &file)).await {
-            Ok(Ok(is_new)) => Fetched::Stored(Stored { file, is_new, is_continued }),
+            Ok(Ok(is_new)) => Fetched::Stored(Stored { file, is_new, is_continued, smaller: None }),
             Ok(Err(NotKept::Busy)) => Fetched::Later(BUSY),
             Ok(Err(NotKept::Full(why) | NotKept::Out(why))) => Fetched::Disk(why),
             Err(_) => Fetched::Disk(format!("the place of media took no file within {} ms", within.as_millis())),
         }
     }
 
-    /// Brings all of its bytes into the part; says whether it was continued.
-    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Fetched> {
+    /// Brings the largest size that the host has into the part. Says whether it was continued, and its address if that is
+    /// one of the `smaller`.
+    async fn load_largest(
+        &self,
+        part: &Part,
+        url: &Url,
+        smaller: &[String],
+        within: Duration,
+    ) -> Result<((Whole, bool), Option<String>), Fetched> {
         let watch = Stopwatch::start();
-        let there = part.file.metadata().map_err(|error| disk(&error))?.len();
+        let mut lacking = match self.load(part, url, within).await {
+            Ok(whole) => return Ok((whole, None)),
+            Err(Stop::Lacking(lacking)) => lacking,
+            Err(Stop::Ended(fetched)) => return Err(fetched),
+            Err(Stop::Again) => return Err(changes()),
+        };
+        for address in smaller {
+            let url = self.private.check(address).map_err(Fetched::Refused)?;
+            match self.load(part, &url, within.saturating_sub(watch.elapsed())).await {
+                Ok(whole) => return Ok((whole, Some(address.clone()))),
+                // While the host fails at one of them, its other answers prove nothing.
+                Err(Stop::Lacking(failed @ Fetched::Failed { .. })) => lacking = failed,
+                Err(Stop::Lacking(_)) => {}
+                Err(Stop::Ended(fetched)) => return Err(fetched),
+                Err(Stop::Again) => return Err(changes()),
+            }
+        }
+        Err(lacking)
+    }
+
+    /// Brings all of its bytes into the part; says whether it was continued.
+    async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Stop> {
+        let watch = Stopwatch::start();
+        let there = part.file.metadata()?.len();
         let noted = part.validator(url.as_str());
         let mut begun = noted.map(|(validator, total)| Begun { bytes: there, validator, total });
         begun = begun.filter(|begun| begun.bytes > 0);
         for _ in 0..2 {
             match self.try_once(part, url, begun.take(), (watch, within)).await {
-                Ok(whole) => return Ok(whole),
-                Err(Stop::Ended(fetched)) => return Err(fetched),
                 Err(Stop::Again) => {
                     tracing::debug!(%url, "the file has changed since it was begun: it is fetched anew")
                 }
+                ended => return ended,
             }
         }
-        Err(failed("the file changes with each request"))
+        Err(Stop::Again)
     }
 
     async fn try_once(
@@ -516,9 +558,12 @@ fn judged(response: Response, is_continued: bool) -> Result<Response, Stop> {
         200 | 206 => Ok(response),
         410 | 451 => ended(Fetched::Gone(format!("HTTP {status}"))),
         // A lost key or an empty mount says the same for an hour.
-        401 | 403 | 404 => ended(Fetched::Doubted { state: MediaState::Gone, why: format!("HTTP {status}") }),
+        401 | 403 | 404 => {
+            Err(Stop::Lacking(Fetched::Doubted { state: MediaState::Gone, why: format!("HTTP {status}") }))
+        }
         416 if is_continued => Err(Stop::Again),
-        408 | 425 | 429 | 500.. => ended(host_failed(format!("HTTP {status}"), retry_after(response.headers()))),
+        408 | 425 | 429 => ended(host_failed(format!("HTTP {status}"), retry_after(response.headers()))),
+        500.. => Err(Stop::Lacking(host_failed(format!("HTTP {status}"), retry_after(response.headers())))),
         _ => ended(failed(format!("HTTP {status}"))),
     }
 }
@@ -542,6 +587,10 @@ fn not_answered(error: &reqwest::Error) -> Fetched {
 
 fn failed(why: impl Into<String>) -> Fetched {
     Fetched::Failed { why: why.into(), is_of_host: false, after: None }
+}
+
+fn changes() -> Fetched {
+    failed("the file changes with each request")
 }
 
 fn host_failed(why: String, after: Option<Duration>) -> Fetched {

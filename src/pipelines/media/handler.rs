@@ -35,6 +35,8 @@ use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedi
 const CONTINUE_MS: Millis = 100;
 /// Attempts that a medium has at least before it is given up.
 const LEAST_ATTEMPTS: u32 = 4;
+/// Failed attempts before smaller sizes of a picture are requested, too: a host in trouble lacks any size for a moment.
+const LARGEST_ALONE: i64 = 2;
 /// How long a medium fails before its host is believed that there is no such file.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3_600);
 
@@ -55,6 +57,8 @@ pub struct MediaHandler {
     pub namespace: String,
     /// Fetches files.
     pub fetcher: Arc<dyn Fetch>,
+    /// Addresses of smaller sizes of the picture at an address, the largest first.
+    pub smaller: fn(&str) -> Vec<String>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// When media are tried again.
@@ -99,7 +103,8 @@ impl FreeHandler for MediaHandler {
         let fetched = join_all(batch.jobs.iter().zip(&known).map(async |(job, medium)| match medium {
             Some(medium) if !medium.state.is_final() => {
                 let (namespace, id, url) = (&*self.namespace, &*medium.id, &*medium.url);
-                Some(self.fetcher.fetch(Wanted { namespace, id, url }, within).await)
+                let smaller = if medium.attempts < LARGEST_ALONE { Vec::new() } else { (self.smaller)(url) };
+                Some(self.fetcher.fetch(Wanted { namespace, id, url, smaller: &smaller }, within).await)
             }
             _ => {
                 self.fetcher.discard(&self.namespace, &job.id);
@@ -307,6 +312,7 @@ fn stored_as(medium: &StoredMedium, stored: Stored, at: Millis) -> MediumTried {
         bytes: i64::try_from(stored.file.bytes).ok(),
         file_type: Some(stored.file.kind.to_owned()),
         sha256: Some(stored.file.sha256),
+        url: stored.smaller,
         failing_since: None,
         ..tried(medium, at, MediaState::Stored)
     }

@@ -48,6 +48,7 @@ use crate::engine::schedule::{Schedule, Schedules};
 use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::refresh::Receiver;
 use crate::providers::lookup::{Capabilities, Charge};
+use crate::providers::registry;
 use crate::store::export::{self, Table};
 use crate::store::{Database, Store};
 
@@ -136,6 +137,7 @@ impl PipelineKind for Media {
         let handler = MediaHandler {
             namespace,
             fetcher: Arc::new(fetcher.map_err(BadConfig)?),
+            smaller: registry::smaller_pictures(&id.provider),
             store,
             retrying: Retrying { first: media.retry, most: media.longest_retry, give_up_after: media.give_up_after },
             save_timeout: settings.updater.save_timeout,

@@ -42,6 +42,7 @@ impl HandOver<'_> {
         promised: u64,
     ) -> Result<usize, StarterError> {
         let now = clock::wall_ms();
+        self.polls.posts_misdated.add(page.misdated);
         let is_taken = |post: &Post| taken.hand_over.binary_search_by(|id| post.id.cmp(id)).is_ok();
         let posts: Vec<Post> = page.posts.into_iter().filter(is_taken).collect();
         if posts.is_empty() {

@@ -1,14 +1,32 @@
-//! The media in a view of a post: its pictures, also beside a quoted post. Videos are playlists of pieces (HLS), no files,
-//! and are not read; neither are the pictures of links, nor those of the quoted post.
+//! The media in a view of a post: its pictures, also those of a gallery, and beside a quoted post. Videos are playlists of
+//! pieces (HLS), no files, and are not read; neither are the pictures of links, nor those of the quoted post.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::uri::is_did;
 use crate::model::media::{MediaKind, Medium};
 use crate::providers::scalar::{self, present};
 
 #[derive(Deserialize)]
 struct View<'a> {
+    #[serde(borrow)]
+    author: Option<&'a RawValue>,
+    #[serde(borrow)]
+    record: Option<&'a RawValue>,
+    #[serde(borrow)]
+    embed: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Author<'a> {
+    #[serde(borrow)]
+    did: Option<&'a RawValue>,
+}
+
+/// The author's record, whose pictures are in the order of the view's.
+#[derive(Deserialize)]
+struct Record<'a> {
     #[serde(borrow)]
     embed: Option<&'a RawValue>,
 }
@@ -17,34 +35,79 @@ struct View<'a> {
 struct Embed<'a> {
     #[serde(borrow)]
     images: Option<&'a RawValue>,
+    /// The pictures of a gallery.
+    #[serde(borrow)]
+    items: Option<&'a RawValue>,
     /// Beside a quoted post.
     #[serde(borrow)]
     media: Option<&'a RawValue>,
 }
 
+/// A picture of a view, or of a record.
 #[derive(Deserialize)]
-struct Image<'a> {
+struct Picture<'a> {
+    /// Its address: in a view.
     #[serde(borrow)]
     fullsize: Option<&'a RawValue>,
+    /// The original: in a record.
+    #[serde(borrow)]
+    image: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Blob<'a> {
+    #[serde(borrow, rename = "ref")]
+    link: Option<&'a RawValue>,
+    /// In records from before 2023.
+    #[serde(borrow)]
+    cid: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Link<'a> {
+    #[serde(borrow, rename = "$link")]
+    hash: Option<&'a RawValue>,
 }
 
 /// Reads them; an odd field is no reason to lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
-    let embed = serde_json::from_str::<View<'_>>(raw).ok().and_then(|view| scalar::value::<Embed<'_>>(view.embed));
-    let Some(embed) = embed else { return Vec::new() };
+    let Ok(view) = serde_json::from_str::<View<'_>>(raw) else { return Vec::new() };
+    let author = scalar::value::<Author<'_>>(view.author).and_then(|author| scalar::string(present(author.did)?));
+    let author = author.filter(|did| is_did(did));
+    let originals = pictures(scalar::value::<Record<'_>>(view.record).and_then(|record| record.embed));
+    let originals = originals.iter().map(|picture| original(picture.as_ref()?)).chain(std::iter::repeat(None));
+    let shown = pictures(view.embed).into_iter().zip(originals);
+    shown.filter_map(|(picture, original)| medium(&picture?, author.as_deref(), original)).collect()
+}
+
+/// The pictures of an embed in their order; `None` for an odd one.
+fn pictures(embed: Option<&RawValue>) -> Vec<Option<Picture<'_>>> {
+    let Some(embed) = scalar::value::<Embed<'_>>(embed) else { return Vec::new() };
     let beside: Option<Embed<'_>> = scalar::value(embed.media);
-    let images = [Some(embed), beside].into_iter().flatten();
-    let images = images.filter_map(|of| scalar::items(of.images)).flatten();
-    images.filter_map(|image| medium(&image)).collect()
+    let lists = [Some(embed), beside].into_iter().flatten().flat_map(|of| [of.images, of.items]);
+    let pictures = lists.filter_map(scalar::value::<Vec<&RawValue>>).flatten();
+    pictures.map(|picture| scalar::value(Some(picture))).collect()
 }
 
-fn medium(image: &Image<'_>) -> Option<Medium> {
-    let url = scalar::string(present(image.fullsize)?)?;
-    Some(Medium { id: id(&url)?, url, kind: MediaKind::Photo })
+/// The hash of the original in a record's picture.
+fn original(picture: &Picture<'_>) -> Option<String> {
+    let blob: Blob<'_> = scalar::value(picture.image)?;
+    let link = scalar::value::<Link<'_>>(blob.link).and_then(|link| link.hash);
+    scalar::string(present(link).or(present(blob.cid))?).filter(|hash| is_hash(hash))
 }
 
-/// The account and the hash of the original, with which the address ends: `…/did:plc:…/bafkrei…@jpeg`.
+fn medium(picture: &Picture<'_>, author: Option<&str>, original: Option<String>) -> Option<Medium> {
+    let url = scalar::string(present(picture.fullsize)?)?;
+    let id = id(&url).or_else(|| Some(format!("{}/{}", author?, original?)))?;
+    Some(Medium { id, url, kind: MediaKind::Photo })
+}
+
+fn is_hash(text: &str) -> bool {
+    text.starts_with("baf") && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The account and the hash of the original, with which the network's own addresses end: `…/did:plc:…/bafkrei…@jpeg`.
 fn id(url: &str) -> Option<String> {
     let (rest, name) = url.rsplit_once('/')?;
     let hash = name.split(['@', '?']).next()?;
@@ -67,5 +130,32 @@ mod tests {
         let video = r#"{"embed": {"cid": "baf", "playlist": "https://video.bsky.app/x/playlist.m3u8"}}"#;
         assert_eq!(media(video), []);
         assert_eq!(id("https://h/odd.png"), None);
+    }
+    #[test]
+    fn a_picture_elsewhere_goes_by_author_and_original() {
+        let blob = |hash: &str| format!(r#"{{"image": {{"$type": "blob", "ref": {{"$link": "{hash}"}}}}}}"#);
+        let (first, third) = (blob("bafkreia"), blob("bafkreic"));
+        let second = r#"{"image": {"cid": "bafkreib", "mimeType": "image/png"}}"#;
+        let address = |n: u8| format!(r#"{{"fullsize": "https://pictures.example/{n}.png"}}"#);
+        for (list, is_beside) in [("images", false), ("items", false), ("images", true), ("items", true)] {
+            let embed = |pictures: [&str; 3]| {
+                let embed = format!(r#"{{"{list}": [{}]}}"#, pictures.join(","));
+                if is_beside { format!(r#"{{"record": {{"uri": "at://y"}}, "media": {embed}}}"#) } else { embed }
+            };
+            let shown = embed([&address(1), &address(2), &address(3)]);
+            let written = embed([&first, second, &third]);
+            let view = |did: &str, written: &str| {
+                let author = format!(r#""author": {{"did": "{did}"}}"#);
+                media(&format!(r#"{{"uri": "at://x", {author}, "record": {{"embed": {written}}}, "embed": {shown}}}"#))
+            };
+            let ids: Vec<String> = view("did:plc:abc", &written).into_iter().map(|of| of.id).collect();
+            let expected = ["bafkreia", "bafkreib", "bafkreic"].map(|hash| format!("did:plc:abc/{hash}"));
+            assert_eq!(ids, expected, "{list} {is_beside}");
+            // An odd one keeps its place.
+            let ids: Vec<String> =
+                view("did:plc:abc", &embed([&first, "7", &third])).into_iter().map(|of| of.id).collect();
+            assert_eq!(ids, [&*expected[0], &*expected[2]], "{list} {is_beside}");
+            assert_eq!(view("ann.example", &written), [], "no account");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::account::NO_HANDLE;
 use super::uri;
 use crate::base::clock::Millis;
-use crate::model::post::{Details, Metrics, Tweet};
+use crate::model::post::{Details, Metrics, SECONDS_BELOW, Tweet};
 use crate::providers::asked::with_id;
 use crate::providers::scalar::{self, present};
 
@@ -197,11 +197,14 @@ impl Post<'_> {
     }
 
     /// The record's date is whatever its client wrote, also a local time that calls itself UTC: what is dated
-    /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One before the
-    /// epoch (recorded: the year 0) is none, and so is one that cannot be read; then the uri tells.
+    /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One from before there was
+    /// anything to date (recorded: the years 0 and 1965, which `indexedAt` repeats) is none, and so is one that cannot be
+    /// read; then the uri tells.
     fn created_at(&self, record: &Record<'_>, id: &str) -> Option<Millis> {
         let (written, seen) = (written(record.created_at), date(self.indexed_at));
-        let earlier = [written, seen].into_iter().flatten().min().filter(|at| *at >= 0);
-        earlier.or_else(|| uri::time(uri::key(id).ok()?))
+        let earlier = [written, seen].into_iter().flatten().min();
+        let by_key = || uri::time(uri::key(id).ok()?);
+        let can_be = |at: &Millis| *at >= SECONDS_BELOW;
+        earlier.filter(can_be).or_else(|| by_key().filter(can_be))
     }
 }

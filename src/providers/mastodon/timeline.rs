@@ -150,7 +150,7 @@ impl SourceKind for Kind {
             return Err(LookupError::BadRequest(why.to_owned()));
         }
         // A page that is not full may be followed by another, and a full one by none.
-        Ok(Page { posts, broken, more: More::Unsaid, reading, quota: errors::quota(&reply) })
+        Ok(Page { posts, broken, misdated: 0, more: More::Unsaid, reading, quota: errors::quota(&reply) })
     }
 }
 

@@ -8,6 +8,8 @@ use super::object::known_id;
 use crate::model::media::{MediaKind, Medium};
 use crate::providers::scalar::{self, present};
 
+/// Sizes of a picture below the original one, the largest first.
+const SMALLER: [&str; 2] = ["4096x4096", "large"];
 /// Where Twitter keeps pictures of posts.
 const PICTURES: &str = "https://pbs.twimg.com/media/";
 
@@ -17,7 +19,7 @@ struct Post<'a> {
     extended_entities: Option<&'a RawValue>,
     #[serde(borrow)]
     entities: Option<&'a RawValue>,
-    /// The whole post in a stream.
+    /// The whole post, if its text is cut short (objects of streams).
     #[serde(borrow)]
     extended_tweet: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -86,15 +88,25 @@ pub(crate) fn original(url: String) -> String {
     if url.starts_with(PICTURES) && !url.contains('?') { format!("{url}?name=orig") } else { url }
 }
 
+/// The addresses of a picture in smaller sizes, the largest first, for the one of its [`original`] size.
+pub(crate) fn smaller(url: &str) -> Vec<String> {
+    let rest = url.strip_suffix("name=orig").filter(|rest| rest.ends_with(['?', '&']));
+    rest.map(|rest| SMALLER.map(|size| format!("{rest}name={size}")).into()).unwrap_or_default()
+}
+
 /// Reads them; an odd field is no reason to lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
-    let whole: Option<Post<'_>> = scalar::value(post.extended_tweet);
+    let whole = |post: &Post<'_>| scalar::value::<Post<'_>>(post.extended_tweet).map(|post| of(&post));
     let original: Option<Post<'_>> = scalar::value(post.retweeted_status);
-    let mut media: Vec<Medium> =
-        [Some(post), whole, original].into_iter().flatten().flat_map(|post| of(&post)).collect();
-    media.sort_by(|one, other| one.id.cmp(&other.id));
+    let mut media: Vec<Medium> = Vec::new();
+    for post in [Some(post), original].into_iter().flatten() {
+        media.extend(of(&post));
+        media.extend(whole(&post).unwrap_or_default());
+    }
+    // One part may have the thumbnail of a video alone, and another the video.
+    media.sort_by(|one, other| (&one.id, !one.kind.is_video()).cmp(&(&other.id, !other.kind.is_video())));
     media.dedup_by(|one, other| one.id == other.id);
     media
 }

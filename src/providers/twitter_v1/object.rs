@@ -33,7 +33,9 @@ pub struct Object<'a> {
     withheld_copyright: Option<&'a RawValue>,
     withheld_in_countries: Option<&'a RawValue>,
     lang: Option<&'a RawValue>,
+    in_reply_to_status_id: Option<&'a RawValue>,
     in_reply_to_status_id_str: Option<&'a RawValue>,
+    quoted_status_id: Option<&'a RawValue>,
     quoted_status_id_str: Option<&'a RawValue>,
     retweeted_status: Option<&'a RawValue>,
     extended_tweet: Option<&'a RawValue>,
@@ -146,12 +148,12 @@ impl<'a> Object<'a> {
         };
         let author_id = known_id(author.id_str, author.id).ok();
         let author_id = author_id.or_else(|| scalar::id(present(self.author_id)?).ok());
-        let id_in = |field: Option<&RawValue>| Some(scalar::id(present(field)?).ok()?.to_string());
+        let id_in = |text, number| known_id(text, number).ok().map(|id| id.to_string());
         let details = Details {
             lang: present(self.lang).and_then(scalar::string),
-            reply_to: id_in(self.in_reply_to_status_id_str),
+            reply_to: id_in(self.in_reply_to_status_id_str, self.in_reply_to_status_id),
             retweet_of: original.as_ref().and_then(|original| Some(original.id().ok()?.to_string())),
-            quote_of: id_in(self.quoted_status_id_str),
+            quote_of: id_in(self.quoted_status_id_str, self.quoted_status_id),
             truncated: text.as_ref().map(|_| truncated),
             ..Details::default()
         };
@@ -173,7 +175,8 @@ impl<'a> Object<'a> {
     /// sent: the stored text is the API's.
     ///
     /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The
-    /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`.
+    /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`. If that has
+    /// no author, the retweet's own text names it.
     fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
         let extended: Option<Object<'_>> = scalar::value(self.extended_tweet);
         let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
@@ -181,9 +184,12 @@ impl<'a> Object<'a> {
             None => None,
             Some(text) => Some(scalar::string(text).ok_or("the text is not a string")?),
         };
+        let name = |original: &Object<'_>| match &original.author {
+            Some(MapOrElse::Map(author)) => author.screen_name.and_then(scalar::string),
+            Some(MapOrElse::Else) | None => None,
+        };
         if let Some(original) = original
-            && let Some(MapOrElse::Map(author)) = &original.author
-            && let Some(name) = author.screen_name.and_then(scalar::string)
+            && let Some(name) = name(original).or_else(|| reposted_name(own.as_deref()?).map(str::to_owned))
             && let Ok((Some(text), truncated)) = original.whole_text(None)
             && scalar::notice_about(&text) != Some(&*name)
         {
@@ -202,6 +208,13 @@ impl<'a> Object<'a> {
         }
         self.withheld_copyright.is_some_and(|raw| raw.get() == "true").then(|| COPYRIGHT.to_owned())
     }
+}
+
+/// The handle of the author of a repeated post, in the text of its retweet: `RT @ann: …`.
+pub fn reposted_name(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix("RT @")?.split_once(':')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(name)
 }
 
 /// The id in `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is no readable `id_str`.

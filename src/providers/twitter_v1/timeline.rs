@@ -139,7 +139,7 @@ impl SourceKind for Kind {
             return Err(error);
         }
         let (posts, broken) = read(&reply.body)?;
-        Ok(Page { posts, broken, more: More::Unsaid, reading, quota: limits::of_headers(&reply) })
+        Ok(Page { posts, broken, misdated: 0, more: More::Unsaid, reading, quota: limits::of_headers(&reply) })
     }
 }
 

@@ -1,8 +1,12 @@
 //! The media in a post of API v2. The post itself has only their keys (`attachments.media_keys`); their addresses come
-//! beside the posts (`includes.media`), which is not a part of a post. So only an object that has `includes` in itself names
-//! files: one that an ingest hands over.
+//! beside the posts (`includes.media`), and in objects that twarc has flattened inside (`attachments.media`). What an ingest
+//! hands over has them ([`Included`]); the answer of a lookup has not, so the first one takes them from the ingest's object.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::model::media::{MediaKind, Medium};
@@ -18,8 +22,11 @@ struct Post<'a> {
 }
 
 #[derive(Deserialize)]
-struct Attachments {
-    media_keys: Vec<String>,
+struct Attachments<'a> {
+    #[serde(borrow)]
+    media_keys: Option<&'a RawValue>,
+    #[serde(borrow)]
+    media: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -29,7 +36,7 @@ struct Includes<'a> {
 }
 
 #[derive(Deserialize)]
-struct Included<'a> {
+struct Object<'a> {
     #[serde(borrow)]
     media_key: Option<&'a RawValue>,
     #[serde(borrow, rename = "type")]
@@ -40,17 +47,70 @@ struct Included<'a> {
     variants: Option<&'a RawValue>,
 }
 
+/// The media objects of a post, or of an answer with several, by their keys.
+#[derive(Debug, Default)]
+pub struct Included<'a>(HashMap<String, &'a RawValue>);
+
+impl<'a> Included<'a> {
+    /// Those beside a post or an answer, and those in a flattened post.
+    #[must_use]
+    pub fn of(raw: &'a str) -> Self {
+        let Ok(post) = serde_json::from_str::<Post<'a>>(raw) else { return Self::default() };
+        let beside = scalar::value::<Includes<'a>>(post.includes).and_then(|of| of.media);
+        let inside = scalar::value::<Attachments<'a>>(post.attachments).and_then(|of| of.media);
+        let lists = [beside, inside].into_iter().filter_map(scalar::value::<Vec<&'a RawValue>>);
+        let key = |object: &'a RawValue| scalar::string(present(scalar::value::<Object<'a>>(Some(object))?.media_key)?);
+        Self(lists.flatten().filter_map(|object| Some((key(object)?, object))).collect())
+    }
+
+    /// The post with those of them in its `includes` that it shows; `None` if there are none, or it has `includes` of its own.
+    #[must_use]
+    pub fn put_into(&self, post: &str) -> Option<String> {
+        let raw = post.trim_end();
+        let post: Post<'_> = serde_json::from_str(raw).ok().filter(|_| !self.0.is_empty())?;
+        let fields: HashMap<Cow<'_, str>, IgnoredAny> = serde_json::from_str(raw).ok()?;
+        if fields.contains_key("includes") {
+            return None;
+        }
+        let objects: Vec<&str> = keys(&post).iter().filter_map(|key| Some(self.0.get(key)?.get())).collect();
+        let fields = raw.strip_suffix('}')?;
+        (!objects.is_empty()).then(|| format!("{fields},\"includes\":{{\"media\":[{}]}}}}", objects.join(",")))
+    }
+}
+
+/// Returns true if a post shows media that it has no addresses of.
+#[must_use]
+pub fn lacks_media(raw: &str) -> bool {
+    raw.contains("\"media_keys\"") && media(raw).is_empty()
+}
+
+/// The post in an answer with the media of the same post as an ingest handed it over.
+#[must_use]
+pub fn with_media_of(answer: &str, ingested: &str) -> Option<String> {
+    Included::of(ingested).put_into(answer)
+}
+
 /// Reads them; an odd field is no reason to lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
-    let keys = scalar::value::<Attachments>(post.attachments).map(|of| of.media_keys).unwrap_or_default();
-    let included = scalar::value::<Includes<'_>>(post.includes).and_then(|of| scalar::items(of.media));
-    let media = included.into_iter().flatten().filter_map(|of| medium(&of));
-    media.filter(|of| keys.contains(&of.id)).collect()
+    let included = Included::of(raw);
+    keys(&post).iter().filter_map(|key| medium(&scalar::value(included.0.get(key).copied())?)).collect()
 }
 
-fn medium(of: &Included<'_>) -> Option<Medium> {
+/// The keys of the media that a post shows. A flattened one may have the media alone.
+fn keys(post: &Post<'_>) -> Vec<String> {
+    let Some(attached) = scalar::value::<Attachments<'_>>(post.attachments) else { return Vec::new() };
+    let inside = scalar::items::<Object<'_>>(attached.media).into_iter().flatten();
+    let inside = inside.filter_map(|object| scalar::string(present(object.media_key)?));
+    let keys: Vec<&RawValue> = scalar::value(attached.media_keys).unwrap_or_default();
+    let mut keys: Vec<String> = keys.into_iter().filter_map(scalar::string).chain(inside).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn medium(of: &Object<'_>) -> Option<Medium> {
     let id = scalar::string(present(of.media_key)?)?;
     let kind = kind(present(of.kind).and_then(scalar::string).as_deref());
     let url = match kind {
@@ -65,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_named_where_they_came_along_alone() {
+    fn media_are_read_only_if_their_addresses_are_in_the_object() {
         let alone = r#"{"id": "1", "attachments": {"media_keys": ["3_1", "7_2"]}}"#;
         assert_eq!(media(alone), []);
         let raw = r#"{"id": "1", "attachments": {"media_keys": ["3_1", "7_2"]}, "includes": {"media": [
@@ -77,5 +137,26 @@ mod tests {
         let told: Vec<(String, String)> = media(raw).into_iter().map(|of| (of.id, of.url)).collect();
         let expected = [("3_1", "https://pbs.twimg.com/media/A.jpg?name=orig"), ("7_2", "https://v/2.mp4")];
         assert_eq!(told, expected.map(|(id, url)| (id.to_owned(), url.to_owned())));
+    }
+    #[test]
+    fn a_post_takes_the_media_that_it_shows_from_an_answer_or_a_flattened_post() {
+        let photo = r#"{"media_key": "3_1", "type": "photo", "url": "https://pbs.twimg.com/media/A.jpg"}"#;
+        let other = r#"{"media_key": "3_9", "type": "photo", "url": "https://h/another.jpg"}"#;
+        let post = r#"{"id": "1", "attachments": {"media_keys": ["3_1", 7]}}"#;
+        assert!(lacks_media(post) && !lacks_media(r#"{"id": "1"}"#));
+        let answer = format!(r#"{{"data": [{post}], "includes": {{"media": [{other}, {photo}, 7]}}}}"#);
+        let flattened = format!(r#"{{"id": "1", "attachments": {{"media": [{photo}]}}}}"#);
+        for ingested in [&answer, &flattened] {
+            let whole = with_media_of(post, ingested).unwrap();
+            assert_eq!(media(&whole).iter().map(|of| &*of.id).collect::<Vec<_>>(), ["3_1"], "{whole}");
+            assert!(!lacks_media(&whole) && !whole.contains("another"));
+            assert_eq!(with_media_of(&whole, ingested), None, "it has its own");
+            let none = post.replace('}', ", \"includes\": null}").replacen(", \"includes\": null}", "}", 1);
+            assert_eq!(with_media_of(&none, ingested), None, "a field may be there once");
+        }
+        assert_eq!(media(&flattened).len(), 1);
+        for odd in ["", "{}", "[]", "no object", r#"{"id": "1", "attachments": {"media_keys": ["3_8"]}}"#] {
+            assert_eq!(with_media_of(odd, &answer), None, "{odd}");
+        }
     }
 }

@@ -140,12 +140,12 @@ impl SourceKind for Kind {
         if reply.status == 400 && ask.cursor.is_some() {
             // What else may be wrong with it shows without the token, too.
             tracing::info!("a page's token is refused: going on by ids");
-            return Ok(Page { posts: Vec::new(), broken: 0, more: More::Anew, reading, quota });
+            return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::Anew, reading, quota });
         }
         let reply = reply.json(|reply| of.refused(reply, credential))?;
         let body::Read { posts, broken, next_token } = read(&reply.body)?;
         let more = next_token.map_or(More::No, |token| More::Cursor(word.next(token).to_string()));
-        Ok(Page { posts, broken, more, reading, quota })
+        Ok(Page { posts, broken, misdated: 0, more, reading, quota })
     }
 }
 

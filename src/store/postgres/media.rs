@@ -36,12 +36,12 @@ const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE nam
 
 /// Whoever removes a file waits for those that are about to name it, and sees them then.
 const SAVE: &str = concat!(
-    "WITH given AS MATERIALIZED (SELECT * FROM json_to_recordset($2::json) AS given (id text, state text, bytes bigint, \
-     type text, sha256 text, attempts bigint, failing_since bigint, reason text, at bigint)), \
+    "WITH given AS MATERIALIZED (SELECT * FROM json_to_recordset($2::json) AS given (id text, state text, url text, \
+     bytes bigint, type text, sha256 text, attempts bigint, failing_since bigint, reason text, at bigint)), \
      there AS MATERIALIZED (SELECT sha256 FROM media_file WHERE sha256 IN (SELECT sha256 COLLATE \"C\" FROM given \
      WHERE state = 'stored') AND removing IS NULL ORDER BY sha256 FOR SHARE) \
-     UPDATE media AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
-     type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
+     UPDATE media AS of SET state = given.state, url = COALESCE(given.url, of.url), \
+     bytes = COALESCE(given.bytes, of.bytes), type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
      failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.namespace = $1 AND of.id = given.id COLLATE \"C\" AND ",
     takes_result!("media_use AS used WHERE used.namespace = $1 AND used.id = of.id"),

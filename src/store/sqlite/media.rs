@@ -33,13 +33,13 @@ const MEDIA: &str = concat!(
 );
 
 const SAVE: &str = concat!(
-    "WITH given AS MATERIALIZED (SELECT tweet.key, value ->> 'state' AS state, value ->> 'bytes' AS bytes, \
-     value ->> 'type' AS type, value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, \
+    "WITH given AS MATERIALIZED (SELECT tweet.key, value ->> 'state' AS state, value ->> 'url' AS url, \
+     value ->> 'bytes' AS bytes, value ->> 'type' AS type, value ->> 'sha256' AS sha256, value ->> 'attempts' AS attempts, \
      value ->> 'failing_since' AS failing_since, value ->> 'reason' AS reason, value ->> 'at' AS at FROM json_each(?2) \
      CROSS JOIN tweet ON tweet.namespace = ?1 AND tweet.id = value ->> 'id'), \
      there AS (SELECT sha256 FROM media_file WHERE sha256 IN (SELECT sha256 FROM given) AND removing IS NULL) \
-     UPDATE media_row AS of SET state = given.state, bytes = COALESCE(given.bytes, of.bytes), \
-     type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
+     UPDATE media_row AS of SET state = given.state, url = COALESCE(given.url, of.url), \
+     bytes = COALESCE(given.bytes, of.bytes), type = COALESCE(given.type, of.type), sha256 = COALESCE(given.sha256, of.sha256), attempts = given.attempts, \
      failing_since = given.failing_since, reason = given.reason, checked_at = given.at FROM given \
      WHERE of.tweet = given.key AND ",
     takes_result!("media_use_row AS used WHERE used.tweet = of.tweet"),

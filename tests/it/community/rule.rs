@@ -4,6 +4,7 @@ use std::path::Path;
 
 use twitter_updater::config::{CommunitySettings, Settings};
 use twitter_updater::model::community::{Belonging, Finding};
+use twitter_updater::pipelines::community::place::{Gazetteer, SHIPPED};
 use twitter_updater::pipelines::community::rule::{Judgement, Rule};
 use twitter_updater::store::{Facts, PostText, ProfileFacts};
 
@@ -134,6 +135,102 @@ fn a_community_without_tests_takes_all_and_versions_differ() {
 }
 
 #[test]
+fn a_communitys_own_places_are_added_or_stand_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("places.tsv");
+    let own = "\u{feff}# ours\n\ncity\tPT\tterra do nunca|Nárnia\ntown\tBR\tlagos\ncode\tPT\tTN\n";
+    std::fs::write(&file, own).unwrap();
+    let with = |files: &str| CommunitySettings { places_files: files.into(), ..settings() };
+    let rule = |files: String| Rule::new(&with(&files));
+    let path = file.display();
+    let (shipped, both, alone) =
+        (rule("shipped".into()).unwrap(), rule(format!("shipped, {path}")).unwrap(), rule(path.to_string()).unwrap());
+    let says = |rule: &Rule, location: &str| {
+        let judged = rule.judge(&facts(Some(location), &[])).decision;
+        let findings: Vec<Finding> = serde_json::from_str(&judged.evidence).unwrap();
+        findings.iter().find(|finding| finding.test == "place").map(|finding| finding.says)
+    };
+    for (location, expected) in [
+        ("na Narnia", [None, Some(0.8), Some(0.8)]),
+        ("Lisboa", [Some(0.8), Some(0.8), None]),
+        ("Terra do Nunca, TN", [Some(-0.5), Some(0.8), Some(0.8)]),
+        // It is known in Portugal and in Nigeria, and by now in Brazil.
+        ("Lagos, PT", [Some(0.8), Some(0.8), Some(0.7)]),
+        ("Lagos, Brasil", [Some(-1.0), Some(-1.0), Some(-0.3)]),
+    ] {
+        assert_eq!([&shipped, &both, &alone].map(|rule| says(rule, location)), expected, "{location}");
+    }
+    // Another file is another rule.
+    assert!(shipped.version() != both.version() && both.version() != alone.version());
+    assert_eq!(shipped.version(), Rule::new(&settings()).unwrap().version());
+    std::fs::write(&file, format!("{own}city\tPT\tx-town\n")).unwrap();
+    assert_ne!(rule(path.to_string()).unwrap().version(), alone.version());
+    for (line, why) in [
+        ("village\tPT\tx", "\"village\" is none of country, region, part, code, city, town"),
+        ("city\tPortugal\tx", "\"Portugal\" is no country"),
+        ("city\tpt\tx", "\"pt\" is no country"),
+        ("city PT x", "three columns are needed, with tabs between them"),
+        ("city\tPT\tx||y", "\"\" is no name"),
+    ] {
+        std::fs::write(&file, format!("# ours\n{line}\n")).unwrap();
+        let error = rule(format!("shipped, {path}")).unwrap_err();
+        assert!(error.starts_with(&format!("{path}: line 2: {why}")) && !error.contains('\n'), "{error}");
+    }
+    assert!(rule("/nowhere.tsv".into()).unwrap_err().starts_with("/nowhere.tsv: "));
+}
+
+#[test]
+fn names_are_evidence_that_never_decides_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("names.tsv");
+    std::fs::write(&file, "# ours\nPT\tjoão|Inês|gonçalo|pereira\nBR\tjoão|thiago|pereira\nGB\tjohn|smith\n").unwrap();
+    let settings = CommunitySettings { names_file: file.clone(), ..settings() };
+    let rule = Rule::new(&settings).unwrap();
+    let named = |name: &str, location: Option<&str>| {
+        let mut facts = facts(location.or(Some("")), &[]);
+        facts.profile.as_mut().unwrap().name = Some(name.to_owned());
+        rule.judge(&facts).decision
+    };
+    for (name, expected) in [
+        ("Gonçalo Pereira", Some(1.0)),
+        ("JOAO PEREIRA", Some(0.5)),
+        ("Inês \u{1f33b} de Sousa", Some(1.0)),
+        ("John Smith", Some(-1.0)),
+        ("Thiago", Some(-1.0)),
+        ("João Smith", None),
+        ("Joãozinho", None),
+        ("", None),
+    ] {
+        let decision = named(name, None);
+        let findings: Vec<Finding> = serde_json::from_str(&decision.evidence).unwrap();
+        assert_eq!(findings.iter().map(|of| of.says).next(), expected, "{name}: {findings:?}");
+        assert!(findings.iter().all(|of| of.test == "name" && of.weight == 0.25));
+        assert!(!decision.state.is_decided(), "{name}");
+    }
+    // Beside a place it counts with its weight.
+    let score = |name: &str| named(name, Some("Lisboa, Portugal")).score.unwrap();
+    assert!((score("Inês") - 1.0).abs() < 1e-9 && (score("Smith") - 0.75 / 1.25).abs() < 1e-9);
+    // Without a file they say nothing, and another file is another rule.
+    let plain = Rule::new(&CommunitySettings { names_file: "".into(), ..settings.clone() }).unwrap();
+    assert_ne!(plain.version(), rule.version());
+    for (line, why) in [
+        ("pt\tjoão", "\"pt\" is no country"),
+        ("PT joão", "two columns are needed, with a tab between them"),
+        ("PT\tjoão pedro", "\"joão pedro\" is not one word"),
+        ("PT\tjoão||inês", "\"\" is not one word"),
+    ] {
+        std::fs::write(&file, format!("{line}\n")).unwrap();
+        let error = Rule::new(&settings).unwrap_err();
+        assert!(error.starts_with(&format!("{}: line 1: {why}", file.display())), "{error}");
+    }
+}
+
+#[test]
+fn the_shipped_places_are_entries() {
+    assert!(Gazetteer::read(&[SHIPPED]).is_ok());
+}
+
+#[test]
 fn wrong_settings_are_told_by_name() {
     let load = |text: &str| Settings::load_text(Path::new("a.toml"), text, &[]);
     let good =
@@ -144,6 +241,9 @@ fn wrong_settings_are_told_by_name() {
         ("language = \"por\"", "communities.pt.language"),
         ("seeds = \"@ann\"", "@ann is a handle"),
         ("variant = \"pt-PT\"", "set communities.pt.language, too"),
+        ("country = \"PT\"\nplaces_files = \"\"", "communities.pt.places_files: it is empty"),
+        ("names_file = \"names.tsv\"", "set communities.pt.country, too"),
+        ("names_weight = -1.0", "communities.pt.names_weight: -1 is out of bounds"),
         ("threshold = 2.0", "communities.pt.threshold: 2 is out of bounds"),
         ("from_searches = \"none\"", "there is no [poll.sources.none]"),
         ("followers = true", "add followers to relations.collect"),

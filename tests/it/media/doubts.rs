@@ -8,9 +8,11 @@ use twitter_updater::base::clock::Millis;
 use twitter_updater::engine::queue::Verdict;
 use twitter_updater::engine::worker::FreeHandler;
 use twitter_updater::model::media::{MediaKind, MediaState, Medium};
+use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Stored, Wanted};
 use twitter_updater::pipelines::media::files::Whole;
 use twitter_updater::pipelines::media::handler::{MediaHandler, Retrying};
+use twitter_updater::providers::registry::smaller_pictures;
 use twitter_updater::store::{MediumSeen, NewTweet, Store, StoredMedium, Way};
 
 use crate::support::claim::claimed;
@@ -21,12 +23,13 @@ const ID: &str = "1";
 const NOW: Millis = 1_800_000_000_000;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A host that says this of each file.
-struct Host(Mutex<Fetched>);
+/// A host that says this of each file; and the smaller sizes that it was asked for at last.
+struct Host(Mutex<Fetched>, Mutex<Vec<String>>);
 
 #[async_trait]
 impl Fetch for Host {
-    async fn fetch(&self, _: Wanted<'_>, _: Duration) -> Fetched {
+    async fn fetch(&self, wanted: Wanted<'_>, _: Duration) -> Fetched {
+        *self.1.lock().unwrap() = wanted.smaller.to_vec();
         self.0.lock().unwrap().clone()
     }
 }
@@ -40,15 +43,20 @@ struct World {
 
 impl World {
     async fn new(longest_retry: Duration, give_up_after: Duration) -> Self {
-        let host = Arc::new(Host(Mutex::new(Fetched::Partly)));
+        Self::of("https://h/1", longest_retry, give_up_after).await
+    }
+
+    async fn of(url: &str, longest_retry: Duration, give_up_after: Duration) -> Self {
+        let host = Arc::new(Host(Mutex::new(Fetched::Partly), Mutex::default()));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let new = NewTweet { id: ID.to_owned(), created_at: None, next_due: Some(NOW), content: None, read_at: None };
         store.record(NS, NOW, &Way::of("fan_out"), &[new]).await.unwrap();
-        let medium = Medium { id: ID.to_owned(), url: "https://h/1".to_owned(), kind: MediaKind::Photo };
+        let medium = Medium { id: ID.to_owned(), url: url.to_owned(), kind: MediaKind::Photo };
         store.record_media(NS, &[MediumSeen { medium, author: None, post: "2".to_owned(), at: NOW }]).await.unwrap();
         let handler = MediaHandler {
             namespace: NS.to_owned(),
             fetcher: host.clone(),
+            smaller: smaller_pictures(&Provider::Twitter),
             store: store.clone(),
             retrying: Retrying { first: Duration::from_secs(30), most: longest_retry, give_up_after },
             save_timeout: Duration::from_secs(1),
@@ -110,7 +118,7 @@ async fn a_fault_that_ends_leaves_the_file() {
     world.waits(&[0, 1, 3, 7, 15, 31], &doubted(MediaState::Gone, "HTTP 403")).await;
     let file = Whole { sha256: "aa".to_owned(), bytes: 7, kind: "image/png" };
     world.store.take_file("aa", 7, NOW, 0).await.unwrap();
-    let stored = Fetched::Stored(Stored { file, is_new: true, is_continued: false });
+    let stored = Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller: None });
     assert_eq!(world.at(63, &stored).await.state, MediaState::Stored);
 }
 
@@ -142,4 +150,27 @@ async fn what_is_told_for_good_ends_it_at_once() {
     ] {
         assert_eq!(World::new(DAY, 7 * DAY).await.at(0, &says).await.state, end);
     }
+}
+
+#[tokio::test]
+async fn smaller_sizes_are_requested_after_two_failures_and_the_stored_one_is_named() {
+    let orig = "https://pbs.twimg.com/media/A.jpg?name=orig";
+    let [huge, large] = ["4096x4096", "large"].map(|size| format!("https://pbs.twimg.com/media/A.jpg?name={size}"));
+    let out = Fetched::Failed { why: "HTTP 504".to_owned(), is_of_host: true, after: None };
+    let world = World::of(orig, DAY, 7 * DAY).await;
+    for minute in [0, 1] {
+        world.waits(&[minute], &out).await;
+        assert!(world.host.1.lock().unwrap().is_empty(), "in minute {minute}");
+    }
+    let file = Whole { sha256: "aa".to_owned(), bytes: 7, kind: "image/png" };
+    world.store.take_file("aa", 7, NOW, 0).await.unwrap();
+    let smaller = Some(huge.clone());
+    let stored = Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller });
+    let medium = world.at(3, &stored).await;
+    assert_eq!((medium.state, medium.url), (MediaState::Stored, huge.clone()));
+    assert_eq!(*world.host.1.lock().unwrap(), [huge, large]);
+    // An address without sizes has no smaller ones.
+    let world = World::new(DAY, 7 * DAY).await;
+    world.waits(&[0, 1, 3], &out).await;
+    assert!(world.host.1.lock().unwrap().is_empty());
 }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use twitter_updater::model::media::MediaState;
+use twitter_updater::model::provider::Provider;
 use twitter_updater::pipelines::media::fetch::{Fetch, Fetched, Fetcher, Limits, Stored, Wanted};
 use twitter_updater::pipelines::media::files::{Folder, Whole};
 use twitter_updater::pipelines::media::hash::{hash, hex};
 use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
 use twitter_updater::pipelines::media::keeper::Keeper;
 use twitter_updater::pipelines::media::parts::Parts;
+use twitter_updater::providers::registry::smaller_pictures;
 
 use super::server::{SAME, Server, content};
 use crate::support::memory_store::MemoryStore;
@@ -50,7 +53,19 @@ impl World {
 
     pub async fn within(&self, path: &str, within: Duration) -> Fetched {
         let url = self.server.url(path);
-        self.fetcher.fetch(Wanted { namespace: "media:twitter", id: path, url: &url }, within).await
+        self.fetcher.fetch(Wanted { namespace: "media:twitter", id: path, url: &url, smaller: &[] }, within).await
+    }
+
+    /// Fetches a picture in its original size, or else in a smaller one.
+    async fn sized(&self, path: &str) -> Fetched {
+        let url = self.server.url(&format!("{path}?name=orig"));
+        let smaller = smaller_pictures(&Provider::Twitter)(&url);
+        self.fetcher.fetch(Wanted { namespace: "media:twitter", id: path, url: &url, smaller: &smaller }, MINUTE).await
+    }
+
+    /// The sizes of a picture that were requested, with the number of requests.
+    fn sizes(&self, path: &str) -> [usize; 3] {
+        ["orig", "4096x4096", "large"].map(|size| self.server.asked(&format!("{path}?name={size}")).len())
     }
 
     /// The file is in the folder, with the bytes of that number.
@@ -162,4 +177,43 @@ async fn what_comes_too_slowly_for_its_time_is_continued_later() {
     assert_eq!(world.within("/half/99", SECOND).await, Fetched::Partly);
     assert!(world.has(&world.fetch("/half/99").await, 99).is_continued);
     assert_eq!(world.server.asked("/half/99").len(), 2);
+}
+
+#[tokio::test]
+async fn a_picture_that_its_host_lacks_in_one_size_comes_in_the_next() {
+    let world = World::new().await;
+    for (path, size, asked) in [
+        ("/orig-504/1", "4096x4096", [1, 1, 0]),
+        ("/orig-404/2", "4096x4096", [1, 1, 0]),
+        ("/only-large/3", "large", [1, 1, 1]),
+    ] {
+        let number = path.rsplit('/').next().unwrap().parse().unwrap();
+        let stored = world.has(&world.sized(path).await, number);
+        assert_eq!(stored.smaller, Some(world.server.url(&format!("{path}?name={size}"))), "{path}");
+        assert_eq!(world.sizes(path), asked, "{path}");
+    }
+    let largest = world.has(&world.sized("/ok/4").await, 4);
+    assert_eq!((largest.smaller, world.sizes("/ok/4")), (None, [1, 0, 0]));
+}
+
+#[tokio::test]
+async fn a_picture_without_any_size_ends_as_its_original_and_a_smaller_one_is_continued() {
+    let world = World::new().await;
+    let gone = Fetched::Doubted { state: MediaState::Gone, why: "HTTP 404".to_owned() };
+    assert_eq!(world.sized("/gone/3").await, gone);
+    assert_eq!(world.sizes("/gone/3"), [1, 1, 1]);
+    // The host is out: no other size is there, either, and a refusal of one is no word on the picture.
+    match world.sized("/out/5").await {
+        Fetched::Failed { why, is_of_host, .. } => assert!(why == "HTTP 503" && is_of_host, "{why}"),
+        fetched => panic!("{fetched:?}"),
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await; // its pause is shorter
+    let cut = world.sized("/cut-large/99").await;
+    assert!(matches!(&cut, Fetched::Failed { why, .. } if why.contains("broke off")), "{cut:?}");
+    let stored = world.has(&world.sized("/cut-large/99").await, 99);
+    assert!(stored.is_continued && stored.smaller.unwrap().ends_with("name=large"));
+    assert_eq!(world.files(), 1, "no part is left");
+    // What is wrong with the file itself is not asked for in another size.
+    assert!(matches!(world.sized("/large/6").await, Fetched::Refused(_)));
+    assert_eq!(world.sizes("/large/6"), [1, 0, 0]);
 }

@@ -31,7 +31,7 @@ async fn what_is_not_wanted_is_refused_for_good() {
     assert_eq!(world.fetch("/gone/2").await, Fetched::Gone("HTTP 410".to_owned()));
     assert_eq!(world.files(), 0, "nothing is left of them");
     // The address itself leads inside.
-    let wanted = Wanted { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest" };
+    let wanted = Wanted { namespace: "media:twitter", id: "1", url: "http://169.254.169.254/latest", smaller: &[] };
     assert!(matches!(world.fetcher.fetch(wanted, MINUTE).await, Fetched::Refused(_)));
 }
 

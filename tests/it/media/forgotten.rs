@@ -45,7 +45,7 @@ impl Fetch for Host {
             assert_eq!(looked.unused, [SHA256]);
         }
         let file = Whole { sha256: SHA256.to_owned(), bytes: 7, kind: "image/png" };
-        Fetched::Stored(Stored { file, is_new: true, is_continued: false })
+        Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller: None })
     }
 }
 
@@ -73,6 +73,7 @@ async fn handle(store: &Arc<SqliteStore>, fetcher: &Arc<dyn Fetch>) -> (Verdict,
     let handler = MediaHandler {
         namespace: NS.to_owned(),
         fetcher: fetcher.clone(),
+        smaller: |_| Vec::new(),
         store: store.clone(),
         retrying: Retrying {
             first: Duration::from_secs(30),

@@ -1,7 +1,7 @@
 //! The media of recorded posts: nobody here wrote them.
 
 use serde_json::Value;
-use twitter_updater::model::media::MediaKind;
+use twitter_updater::model::media::{MediaKind, Medium};
 use twitter_updater::model::provider::Provider;
 use twitter_updater::providers::registry;
 
@@ -63,4 +63,69 @@ fn pictures_of_recorded_views_are_named_and_videos_are_not() {
         }
     }
     assert!(with_pictures >= 20 && videos > 0, "{with_pictures} {videos}");
+}
+
+/// The posts of recorded answers of a Bluesky AppView.
+fn recorded_views() -> Vec<Value> {
+    let lines = include_str!("../../fixtures/servers/appview-posts.jsonl").lines();
+    let body = |line: &str| {
+        let exchange: Value = serde_json::from_str(line).unwrap();
+        serde_json::from_str::<Value>(exchange["body"].as_str().unwrap()).unwrap()["posts"][0].clone()
+    };
+    lines.map(body).collect()
+}
+
+#[test]
+fn pictures_of_recorded_galleries_are_named() {
+    let views = recorded_views();
+    let of = |text: &str| {
+        let view = views.iter().find(|view| view["record"]["text"] == text).unwrap();
+        registry::media(&Provider::Bluesky)(&view.to_string())
+    };
+    let (alone, beside) = (of("odd gallery"), of("odd gallery-quote"));
+    assert_eq!((alone.len(), beside.len()), (2, 1));
+    let author = "did:plc:v2qrcpgarzqjojobd5eioo7p";
+    for medium in alone.iter().chain(&beside) {
+        let (account, hash) = medium.id.split_once('/').unwrap();
+        assert_eq!((account, medium.kind), (author, MediaKind::Photo));
+        assert!(hash.starts_with("bafkrei") && medium.url.ends_with(&medium.id), "{medium:?}");
+    }
+}
+
+#[test]
+fn pictures_at_an_address_without_an_account_go_by_author_and_original() {
+    let Some(folder) = recordings() else { return };
+    let text = std::fs::read_to_string(folder.join("medialab+twitwi/test/resources/bluesky-posts.json")).unwrap();
+    let recorded: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let mut compared = 0;
+    for view in recorded.into_iter().chain(recorded_views()) {
+        let media = registry::media(&Provider::Bluesky);
+        // One recorded author has pictures of another account, which its record does not name.
+        let Some(author) = view["author"]["did"].as_str() else { continue };
+        let of_author = |of: Medium| format!("{author}/{}", of.id.rsplit_once('/').unwrap().1);
+        let known: Vec<String> = media(&view.to_string()).into_iter().map(of_author).collect();
+        // As an AppView with a picture server of its own writes them.
+        let mut elsewhere = view.clone();
+        rename(&mut elsewhere["embed"]);
+        let renamed = media(&elsewhere.to_string());
+        assert!(renamed.iter().all(|of| of.url.starts_with("https://pictures.example/")), "{renamed:?}");
+        let renamed: Vec<String> = renamed.into_iter().map(|of| of.id).collect();
+        assert_eq!(renamed, known, "{view}");
+        compared += known.len();
+    }
+    assert!(compared >= 23, "{compared}");
+}
+
+/// Gives each picture below a value another address.
+fn rename(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(address) = fields.get_mut("fullsize") {
+                *address = "https://pictures.example/1.jpg".into();
+            }
+            fields.values_mut().for_each(rename);
+        }
+        Value::Array(values) => values.iter_mut().for_each(rename),
+        _ => {}
+    }
 }

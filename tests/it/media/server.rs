@@ -123,6 +123,7 @@ async fn read(stream: &mut BufReader<TcpStream>, state: &State) -> Option<Reques
 /// Answers; `None` if the connection is to be cut.
 async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<()> {
     let Request { path, range, before } = request;
+    let (path, size) = path.split_once("?name=").unwrap_or((path, ""));
     let (kind, number) = path.trim_start_matches('/').split_once('/')?;
     let number: u32 = number.parse().ok()?;
     let file = content(number);
@@ -130,6 +131,18 @@ async fn answer(stream: &mut BufReader<TcpStream>, request: &Request) -> Option<
     let tag = format!("\"{}\"", number % SAME);
     let from = range.map(|from| usize::try_from(from).unwrap());
     match kind {
+        "orig-504" if size == "orig" => status(stream, "504 Gateway Timeout", "", b"").await,
+        "orig-404" if size == "orig" => status(stream, "404 Not Found", "", b"").await,
+        "only-large" | "cut-large" if size != "large" => status(stream, "404 Not Found", "", b"").await,
+        "out" if size == "orig" => status(stream, "404 Not Found", "", b"").await,
+        "out" => status(stream, "503 Service Unavailable", "", b"").await,
+        "cut-large" if *before == 0 => {
+            head(stream, &file, from, &tag).await?;
+            stream.write_all(&file[..half]).await.ok()?;
+            stream.flush().await.ok();
+            None
+        }
+        "orig-504" | "orig-404" | "only-large" | "cut-large" => whole(stream, &file, from, &tag).await,
         "ok" => whole(stream, &file, from, &tag).await,
         "slow" => {
             head(stream, &file, from, &tag).await?;

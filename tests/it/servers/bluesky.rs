@@ -1,4 +1,4 @@
-//! Bluesky's own AppView and data server: cursors of other forms, a repository that is not there, a search that ignores `until`.
+//! Bluesky's own AppView and data server: cursors of other forms, a repository that is not there, a search that ignores `until`, posts of 1965.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -7,21 +7,23 @@ use std::time::{Duration, UNIX_EPOCH};
 use reqwest::Url;
 use serde_json::{Value, json};
 use twitter_updater::base::clock::{Millis, wall_ms};
+use twitter_updater::model::post::TweetState;
 use twitter_updater::model::relation::Side;
 use twitter_updater::pipelines::timelines::paging::{Position, ask, take};
 use twitter_updater::providers::bluesky::relations::Follows;
 use twitter_updater::providers::bluesky::timeline::{BlueskyApi, Kind};
-use twitter_updater::providers::bluesky::{Bluesky, BlueskyOptions};
+use twitter_updater::providers::bluesky::{self, Bluesky, BlueskyOptions};
 use twitter_updater::providers::http::{HttpClient, HttpOptions};
 use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::relations::{Listing, PageRequest, Relations};
 use twitter_updater::providers::source::{SourceKind, TimelineOf};
 use twitter_updater::providers::timeline::{Ask, More, Timeline};
-use twitter_updater::store::{Edges, SqliteStore};
+use twitter_updater::store::{Edges, Lifecycle, SqliteStore};
 
 use super::Recorded;
 use crate::support::http::{Asked, Canned, CannedServer, anonymous};
 use crate::support::process::{Process, Variables, run_with_input, text, variables};
+use crate::support::role::Role;
 use crate::support::wait::until_true;
 
 const WITHIN: Duration = Duration::from_secs(60);
@@ -237,4 +239,75 @@ async fn a_repository_that_is_not_there_delays_no_other_list() {
     let logged = std::fs::read_to_string(&log).unwrap();
     assert_eq!(updater.terminate().code(), Some(0), "{logged}");
     assert!(!logged.contains("the API refuses all lists"), "{logged}");
+}
+
+/// Posts dated in the years 0, 1 and 1965, which the AppView repeats as the time at which it saw them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posts_dated_before_1970_are_scheduled_by_their_keys_and_counted() {
+    let recorded = include_str!("../../fixtures/servers/appview-posts.jsonl").lines().filter_map(|line| {
+        let exchange: Value = serde_json::from_str(line).unwrap();
+        let body: Value = serde_json::from_str(exchange["body"].as_str().unwrap()).unwrap();
+        let post = body["posts"][0].clone();
+        (post["indexedAt"].as_str().unwrap() < "1971").then_some(post)
+    });
+    let recorded: Vec<Value> = recorded.collect();
+    assert_eq!(recorded.len(), 3);
+    let feed = |posts: &[Value]| {
+        let items: Vec<Value> = posts.iter().map(|post| json!({ "post": post })).collect();
+        Canned::new(200, json!({ "feed": items }).to_string())
+    };
+    // As recorded: each is as old as its key says, and no other date is left.
+    let server = CannedServer::start(feed(&recorded)).await;
+    let newest = Ask { since: None, below: None, cursor: None, count: 100 };
+    let timeline = timeline(&server.base_url(), Kind::Author { actor: "a28.test".to_owned() });
+    let page = timeline.page(&newest, &anonymous()).await.unwrap();
+    assert_eq!((page.posts.len(), page.misdated, page.broken), (3, 3, 0));
+    for post in &page.posts {
+        let by_key = bluesky::date_of(&post.tweet.id).unwrap();
+        assert!(by_key.is_some_and(|at| at > 1_795_000_000_000), "{post:?}");
+        assert_eq!(post.tweet.created_at, by_key);
+    }
+    // Written just now; of the last one the key does not say when, and no other date does.
+    let keyed: Vec<Value> = recorded
+        .into_iter()
+        .zip([Some(1), Some(2), None])
+        .map(|(mut post, ago)| {
+            let key = ago.map_or("by-hand".to_owned(), |ago| tid(wall_ms() - ago * 60_000));
+            post["uri"] = format!("at://did:plc:v2qrcpgarzqjojobd5eioo7p/app.bsky.feed.post/{key}").into();
+            post
+        })
+        .collect();
+    let uris: Vec<String> = keyed.iter().map(|post| post["uri"].as_str().unwrap().to_owned()).collect();
+    let server = CannedServer::start(feed(&keyed)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(&server.base_url(), folder.path());
+    let source = [("provider", "bluesky"), ("kind", "author"), ("actor", "a28.test")];
+    let source = source.map(|(key, value)| (format!("poll.sources.one.{key}"), value));
+    settings.extend(variables(&source.each_ref().map(|(key, value)| (&**key, *value))));
+    let poller = Role::start("poll", &settings, &folder.path().join("log")).await;
+    let store = SqliteStore::open(&folder.path().join("tweets.db"), WITHIN).await.unwrap();
+    let mut rows = Vec::new();
+    until_true("all are stored", WITHIN, async || {
+        rows = store.standing("bluesky:update", &uris).await.unwrap_or_default();
+        rows.len() == 3 && rows.iter().all(Option::is_some)
+    })
+    .await;
+    let states: Vec<TweetState> = rows.iter().flatten().map(|row| row.state).collect();
+    assert_eq!(states, [TweetState::Live, TweetState::Live, TweetState::Ended]);
+    let made: Vec<Option<Millis>> = rows.iter().flatten().map(|row| row.created_at).collect();
+    assert_eq!(made[..2], [bluesky::date_of(&uris[0]).unwrap(), bluesky::date_of(&uris[1]).unwrap()]);
+    let metrics = poller.get("/metrics").await.1;
+    let of = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(&format!("twitter_updater_{name}_total{{")));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    assert!(of("posts_misdated") >= Some(3.0) && of("posts_refused") >= Some(1.0), "{metrics}");
+    assert_eq!(poller.stopped().await, Some(0));
+}
+
+/// The key of a record that was made then.
+fn tid(at: Millis) -> String {
+    let tid = (at.unsigned_abs() * 1_000) << 10;
+    let digit = |n: u32| char::from(b"234567abcdefghijklmnopqrstuvwxyz"[((tid >> (5 * n)) & 31) as usize]);
+    (0..13).rev().map(digit).collect()
 }

@@ -89,7 +89,7 @@ impl Provider {
             }
             _ => {
                 let file = Whole { sha256: hash_of(id), bytes: 1_000, kind: "image/png" };
-                Fetched::Stored(Stored { file, is_new: true, is_continued: false })
+                Fetched::Stored(Stored { file, is_new: true, is_continued: false, smaller: None })
             }
         }
     }
@@ -142,6 +142,7 @@ pub fn handler(parts: Parts<'_>, world: &Arc<World>, way: &Arc<Way>, killed: &Ar
     MediaHandler {
         namespace: NAMESPACE.to_owned(),
         fetcher: Arc::new(LinkedFetch { way: way.clone(), world: world.clone(), hosts, killed: killed.clone() }),
+        smaller: |_| Vec::new(),
         store: parts.store,
         retrying: Retrying { first: first_pause, most: longest_pause, give_up_after: GIVE_UP_AFTER },
         save_timeout: parts.setup.save_timeout,

@@ -110,7 +110,7 @@ impl Timeline for LinkedTimeline {
         };
         let reading = Reading { sent_at, took: watch.elapsed_ms() + 1, date: None };
         let posts = ids.into_iter().map(post).collect();
-        Ok(Page { posts, broken: 0, more: More::Unsaid, reading, quota: answer.quota })
+        Ok(Page { posts, broken: 0, misdated: 0, more: More::Unsaid, reading, quota: answer.quota })
     }
 }
 

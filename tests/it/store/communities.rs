@@ -169,6 +169,7 @@ async fn facts(of: &Both) {
     let account = Account {
         id: "a".into(),
         location: Some("Lisboa".into()),
+        display_name: Some("Ann".into()),
         description: Some("olá".into()),
         raw: "{}".into(),
         ..Account::default()
@@ -201,6 +202,7 @@ async fn facts(of: &Both) {
     let a = &facts[1];
     assert_eq!(a.posts, before + 3);
     assert_eq!(a.profile.as_ref().unwrap().location.as_deref(), Some("Lisboa"));
+    assert_eq!(a.profile.as_ref().unwrap().name.as_deref(), Some("Ann"));
     let mut texts: Vec<&str> = a.texts.iter().map(|text| text.text.as_str()).collect();
     texts.sort_unstable();
     assert_eq!(texts, ["texto 3", "texto 4"], "the newest four, without the repeated ones");

@@ -36,7 +36,9 @@ macro_rules! on_both {
 on_both! {
     a_medium_is_recorded_once_with_each_of_its_posts
     another_address_brings_back_what_was_given_up
+    a_video_takes_the_place_of_its_thumbnail_and_keeps_it
     a_result_is_stored_while_it_waits
+    a_file_of_another_address_is_stored_with_it
     a_medium_is_stored_only_while_its_file_is_there
     a_file_counts_once_however_many_show_it
     a_file_is_taken_within_the_room_and_not_while_it_is_removed
@@ -176,6 +178,62 @@ async fn another_address_brings_back_what_was_given_up(store: &dyn Store) {
     let again = medium(store, "a").await;
     assert_eq!((again.state, &*again.url, again.attempts), (MediaState::Waiting, "http://h/other", 0));
     assert_eq!((again.failing_since, again.reason), (None, None));
+}
+
+async fn a_video_takes_the_place_of_its_thumbnail_and_keeps_it(store: &dyn Store) {
+    let of = |kind, url: &str, at| MediumSeen {
+        medium: Medium { id: "a".to_owned(), url: url.to_owned(), kind },
+        author: None,
+        post: "2".to_owned(),
+        at,
+    };
+    let (photo, video) = (MediaKind::Photo, MediaKind::Video);
+    let is = |medium: &StoredMedium| (medium.state, medium.kind.clone(), medium.url.clone());
+    let waits = |kind: &str, url: &str| (MediaState::Waiting, kind.to_owned(), url.to_owned());
+    // It waits; the video comes in the same batch as the thumbnail, or later, and stays.
+    record(store, &[of(photo, "http://h/thumb", T)]).await;
+    assert_eq!(is(&medium(store, "a").await), waits("photo", "http://h/thumb"));
+    store.record_media(NS, &[of(video, "http://h/v", T), of(photo, "http://h/thumb", T + 1)]).await.unwrap();
+    assert_eq!(is(&medium(store, "a").await), waits("video", "http://h/v"));
+    store.record_media(NS, &[of(photo, "http://h/other", T + 2)]).await.unwrap();
+    store.record_media(NS, &[of(MediaKind::Unknown, "http://h/w", T + 3)]).await.unwrap();
+    assert_eq!(is(&medium(store, "a").await), waits("video", "http://h/w"), "a word that is not known is no kind");
+    // The thumbnail is stored, or was given up a moment ago: the video is fetched.
+    for (id, end) in [("b", MediaState::Stored), ("c", MediaState::Gone)] {
+        let of = |kind, url, at| {
+            let mut seen = of(kind, url, at);
+            seen.medium.id = id.to_owned();
+            seen
+        };
+        record(store, &[of(photo, "http://h/thumb", T)]).await;
+        take(store, &[("aa", 7)]).await;
+        store.save_media(NS, &[MediumTried { state: end, ..stored(id, "aa", 7) }]).await.unwrap();
+        assert_eq!(medium(store, id).await.state, end);
+        let seen = of(MediaKind::Gif, "http://h/gif", T + 200);
+        assert!(seen.is_sought(Some(&medium(store, id).await)));
+        store.record_media(NS, &[seen]).await.unwrap();
+        assert_eq!(is(&medium(store, id).await), waits("gif", "http://h/gif"));
+        take(store, &[("bb", 9)]).await;
+        let video = MediumTried { at: T + 300, ..stored(id, "bb", 9) };
+        assert_eq!(store.save_media(NS, &[video]).await.unwrap(), [id]);
+        let thumbnail = of(photo, "http://h/thumb", T + 400);
+        assert!(!thumbnail.is_sought(Some(&medium(store, id).await)));
+        store.record_media(NS, &[thumbnail]).await.unwrap();
+        let is = medium(store, id).await;
+        assert_eq!((is.state, &*is.kind, is.sha256.as_deref()), (MediaState::Stored, "gif", Some("bb")));
+    }
+}
+
+async fn a_file_of_another_address_is_stored_with_it(store: &dyn Store) {
+    record(store, &[seen("a", "http://h/a?name=orig", "2", T)]).await;
+    take(store, &[("aa", 7)]).await;
+    let large = MediumTried { url: Some("http://h/a?name=large".to_owned()), ..stored("a", "aa", 7) };
+    store.save_media(NS, &[large]).await.unwrap();
+    assert_eq!(medium(store, "a").await.url, "http://h/a?name=large");
+    // The post's next answer changes nothing of a stored one.
+    store.record_media(NS, &[seen("a", "http://h/a?name=orig", "2", T + 200)]).await.unwrap();
+    let is = medium(store, "a").await;
+    assert_eq!((is.state, &*is.url), (MediaState::Stored, "http://h/a?name=large"));
 }
 
 async fn a_file_counts_once_however_many_show_it(store: &dyn Store) {

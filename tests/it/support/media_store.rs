@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use twitter_updater::base::clock::Millis;
-use twitter_updater::model::media::MediaState;
+use twitter_updater::model::media::{MediaKind, MediaState};
 use twitter_updater::store::{
     Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Room, StoreError, StoredMedium, Taken,
 };
@@ -132,11 +132,15 @@ impl MediaInMemory {
             ..StoredMedium::default()
         };
         let known = self.media.entry(key.clone()).or_insert_with(new);
-        if seen.is_sought(Some(known)) {
+        let is_thumbnail = seen.medium.kind == MediaKind::Photo && matches!(&*known.kind, "video" | "gif");
+        if seen.is_sought(Some(known)) && !is_thumbnail {
             if known.state != MediaState::Waiting {
                 (known.attempts, known.failing_since, known.reason) = (0, None, None);
             }
             (known.state, known.url) = (MediaState::Waiting, seen.medium.url.clone());
+            if seen.medium.kind != MediaKind::Unknown {
+                known.kind = seen.medium.kind.as_str().to_owned();
+            }
         }
         self.uses.entry(key).or_default().entry(seen.post.clone()).or_insert(seen.at);
     }
@@ -154,6 +158,7 @@ impl MediaInMemory {
         if is_taken {
             let tried = tried.clone();
             known.state = tried.state;
+            known.url = tried.url.unwrap_or_else(|| known.url.clone());
             known.bytes = tried.bytes.or(known.bytes);
             known.file_type = tried.file_type.or(known.file_type.take());
             known.sha256 = tried.sha256.or(known.sha256.take());

@@ -154,7 +154,7 @@ impl Timeline for Fake {
             _ => More::Unsaid,
         };
         let posts = seen.into_iter().map(|(id, made)| Post { id, tweet: self.tweet(id, made) }).collect();
-        Ok(Page { posts, broken: 0, more, reading, quota })
+        Ok(Page { posts, broken: 0, misdated: 0, more, reading, quota })
     }
 }
 

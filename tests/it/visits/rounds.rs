@@ -65,7 +65,7 @@ impl Timeline for Scripted {
         };
         let posts = ids.into_iter().rev().take(ask.count as usize).map(post).collect();
         let reading = Reading { sent_at: wall_ms() + self.2.load(Ordering::Relaxed), took: 1, date: None };
-        Ok(Page { posts, broken: 0, more: More::Unsaid, reading, quota: None })
+        Ok(Page { posts, broken: 0, misdated: 0, more: More::Unsaid, reading, quota: None })
     }
 }
 

@@ -1,6 +1,7 @@
-//! Names of places, compiled in: countries in the main languages, regions and their codes, cities.
+//! Names of places: countries in the main languages, regions and their codes, cities; compiled in, and in files of users.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::words::words;
 
@@ -9,6 +10,8 @@ use super::words::words;
 pub enum Level {
     /// A name that others share, or a common word: counts beside its country or region.
     Town,
+    /// A part of a country whose name others share: `Georgia`. Counts like a town, and holds places as a region does.
+    Part,
     /// A city that needs no explanation.
     City,
     /// A region by its code: `RS`, `CA`, or a country by its ISO code.
@@ -19,6 +22,13 @@ pub enum Level {
     Country,
 }
 
+impl Level {
+    /// Returns true if places lie in it, which its name may follow: `Paris, Texas`.
+    pub fn holds_places(self) -> bool {
+        self == Self::Part || self >= Self::Code
+    }
+}
+
 /// A country that a name may stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
@@ -27,7 +37,7 @@ pub struct Candidate {
 }
 
 /// The names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Names {
     by_name: HashMap<String, Vec<Candidate>>,
     codes: HashMap<String, Vec<Candidate>>,
@@ -36,26 +46,57 @@ pub struct Names {
     longest: usize,
 }
 
-const FILE: &str = include_str!("gazetteer.tsv");
+/// A mark with which some programs begin a file.
+const BOM: char = '\u{feff}';
+/// The compiled-in file.
+pub const FILE: &str = include_str!("gazetteer.tsv");
 
 impl Names {
-    /// Reads the file. Lines that are no entries are left out; a test finds them.
+    /// The compiled-in ones. A test reads their file without an error.
     pub fn shipped() -> Self {
-        let mut names = Self { by_name: HashMap::new(), codes: HashMap::new(), countries: HashSet::new(), longest: 0 };
-        for (kind, country, entries) in entries(FILE) {
-            if country == "-" {
-                continue;
-            }
-            let Some(level) = level(kind) else { continue };
-            names.countries.insert(country);
-            for entry in entries {
-                names.add(entry, Candidate { country, level });
+        let mut names = Self::default();
+        drop(names.add_file(FILE));
+        names.with_codes_of_countries()
+    }
+
+    /// Adds the names of a file in the form of the compiled-in one.
+    ///
+    /// # Errors
+    /// A line is no entry; says which, and why.
+    pub fn add_file(&mut self, file: &str) -> Result<(), String> {
+        for (number, line) in (1..).zip(file.trim_start_matches(BOM).lines()) {
+            if !line.trim().is_empty() && !line.starts_with('#') {
+                self.add_line(line).map_err(|why| format!("line {number}: {why}"))?;
             }
         }
-        for country in names.countries.clone() {
-            names.add(country, Candidate { country, level: Level::Code });
+        Ok(())
+    }
+
+    /// The names with the ISO code of each country, after those of regions.
+    pub fn with_codes_of_countries(mut self) -> Self {
+        for country in self.countries.clone() {
+            self.add(country, Candidate { country, level: Level::Code });
         }
-        names
+        self
+    }
+
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let [kind, code, entries] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
+            return Err("three columns are needed, with tabs between them: kind, country, names".to_owned());
+        };
+        let level =
+            level(kind).ok_or_else(|| format!("{kind:?} is none of country, region, part, code, city, town"))?;
+        let country = country(code);
+        let country =
+            country.ok_or_else(|| format!("{code:?} is no country; write the two capitals of ISO 3166: PT"))?;
+        self.countries.insert(country);
+        for entry in entries.split('|') {
+            if !words(entry).iter().any(|word| word.flag.is_none()) {
+                return Err(format!("{entry:?} is no name"));
+            }
+            self.add(entry, Candidate { country, level });
+        }
+        Ok(())
     }
 
     fn add(&mut self, entry: &str, candidate: Candidate) {
@@ -94,6 +135,7 @@ fn level(kind: &str) -> Option<Level> {
     Some(match kind {
         "country" => Level::Country,
         "region" => Level::Region,
+        "part" => Level::Part,
         "code" => Level::Code,
         "city" => Level::City,
         "town" => Level::Town,
@@ -101,12 +143,16 @@ fn level(kind: &str) -> Option<Level> {
     })
 }
 
-/// Kind, country and names of each line.
-pub fn entries(
-    file: &'static str,
-) -> impl Iterator<Item = (&'static str, &'static str, impl Iterator<Item = &'static str>)> {
-    file.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let mut columns = line.splitn(3, '\t');
-        Some((columns.next()?, columns.next()?, columns.next()?.split('|')))
-    })
+/// All codes that two capitals make, in their order.
+static CODES: LazyLock<String> = LazyLock::new(|| {
+    let letters = || 'A'..='Z';
+    letters().flat_map(|first| letters().flat_map(move |second| [first, second])).collect()
+});
+
+/// The code of a country, which outlives the file that names it.
+fn country(code: &str) -> Option<&'static str> {
+    let nth = |letter: u8| letter.is_ascii_uppercase().then(|| usize::from(letter - b'A'));
+    let &[first, second] = code.as_bytes() else { return None };
+    let at = 2 * (26 * nth(first)? + nth(second)?);
+    CODES.get(at..at + 2)
 }

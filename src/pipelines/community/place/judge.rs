@@ -33,11 +33,6 @@ impl Place {
         let mut strong = self.countries.iter().filter(|named| named.strength >= Self::ENOUGH);
         strong.next().filter(|_| strong.next().is_none())
     }
-
-    pub(super) fn weaker(mut self, factor: f64) -> Self {
-        self.countries.iter_mut().for_each(|named| named.strength *= factor);
-        self
-    }
 }
 
 /// A name in the text.
@@ -171,7 +166,7 @@ fn narrow(words: &[Word], mentions: &mut [Mention]) {
         if before.to != after.from && !runs_on {
             continue;
         }
-        if share(before, after) {
+        if share(before, after, words[after.from].is_listed) {
             before.is_supported = true;
             after.is_supported = true;
         } else if before.level() < after.level()
@@ -184,11 +179,19 @@ fn narrow(words: &[Word], mentions: &mut [Mention]) {
 }
 
 /// Leaves both the countries that they share, if any: the cities of the first rather than its towns (`Berlin, DE` is in Germany,
-/// not in a Berlin of Delaware).
-fn share(before: &mut Mention, after: &mut Mention) -> bool {
+/// not in a Berlin of Delaware). A city goes by a namesake only if the other name holds that: `Paris, Texas`, but not
+/// `Paris & London`, which both have namesakes in the United States. In a list no name holds another.
+fn share(before: &mut Mention, after: &mut Mention, is_listed: bool) -> bool {
     let is_in = |candidate: &Candidate, of: &[Candidate]| of.iter().any(|other| other.country == candidate.country);
-    let mut shared = before.candidates.clone();
-    shared.retain(|candidate| is_in(candidate, &after.candidates));
+    let is_namesake = |of: &Mention, level: Level| level == Level::Town && of.level() > Level::Part;
+    let is_shared = |candidate: &Candidate| {
+        let Some(other) = after.candidates.iter().find(|other| other.country == candidate.country) else {
+            return false;
+        };
+        let holds = !is_listed && [candidate.level, other.level].into_iter().any(Level::holds_places);
+        holds || !is_namesake(before, candidate.level) && !is_namesake(after, other.level)
+    };
+    let mut shared: Vec<Candidate> = before.candidates.iter().copied().filter(is_shared).collect();
     if shared.iter().any(|candidate| candidate.level > Level::Town) {
         shared.retain(|candidate| candidate.level > Level::Town);
     }
@@ -208,7 +211,7 @@ fn support(mentions: &mut [Mention]) {
         .flat_map(|mention| mention.candidates.iter().map(|candidate| candidate.country))
         .collect();
     for mention in mentions.iter_mut().filter(|mention| !mention.is_supported) {
-        let is_open = matches!(mention.level(), Level::Town | Level::Code);
+        let is_open = matches!(mention.level(), Level::Town | Level::Part | Level::Code);
         if is_open && mention.candidates.iter().any(|candidate| sure.contains(&candidate.country)) {
             mention.candidates.retain(|candidate| sure.contains(&candidate.country));
             mention.is_supported = true;
@@ -240,8 +243,8 @@ fn chosen(mention: &Mention, words: &[Word]) -> Vec<(&'static str, f64)> {
     let level = mention.level();
     let all = |strength: f64| mention.candidates.iter().map(move |candidate| (candidate.country, strength)).collect();
     match level {
-        Level::Town if mention.is_supported => all(0.8),
-        Level::Town => all(0.3),
+        Level::Town | Level::Part if mention.is_supported => all(0.8),
+        Level::Town | Level::Part => all(0.3),
         // Of codes, the first: regions come before countries, those of the United States before others.
         Level::Code if mention.is_supported && mention.candidates.len() == 1 => all(0.7),
         Level::Code => {

@@ -11,26 +11,17 @@ mod words;
 
 use std::sync::LazyLock;
 
+pub use self::gazetteer::FILE as SHIPPED;
 pub use self::judge::{NamedCountry, Place};
 
 use self::gazetteer::Names;
+pub(super) use self::words::words;
 
 /// Names of places and their countries, and the judgement of texts by them.
 #[derive(Debug)]
 pub struct Gazetteer {
     names: Names,
 }
-
-/// A zone's name covers more than a city's: its evidence is so much weaker.
-const OF_ZONE: f64 = 0.6;
-/// A site in a country's domain says as little as this.
-const OF_LINK: f64 = 0.4;
-
-/// Domains of countries that are sold to everybody.
-const EVERYBODYS: &[&str] = &[
-    "ag", "ai", "am", "cc", "cd", "co", "fm", "gg", "im", "io", "is", "la", "ly", "me", "ms", "nu", "sc", "sh", "st",
-    "tk", "to", "tv", "vc", "ws",
-];
 
 impl Gazetteer {
     /// The compiled-in one.
@@ -40,31 +31,21 @@ impl Gazetteer {
         &SHIPPED
     }
 
+    /// One of these texts, each in the form of the compiled-in [`SHIPPED`], together.
+    ///
+    /// # Errors
+    /// A line of the text with that number (from 0) is no entry; says which, and why.
+    pub fn read(texts: &[&str]) -> Result<Self, (usize, String)> {
+        let mut names = Names::default();
+        for (nth, text) in texts.iter().enumerate() {
+            names.add_file(text).map_err(|why| (nth, why))?;
+        }
+        Ok(Self { names: names.with_codes_of_countries() })
+    }
+
     /// The countries that a location text names. Linear in its length; any text has an answer.
     #[must_use]
     pub fn judge(&self, location: &str) -> Place {
         judge::judge(&self.names, location)
-    }
-
-    /// The countries of a time zone, by the city that it is named after: `Europe/Lisbon`, or `Lisbon` as v1.1 wrote it.
-    #[must_use]
-    pub fn judge_zone(&self, zone: &str) -> Place {
-        let city = zone.rsplit('/').next().unwrap_or_default().replace('_', " ");
-        self.judge(&city).weaker(OF_ZONE)
-    }
-
-    /// The country of a link's domain (`https://example.pt/`), if it is a country's and not sold to everybody.
-    #[must_use]
-    pub fn judge_link(&self, link: &str) -> Place {
-        let host = link.split_once("://").map_or(link, |(_, rest)| rest);
-        let host = host.split(['/', '?', '#', ':']).next().unwrap_or_default();
-        let Some((name, end)) = host.rsplit_once('.').filter(|(name, _)| !name.is_empty()) else {
-            return Place::default();
-        };
-        let end = end.to_ascii_lowercase();
-        let code = if end == "uk" { "GB".to_owned() } else { end.to_ascii_uppercase() };
-        let country = self.names.country(&code).filter(|_| !EVERYBODYS.contains(&end.as_str()) && !name.contains(' '));
-        let named = country.map(|country| NamedCountry { country, said: host.to_owned(), strength: OF_LINK });
-        Place { countries: named.into_iter().collect() }
     }
 }

@@ -23,6 +23,8 @@ pub struct Word {
     pub gap: Gap,
     /// Between it and the word before is a slash or a hyphen without spaces, as in `Natal/RN`.
     pub is_joined: bool,
+    /// Between it and the word before is a mark that joins two places and never names one: `Athens & Georgia`.
+    pub is_listed: bool,
     /// All its letters are capitals.
     pub is_capital: bool,
     /// The country code of a flag.
@@ -63,12 +65,14 @@ pub fn words(text: &str) -> Vec<Word> {
                     let mut plain = String::new();
                     push_plain(&mut plain, letter);
                     let is_joined = matches!(between.as_str(), "/" | "-");
+                    let is_listed = between.contains(['&', '+', '→']);
                     words.push(Word {
                         plain,
                         from: at,
                         to,
                         gap,
                         is_joined,
+                        is_listed,
                         is_capital: !letter.is_lowercase(),
                         flag: None,
                     });
@@ -92,7 +96,16 @@ pub fn words(text: &str) -> Vec<Word> {
 }
 
 fn flag(code: String, from: usize, to: usize) -> Word {
-    Word { plain: String::new(), from, to, gap: Gap::Wide, is_joined: false, is_capital: false, flag: Some(code) }
+    Word {
+        plain: String::new(),
+        from,
+        to,
+        gap: Gap::Wide,
+        is_joined: false,
+        is_listed: false,
+        is_capital: false,
+        flag: Some(code),
+    }
 }
 
 fn gap_of(letter: char, between: &str) -> Gap {

@@ -20,6 +20,8 @@ pub struct Read {
     pub posts: Vec<Post>,
     /// Items that cannot be read.
     pub broken: usize,
+    /// Items with a date that cannot be.
+    pub misdated: usize,
     /// The way to the next page.
     pub cursor: Option<String>,
 }
@@ -101,6 +103,7 @@ pub fn read(kind: &Kind, body: &[u8], below: Option<u64>) -> Result<Read, Lookup
         }
         None => return Err(bad("no post in it has a date")),
     };
+    let misdated = listed.iter().filter(|one| sort_time(one.raw).is_some_and(|at| at < SECONDS_BELOW)).count();
     let mut broken = 0;
     let posts = listed.into_iter().zip(places).filter_map(|(one, id)| {
         let tweet = one.dated(id, &mut broken);
@@ -108,7 +111,7 @@ pub fn read(kind: &Kind, body: &[u8], below: Option<u64>) -> Result<Read, Lookup
         let is_fit = check_id(&tweet.id).map_err(|why| tracing::warn!(why, "a post cannot be kept up to date"));
         is_fit.is_ok().then_some(Post { id, tweet })
     });
-    Ok(Read { posts: posts.collect(), broken, cursor })
+    Ok(Read { posts: posts.collect(), broken, misdated, cursor })
 }
 
 /// The places of a page's posts; `None` where no date says where they stand.
@@ -153,9 +156,10 @@ impl<'a> Listed<'a> {
             *broken += 1;
             Tweet { id: self.uri, ..Tweet::default() }
         });
-        let latest = indexed_at(self.raw).unwrap_or_else(|| LAYOUT.made_at(place)).max(SECONDS_BELOW);
-        let made = tweet.created_at.unwrap_or(latest).clamp(SECONDS_BELOW, latest);
-        Tweet { created_at: Some(made), ..tweet }
+        let can_be = |at: &Millis| *at >= SECONDS_BELOW;
+        let latest = indexed_at(self.raw).filter(can_be).or(Some(LAYOUT.made_at(place)).filter(can_be));
+        let made = tweet.created_at.filter(can_be);
+        Tweet { created_at: made.map(|made| made.min(latest.unwrap_or(made))).or(latest), ..tweet }
     }
 }
 

@@ -1,0 +1,70 @@
+//! Names of people with the countries in which they are common, from a file of the user: evidence about the country of an account.
+
+use std::collections::HashMap;
+
+use super::place::words;
+
+/// Names, each with its countries.
+#[derive(Debug, Default)]
+pub struct Names {
+    countries: HashMap<String, Vec<String>>,
+}
+
+/// What a display name says of a country.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// -1: none of its known names is common there. Up to 1: all are, and one of them in so few countries.
+    pub says: f64,
+    /// The known names in it.
+    pub names: Vec<String>,
+}
+
+impl Names {
+    /// Reads a text: on each line a country (`PT`), a tab, and names with `|` between them.
+    ///
+    /// # Errors
+    /// A line is no entry; says which, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut names = Self::default();
+        for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+            if !line.trim().is_empty() && !line.starts_with('#') {
+                names.add_line(line).map_err(|why| format!("line {number}: {why}"))?;
+            }
+        }
+        Ok(names)
+    }
+
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let (country, names) =
+            line.split_once('\t').ok_or("two columns are needed, with a tab between them: country, names")?;
+        if country.len() != 2 || !country.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return Err(format!("{country:?} is no country; write the two capitals of ISO 3166: PT"));
+        }
+        for name in names.split('|') {
+            let [word] = &words(name)[..] else { return Err(format!("{name:?} is not one word")) };
+            let countries = self.countries.entry(word.plain.clone()).or_default();
+            if !countries.iter().any(|known| known == country) {
+                countries.push(country.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// What a display name says of that country; `None` if it holds no known name, or names of that country and of others.
+    #[must_use]
+    pub fn judge(&self, display_name: &str, country: &str) -> Option<Said> {
+        let words = words(display_name);
+        let known: Vec<(&str, &Vec<String>)> = words
+            .iter()
+            .filter_map(|word| Some((&display_name[word.from..word.to], self.countries.get(&word.plain)?)))
+            .collect();
+        let is_there = |(_, countries): &&(&str, &Vec<String>)| countries.iter().any(|known| known == country);
+        let says = match known.iter().filter(is_there).count() {
+            _ if known.is_empty() => return None,
+            0 => -1.0,
+            there if there < known.len() => return None,
+            _ => 1.0 / known.iter().map(|(_, countries)| countries.len()).min()? as f64,
+        };
+        Some(Said { says, names: known.into_iter().map(|(name, _)| name.to_owned()).collect() })
+    }
+}
