@@ -5,8 +5,10 @@
 
 use std::fmt::Debug;
 
+use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ColumnIndex, Database, Decode, Encode, Executor, IntoArguments, Pool, Row, Type};
 
 use super::{Result, StoreError};
@@ -18,6 +20,10 @@ use crate::model::words::stored_as_word;
 pub enum Kind {
     /// Text.
     Text,
+    /// The id of a post, an account or a medium: text, often of digits alone.
+    Id,
+    /// The old or new value of a change: an id if the row's field is one of [`ID_FIELDS`], else text.
+    ChangedValue,
     /// A whole number.
     Number,
     /// A moment, ms since the epoch.
@@ -25,6 +31,9 @@ pub enum Kind {
     /// Yes or no.
     Flag,
 }
+
+/// Fields whose old and new values are ids.
+pub const ID_FIELDS: [&str; 2] = ["current_id", "moved_to"];
 
 /// A column of what comes out.
 #[derive(Debug, Clone, Copy)]
@@ -146,12 +155,19 @@ pub struct Exported {
 pub type Rows<'a> = BoxStream<'a, Result<Exported>>;
 
 /// The export of the store's rows.
+#[async_trait]
 pub trait Tables: Send + Sync + Debug {
     /// The wanted rows of a table, as they are all at this moment, in the order of their keys.
     ///
     /// # Errors
     /// Of the stream: as those of [`Lifecycle`](super::Lifecycle). Who goes on behind the last row has lost nothing.
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a>;
+
+    /// The number of wanted rows. Reads them all.
+    ///
+    /// # Errors
+    /// As of the stream.
+    async fn count(&self, table: &Table, wanted: &Wanted) -> Result<u64>;
 }
 
 impl Column {
@@ -218,6 +234,10 @@ const fn text(name: &'static str, about: &'static str) -> Column {
     Column::new(name, Kind::Text, about)
 }
 
+const fn id(name: &'static str, about: &'static str) -> Column {
+    Column::new(name, Kind::Id, about)
+}
+
 const fn number(name: &'static str, about: &'static str) -> Column {
     Column::new(name, Kind::Number, about)
 }
@@ -228,7 +248,7 @@ const fn time(name: &'static str, about: &'static str) -> Column {
 
 const MISSING_REASON: &str = "why it is missing, as the network states it: `not_found`, `suspended`, `not_authorized`, `deactivated` or `deleted`; empty: it states none";
 
-const ID: Column = text("id", "the id under which it is looked up").computed("tweet.id");
+const ID: Column = id("id", "the id under which it is looked up").computed("tweet.id");
 
 /// Tables of every kind of item.
 pub const ITEMS: &[Table] = &[
@@ -284,7 +304,7 @@ pub const POSTS: &[Table] = &[
             time("created_at", "time of creation"),
             text("text", "its text"),
             text("lang", "its language, as the network states it; several are comma separated"),
-            text("author_id", "its author's id"),
+            id("author_id", "its author's id"),
             text("author_name", "its author's handle"),
             number("retweet_count", "number of reposts"),
             number("favorite_count", "number of likes"),
@@ -292,12 +312,12 @@ pub const POSTS: &[Table] = &[
             number("quote_count", "number of quotes"),
             number("bookmark_count", "number of bookmarks"),
             number("impression_count", "number of views"),
-            text("reply_to", "the id of the post that it replies to"),
-            text("retweet_of", "the id of the reposted post"),
-            text("quote_of", "the id of the post that it quotes"),
-            text("conversation_id", "the id of the post with which the conversation began"),
+            id("reply_to", "the id of the post that it replies to"),
+            id("retweet_of", "the id of the reposted post"),
+            id("quote_of", "the id of the post that it quotes"),
+            id("conversation_id", "the id of the post with which the conversation began"),
             text("reply_settings", "who may reply"),
-            text("current_id", "the id of its newest version, if it was edited"),
+            id("current_id", "the id of its newest version, if it was edited"),
             Column::new("truncated", Kind::Flag, "true if the text is cut short"),
             text("withheld_in", "countries in which it is withheld, comma separated"),
             time("first_seen", "time of its first record"),
@@ -333,8 +353,8 @@ pub const POSTS: &[Table] = &[
             ID,
             time("at", "time of the answer that showed it"),
             text("field", "`text`, `current_id`, `withheld_in`, `reply_settings` or `state`"),
-            text("old_value", "the old value"),
-            text("new_value", "the new value"),
+            Column::new("old_value", Kind::ChangedValue, "the old value"),
+            Column::new("new_value", Kind::ChangedValue, "the new value"),
         ],
     )
     .beside("tweet_change", &[("at", Kind::Time), ("field", Kind::Text)]),
@@ -371,7 +391,7 @@ pub const ACCOUNTS: &[Table] = &[
             Column::new("protected", Kind::Flag, "true if the owner approves followers"),
             Column::new("verified", Kind::Flag, "true if the network vouches for it"),
             text("withheld_in", "countries in which it is withheld, comma separated"),
-            text("moved_to", "the id of the account that its owner moved to"),
+            id("moved_to", "the id of the account that its owner moved to"),
             number("followers", "number of followers"),
             number("following", "number of accounts that it follows"),
             number("posts", "number of its posts, as the network counts them"),
@@ -395,8 +415,8 @@ pub const ACCOUNTS: &[Table] = &[
             ID,
             time("at", "time of the answer that showed it"),
             text("field", "the field, or `state`"),
-            text("old_value", "the old value; empty: there was none"),
-            text("new_value", "the new value; empty: there is none any more"),
+            Column::new("old_value", Kind::ChangedValue, "the old value; empty: there was none"),
+            Column::new("new_value", Kind::ChangedValue, "the new value; empty: there is none any more"),
         ],
     )
     .beside("account_change", &[("at", Kind::Time), ("field", Kind::Text)]),
@@ -417,7 +437,7 @@ pub const ACCOUNTS: &[Table] = &[
     Table::of_items(
         "account_posts",
         "a collected post of an account",
-        &[ID, text("post", "the id of the post"), time("at", "when it was made, or else found")],
+        &[ID, id("post", "the id of the post"), time("at", "when it was made, or else found")],
     )
     .beside("account_post", &[("post", Kind::Text)]),
 ];
@@ -449,7 +469,7 @@ pub const MEDIA: &[Table] = &[
     Table::of_items(
         "media_uses",
         "a post that shows a medium",
-        &[ID, text("post", "the id of the post"), time("first_at", "when that was first seen")],
+        &[ID, id("post", "the id of the post"), time("first_at", "when that was first seen")],
     )
     .beside("media_use", &[("post", Kind::Text)]),
 ];
@@ -460,8 +480,8 @@ pub const EDGES: &[Table] = &[
         "edges",
         "a follower or a friend of an account, for a time",
         &[
-            text("owner", "the account whose followers or friends are listed").computed("tweet.id"),
-            text("member", "the follower or friend"),
+            id("owner", "the account whose followers or friends are listed").computed("tweet.id"),
+            id("member", "the follower or friend"),
             text("direction", "`follower`: the member follows the owner; `friend`: the owner follows the member"),
             time("appeared_after", "the member was not there before; empty: unknown"),
             time("appeared_by", "when it was seen first"),
@@ -480,7 +500,7 @@ pub const EDGES: &[Table] = &[
         "crawls",
         "a reading of a list, page by page",
         &[
-            text("owner", "the account whose followers or friends are listed").computed("tweet.id"),
+            id("owner", "the account whose followers or friends are listed").computed("tweet.id"),
             number("number", "its number"),
             text("kind", "`complete` or `prefix` (the newest members)"),
             time("started_at", "when it began"),
@@ -545,8 +565,8 @@ pub const COMMUNITIES: &[Table] = &[
         &[
             ID,
             text("reason", "`mentioned`, `reposted`, `follower`, `friend` or `search`"),
-            text("source", "the id of the member that shows it, or of the post that a search found"),
-            text("post", "the id of the post that shows it; empty: none does, or it is removed or blanked"),
+            id("source", "the id of the member that shows it, or of the post that a search found"),
+            id("post", "the id of the post that shows it; empty: none does, or it is removed or blanked"),
             time("first_at", "when it appeared so first"),
         ],
     )
@@ -633,17 +653,42 @@ where
 {
     let (key, kinds): (Vec<String>, Vec<Kind>) = table.key::<D>().into_iter().unzip();
     let Statement { text, values } = Statement::new::<D>(table, &key, wanted);
-    let mut query = sqlx::query::<D>(AssertSqlSafe(text));
-    for value in values {
-        query = match value {
-            Cell::Number(number) => query.bind(number),
-            Cell::Text(text) => query.bind(text),
-            // Neither is in a key, nor is it asked for.
-            Cell::Flag(flag) => query.bind(i64::from(flag)),
-            Cell::None => query.bind(String::new()),
-        };
-    }
+    let query = bind_all(sqlx::query::<D>(AssertSqlSafe(text)), values);
     query.fetch(pool).map(move |row| exported::<D>(&kinds, table.columns, &row?)).boxed()
+}
+
+/// Counts the rows.
+pub(super) async fn count<D>(pool: &Pool<D>, table: &Table, wanted: &Wanted) -> Result<u64>
+where
+    D: Dialect,
+    D::Arguments: IntoArguments<D>,
+    for<'c> &'c Pool<D>: Executor<'c, Database = D>,
+    usize: ColumnIndex<D::Row>,
+    for<'q> String: Encode<'q, D> + Type<D>,
+    for<'q> i64: Encode<'q, D> + Decode<'q, D> + Type<D>,
+{
+    let (key, _): (Vec<String>, Vec<Kind>) = table.key::<D>().into_iter().unzip();
+    let Statement { text, values } = Statement::new::<D>(table, &key, wanted);
+    let from = text.find(" FROM ").unwrap_or(0);
+    let until = text.rfind(" ORDER BY ").unwrap_or(text.len());
+    let text = format!("SELECT COUNT(*){}", &text[from..until]);
+    let row = bind_all(sqlx::query::<D>(AssertSqlSafe(text)), values).fetch_one(pool).await?;
+    Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0))
+}
+
+fn bind_all<D>(query: Query<'_, D, D::Arguments>, values: Vec<Cell>) -> Query<'_, D, D::Arguments>
+where
+    D: Database,
+    for<'q> String: Encode<'q, D> + Type<D>,
+    for<'q> i64: Encode<'q, D> + Type<D>,
+{
+    values.into_iter().fold(query, |query, value| match value {
+        Cell::Number(number) => query.bind(number),
+        Cell::Text(text) => query.bind(text),
+        // Neither is in a key, nor is it asked for.
+        Cell::Flag(flag) => query.bind(i64::from(flag)),
+        Cell::None => query.bind(String::new()),
+    })
 }
 
 /// A statement and its values.
@@ -731,7 +776,7 @@ where
 {
     let cell = |(at, kind)| {
         let cell = match kind {
-            Kind::Text => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
+            Kind::Text | Kind::Id | Kind::ChangedValue => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
             Kind::Number | Kind::Time => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
             Kind::Flag => row.try_get::<Option<bool>, _>(at)?.map(Cell::Flag),
         };

@@ -690,9 +690,14 @@ impl Posts for PostgresStore {
     }
 }
 
+#[async_trait]
 impl Tables for PostgresStore {
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
         let read = export::read(&self.pool, table, wanted);
         self.gather_statistics().map(move |()| read).flatten_stream().boxed()
+    }
+
+    async fn count(&self, table: &Table, wanted: &Wanted) -> Result<u64> {
+        export::count(&self.pool, table, wanted).await
     }
 }

@@ -13,8 +13,9 @@ use super::start::Start;
 use super::{BadUsage, Options, eprint_line, say};
 use crate::app;
 use crate::base::clock::Millis;
+use crate::base::humanize::counted;
 use crate::ingest::{Moment, ProgressDisplay};
-use crate::ops::export::{Export, Format, GraphFormat, NoSuchFormat};
+use crate::ops::export::{CsvStyle, Export, Format, GraphFormat, NoSuchFormat};
 use crate::pipelines::kind::Registered;
 use crate::store::export::{ExportState, Wanted};
 
@@ -58,6 +59,13 @@ pub(super) struct Arguments {
     /// Of CSV: put an apostrophe before each text that a spreadsheet would take for a formula. Numbers stay as they are.
     #[arg(long)]
     spreadsheet_safe: bool,
+    /// Of CSV: begin with a byte order mark, by which Excel knows that the file is UTF-8.
+    #[arg(long)]
+    bom: bool,
+    /// Of CSV: write ids as they are. By default an x stands before each id of digits alone, so that pandas, R and Excel take it for
+    /// text and not for a number, which they round.
+    #[arg(long)]
+    plain_ids: bool,
     /// Print the result as one JSON object on standard error.
     #[arg(long)]
     json: bool,
@@ -69,7 +77,7 @@ impl Arguments {
         start.stop_on_signals()?;
         let (pipeline, others) = start.pipelines_with(&self.table)?;
         if let Some(format) = self.graph_format() {
-            if self.spreadsheet_safe {
+            if self.csv_style() != CsvStyle::default() {
                 return BadUsage::because(NOT_CSV);
             }
             return self.draw(&start, &pipeline, format).await;
@@ -86,12 +94,24 @@ impl Arguments {
             ));
         }
         let export = self.export(&start, &pipeline).await?;
-        let display = ProgressDisplay::new(&self.table, None);
-        let progress = |rows| display.show_count(rows, "rows");
-        let done = match self.file() {
-            None => export.to_output(&start.stop, progress).await,
-            Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
+        let display = ProgressDisplay::rows(&self.table);
+        let progress = |rows| display.show_rows(rows, &counted(rows, "row", "rows"));
+        let write = async {
+            match self.file() {
+                None => export.to_output(&start.stop, progress).await,
+                Some(file) => export.to_file(file, &start.stop, progress).await.map(Some),
+            }
         };
+        // Only the progress display needs the row count, so the export does not wait for it.
+        let count = async {
+            if display.is_shown()
+                && let Ok(rows) = export.tables.count(export.table, &export.wanted).await
+            {
+                display.expect(rows);
+            }
+            std::future::pending().await
+        };
+        let done = tokio::select! { done = write => done, done = count => done };
         display.finish();
         self.tell(done?)?;
         Ok(0)
@@ -100,6 +120,11 @@ impl Arguments {
     /// The file; `None`: standard output.
     fn file(&self) -> Option<&Path> {
         Some(&*self.to).filter(|to| *to != Path::new("-"))
+    }
+
+    fn csv_style(&self) -> CsvStyle {
+        let Self { spreadsheet_safe: without_formulas, bom: with_bom, plain_ids: with_plain_ids, .. } = *self;
+        CsvStyle { without_formulas, with_bom, with_plain_ids }
     }
 
     /// Returns true if rows are chosen by the state, language or date of their items.
@@ -139,10 +164,11 @@ impl Arguments {
             Some(Kind::Rows(format)) => format,
             _ => Format::of(table, self.file())?,
         };
-        let format = match (format, self.spreadsheet_safe) {
-            (format, false) => format,
-            (Format::Csv, true) => Format::SpreadsheetCsv,
-            _ => return BadUsage::because(NOT_CSV),
+        let style = self.csv_style();
+        let format = match format {
+            Format::Csv(_) => Format::Csv(style),
+            _ if style != CsvStyle::default() => return BadUsage::because(NOT_CSV),
+            format => format,
         };
         if format == Format::Lines && table.columns.len() > 1 {
             return BadUsage::because("--format lines is for ids and raw, which have one column; write csv or ndjson");
@@ -170,7 +196,7 @@ impl Arguments {
     }
 }
 
-const NOT_CSV: &str = "--spreadsheet-safe is for CSV: write --format csv, or leave it out";
+const NOT_CSV: &str = "--spreadsheet-safe, --bom and --plain-ids are for CSV: write --format csv, or leave them out";
 
 /// The setting without which there is no such table.
 fn setting_of(table: &str) -> Option<&'static str> {

@@ -10,15 +10,14 @@ use serde::ser::{SerializeMap, Serializer};
 use super::parquet;
 use crate::base::clock::Millis;
 use crate::base::humanize::rfc3339_ms;
-use crate::store::export::{Cell, Column, Kind, Table};
+use crate::model::post::ID_MARK;
+use crate::store::export::{Cell, Column, ID_FIELDS, Kind, Table};
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values, the first line of which names the columns.
-    Csv,
-    /// The same for a spreadsheet: no text in it is read as a formula.
-    SpreadsheetCsv,
+    Csv(CsvStyle),
     /// A JSON object a line.
     Ndjson,
     /// The only column as it is, a line each: ids, and objects as the network sent them.
@@ -26,6 +25,18 @@ pub enum Format {
     /// Apache Parquet, compressed.
     #[cfg(feature = "parquet")]
     Parquet,
+}
+
+/// Options of CSV.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CsvStyle {
+    /// No text is read as a formula.
+    pub without_formulas: bool,
+    /// A byte order mark comes first: Excel takes a file without one for a national code page.
+    pub with_bom: bool,
+    /// Ids are digits alone. Otherwise [`ID_MARK`] stands before each id of digits: pandas and R make numbers of digits, and round them
+    /// where a cell is empty; Excel rounds all.
+    pub with_plain_ids: bool,
 }
 
 /// A word that names no format, or one that this program was built without.
@@ -40,6 +51,12 @@ pub enum NoSuchFormat {
          which by --format; for gzip, leave --to out and pipe into gzip"
     )]
     UnknownEnd,
+    /// One list of all rows.
+    #[error(
+        "JSON would be one list of all rows: write NDJSON, one object per line (--format ndjson, or a name that ends in .ndjson); \
+         `jq -s . FILE` makes a list of it"
+    )]
+    Json,
     /// The feature is off.
     #[error(
         "this program was built without Parquet: build it with `cargo build --release --features parquet`, or write csv and let DuckDB or pandas make the Parquet file"
@@ -52,13 +69,14 @@ impl FromStr for Format {
 
     fn from_str(word: &str) -> Result<Self, NoSuchFormat> {
         match word {
-            "csv" => Ok(Self::Csv),
+            "csv" => Ok(Self::Csv(CsvStyle::default())),
             "ndjson" | "jsonl" => Ok(Self::Ndjson),
             "lines" | "txt" => Ok(Self::Lines),
             #[cfg(feature = "parquet")]
             "parquet" => Ok(Self::Parquet),
             #[cfg(not(feature = "parquet"))]
             "parquet" => Err(NoSuchFormat::NotBuilt),
+            "json" => Err(NoSuchFormat::Json),
             _ => Err(NoSuchFormat::Unknown),
         }
     }
@@ -70,11 +88,11 @@ impl Format {
     /// # Errors
     /// The name's end is none, or one that this program was built without.
     pub fn of(table: &Table, file: Option<&Path>) -> Result<Self, NoSuchFormat> {
-        let usual = if table.columns.len() == 1 { Self::Lines } else { Self::Csv };
+        let usual = if table.columns.len() == 1 { Self::Lines } else { Self::Csv(CsvStyle::default()) };
         let end = file.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
         match end.map(|end| end.parse()) {
             // `raw` into .ndjson is the objects themselves, not objects that hold them.
-            Some(Ok(Self::Ndjson)) if usual == Self::Lines => Ok(Self::Lines),
+            Some(Ok(Self::Ndjson)) if table.name == "raw" => Ok(Self::Lines),
             Some(Ok(named)) => Ok(named),
             Some(Err(NoSuchFormat::Unknown)) => Err(NoSuchFormat::UnknownEnd),
             Some(Err(other)) => Err(other),
@@ -84,18 +102,44 @@ impl Format {
 
     /// True if an interrupted file of this format can be continued.
     pub(super) fn goes_on(self) -> bool {
-        matches!(self, Self::Csv | Self::SpreadsheetCsv | Self::Ndjson | Self::Lines)
+        matches!(self, Self::Csv(_) | Self::Ndjson | Self::Lines)
     }
 }
 
 /// A spreadsheet takes a cell for a formula that begins so (OWASP, CSV injection); in the wide forms, too.
 const FORMULA: &[char] = &['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
+const BOM: &str = "\u{feff}";
+
+/// Escapes the line ends of Unicode in JSON from that place on: Python's `splitlines`, JavaScript before 2019 and others break a line
+/// there. In JSON they stand only within strings.
+fn escape_line_ends(json: &mut Vec<u8>, from: usize) {
+    const ENDS: [(&str, &str); 3] = [("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029"), ("\u{85}", "\\u0085")];
+    let text = String::from_utf8_lossy(&json[from..]);
+    if ENDS.iter().any(|(end, _)| text.contains(end)) {
+        let escaped = ENDS.iter().fold(text.into_owned(), |text, (end, escape)| text.replace(end, escape));
+        json.truncate(from);
+        json.extend_from_slice(escaped.as_bytes());
+    }
+}
+
+/// Returns true if the row is a change of a field that holds an id.
+fn changes_id(columns: &[Column], cells: &[Cell]) -> bool {
+    let is_field = |column: &Column, cell: &Cell| {
+        column.name == "field" && matches!(cell, Cell::Text(field) if ID_FIELDS.contains(&&**field))
+    };
+    columns.iter().zip(cells).any(|(column, cell)| is_field(column, cell))
+}
+
+fn is_number(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Rows on their way into bytes.
 pub(super) enum Encoder {
     Csv {
         columns: &'static [Column],
-        for_spreadsheet: bool,
+        style: CsvStyle,
         out: Box<csv::Writer<Vec<u8>>>,
     },
     Ndjson(&'static [Column], Vec<u8>),
@@ -108,13 +152,14 @@ impl Encoder {
     /// At the beginning of a file, or where one goes on.
     pub fn new(format: Format, columns: &'static [Column], from_the_beginning: bool) -> Self {
         match format {
-            Format::Csv | Format::SpreadsheetCsv => {
-                let mut csv = csv::Writer::from_writer(Vec::new());
+            Format::Csv(style) => {
+                let bom = if style.with_bom && from_the_beginning { BOM } else { "" };
+                let mut csv = csv::Writer::from_writer(bom.as_bytes().to_vec());
                 if from_the_beginning {
                     // Into memory: it cannot fail.
                     let _ = csv.write_record(columns.iter().map(|column| column.name));
                 }
-                Self::Csv { columns, for_spreadsheet: format == Format::SpreadsheetCsv, out: Box::new(csv) }
+                Self::Csv { columns, style, out: Box::new(csv) }
             }
             Format::Ndjson => Self::Ndjson(columns, Vec::new()),
             #[cfg(feature = "parquet")]
@@ -125,10 +170,15 @@ impl Encoder {
 
     pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
         match self {
-            Self::Csv { columns, for_spreadsheet, out: csv } => {
+            Self::Csv { columns, style, out: csv } => {
+                let changes_id = changes_id(columns, cells);
                 for (column, cell) in columns.iter().zip(cells) {
+                    let is_id = column.kind == Kind::Id || column.kind == Kind::ChangedValue && changes_id;
                     match (cell, column.kind) {
-                        (Cell::Text(text), _) if *for_spreadsheet && text.starts_with(FORMULA) => {
+                        (Cell::Text(id), _) if is_id && !style.with_plain_ids && is_number(id) => {
+                            csv.write_field(format!("{ID_MARK}{id}"))?
+                        }
+                        (Cell::Text(text), _) if style.without_formulas && text.starts_with(FORMULA) => {
                             csv.write_field(format!("'{text}"))?
                         }
                         (Cell::Text(text), _) => csv.write_field(text)?,
@@ -141,6 +191,7 @@ impl Encoder {
                 csv.write_record(None::<&[u8]>)?;
             }
             Self::Ndjson(columns, out) => {
+                let from = out.len();
                 let mut json = serde_json::Serializer::new(&mut *out);
                 let mut object = json.serialize_map(Some(cells.len()))?;
                 for (column, cell) in columns.iter().zip(cells) {
@@ -150,9 +201,11 @@ impl Encoder {
                     }
                 }
                 object.end()?;
+                escape_line_ends(out, from);
                 out.push(b'\n');
             }
             Self::Lines(out) => {
+                let from = out.len();
                 for cell in cells {
                     // A line break in an object stands between its words: one within them is written \n.
                     let one_line = |text: &str| text.replace(['\n', '\r'], " ");
@@ -165,6 +218,7 @@ impl Encoder {
                         Cell::Flag(_) | Cell::None => {}
                     }
                 }
+                escape_line_ends(out, from);
                 out.push(b'\n');
             }
             #[cfg(feature = "parquet")]
@@ -216,6 +270,10 @@ mod tests {
     use super::*;
     use crate::store::export;
 
+    const DEFAULT: Format = Format::Csv(CsvStyle { without_formulas: false, with_bom: false, with_plain_ids: false });
+    const PLAIN: CsvStyle = CsvStyle { without_formulas: false, with_bom: false, with_plain_ids: true };
+    const CSV: Format = Format::Csv(PLAIN);
+
     fn table(name: &str) -> &'static Table {
         export::POSTS.iter().chain(export::ITEMS).find(|table| table.name == name).unwrap()
     }
@@ -239,7 +297,7 @@ mod tests {
             Cell::None,
         ];
         assert_eq!(
-            written(Format::Csv, "changes", std::slice::from_ref(&row)),
+            written(CSV, "changes", std::slice::from_ref(&row)),
             "id,at,field,old_value,new_value\n7,2023-11-14T22:13:20.123Z,text,\"she said \"\"a, b\"\"\nand left\",\n"
         );
         assert_eq!(
@@ -251,11 +309,56 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_json_has_no_other_line_end() {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        let odd = "a\u{2028}b\u{2029}c\u{85}d";
+        let row = vec![text("7"), Cell::Number(1), text("text"), text(odd), text("é")];
+        let line = written(Format::Ndjson, "changes", &[row.clone(), row]);
+        assert!(line.contains(r#""old_value":"a\u2028b\u2029c\u0085d","new_value":"é""#), "{line}");
+        assert_eq!(line.lines().count(), 2);
+        for line in line.lines() {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap()["old_value"], odd);
+        }
+        let raw = written(Format::Lines, "raw", &[vec![text(&format!("{{\"text\":\"{odd}\"}}"))]]);
+        assert_eq!(raw, "{\"text\":\"a\\u2028b\\u2029c\\u0085d\"}\n");
+    }
+
+    #[test]
+    fn no_reader_takes_an_id_for_a_number() {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        let change =
+            |field: &str, old: &str, new: &str| vec![text("7"), Cell::Number(1), text(field), text(old), text(new)];
+        let rows = [change("text", "7", "8"), change("current_id", "7", "9"), change("moved_to", "7", "did:plc:a")];
+        let csv = written(DEFAULT, "changes", &rows);
+        let rows: Vec<&str> = csv.lines().skip(1).map(|line| line.split_once("Z,").unwrap().1).collect();
+        assert_eq!(rows, ["text,7,8", "current_id,x7,x9", "moved_to,x7,did:plc:a"], "{csv}");
+        assert!(csv.lines().skip(1).all(|line| line.starts_with("x7,")), "{csv}");
+        let ids = [vec![text("20")], vec![text("did:plc:a")], vec![text("01G5")]];
+        assert_eq!(written(DEFAULT, "ids", &ids), "id\nx20\ndid:plc:a\n01G5\n");
+        for format in [CSV, Format::Lines] {
+            assert!(!written(format, "ids", &ids).contains('x'), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn byte_order_mark_is_written_once() {
+        let csv = Format::Csv(CsvStyle { with_bom: true, ..PLAIN });
+        let columns = table("ids").columns;
+        let begun = |from_the_beginning| {
+            let mut encoder = Encoder::new(csv, columns, from_the_beginning);
+            encoder.row(&[Cell::Text("20".to_owned())]).unwrap();
+            String::from_utf8(encoder.finish().unwrap()).unwrap()
+        };
+        assert_eq!((begun(true), begun(false)), ("\u{feff}id\n20\n".to_owned(), "20\n".to_owned()));
+    }
+
+    #[test]
     fn no_text_is_a_formula_in_a_spreadsheet_and_a_number_stays_one() {
         let text = |text: &str| Cell::Text(text.to_owned());
         for begin in ["=", "+", "-", "@", "\t", "\r", "＝"] {
             let row = vec![text("7"), Cell::Number(-5), text("text"), text(&format!("{begin}1+1")), text("a=1")];
-            let [safe, plain] = [Format::SpreadsheetCsv, Format::Csv]
+            let [safe, plain] = [true, false]
+                .map(|without_formulas| Format::Csv(CsvStyle { without_formulas, ..PLAIN }))
                 .map(|format| written(format, "changes", std::slice::from_ref(&row)).split_off(32));
             assert_ne!(safe, plain);
             assert_eq!(safe.replacen('\'', "", 1), plain, "{begin:?}: one apostrophe");
@@ -269,11 +372,12 @@ mod tests {
         let of = |name: &str, file: &str| Format::of(table(name), Some(Path::new(file)));
         assert_eq!(of("posts", "a.ndjson"), Ok(Format::Ndjson));
         assert_eq!(of("raw", "a.ndjson"), Ok(Format::Lines));
-        assert_eq!(of("ids", "ids.txt"), Ok(Format::Lines));
-        assert_eq!(of("ids", "ids.csv"), Ok(Format::Csv));
+        assert_eq!((of("ids", "ids.txt"), of("ids", "ids.ndjson")), (Ok(Format::Lines), Ok(Format::Ndjson)));
+        assert_eq!(of("posts", "a.json"), Err(NoSuchFormat::Json));
+        assert_eq!(of("ids", "ids.csv"), Ok(DEFAULT));
         assert_eq!(of("posts", "a.NDJSON"), Ok(Format::Ndjson));
-        assert_eq!((of("posts", "a"), of("raw", "a")), (Ok(Format::Csv), Ok(Format::Lines)));
-        for file in ["a.dat", "a.csv.gz", "a.json", "a.xlsx"] {
+        assert_eq!((of("posts", "a"), of("raw", "a")), (Ok(DEFAULT), Ok(Format::Lines)));
+        for file in ["a.dat", "a.csv.gz", "a.xlsx"] {
             assert_eq!(of("posts", file), Err(NoSuchFormat::UnknownEnd), "{file}");
         }
         assert_eq!(Format::of(table("ids"), None), Ok(Format::Lines));

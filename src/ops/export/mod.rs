@@ -25,7 +25,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use self::format::Encoder;
-pub use self::format::{Format, NoSuchFormat};
+pub use self::format::{CsvStyle, Format, NoSuchFormat};
 pub use self::graph::{Drawn, GraphExport, GraphFormat};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{counted, grouped};
@@ -365,9 +365,14 @@ mod tests {
     #[derive(Debug)]
     struct Empty;
 
+    #[async_trait::async_trait]
     impl Tables for Empty {
         fn rows<'a>(&'a self, _: &'a Table, _: &Wanted) -> Rows<'a> {
             futures::stream::empty().boxed()
+        }
+
+        async fn count(&self, _: &Table, _: &Wanted) -> Result<u64, StoreError> {
+            Ok(0)
         }
     }
 
@@ -384,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("posts.csv");
         let table = &POSTS[0];
-        let (tables, wanted, format) = (Arc::new(Empty), Wanted::default(), Format::Csv);
+        let (tables, wanted, format) = (Arc::new(Empty), Wanted::default(), Format::Csv(CsvStyle::default()));
         let export = Export { tables, table, wanted, request: "posts".to_owned(), format };
         let stopped = Stop::new();
         stopped.drain();

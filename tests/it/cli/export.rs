@@ -1,16 +1,20 @@
 //! `export`: every row once, whatever it holds and whoever is killed.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use secrecy::SecretString;
+use sqlx::{Connection, Executor};
 use twitter_updater::model::post::{Metrics, Tweet, TweetState};
 use twitter_updater::pipelines::posts::NAMESPACE;
+use twitter_updater::store::export::{ExportState, ITEMS, POSTS, Tables, Wanted};
 use twitter_updater::store::{NewTweet, Observation, PostgresStore, Seen, SqliteStore, Store, Way};
 
 use super::*;
 use crate::support::postgres;
-use crate::support::process::{command, with_hangups};
+use crate::support::process::{command, with_hangups, wrap};
 
 const T: i64 = 1_700_000_000_000;
 
@@ -102,6 +106,25 @@ fn export(settings: &Variables, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// The number that a progress display shows is that of the rows.
+async fn assert_row_counts(tables: &dyn Tables) {
+    let table = |name: &str| ITEMS.iter().chain(POSTS).find(|table| table.name == name).unwrap();
+    let of = |states: &[ExportState], languages: &[&str]| Wanted {
+        namespace: NAMESPACE.to_owned(),
+        states: states.to_vec(),
+        languages: languages.iter().map(|&language| language.to_owned()).collect(),
+        ..Wanted::default()
+    };
+    for (name, wanted, rows) in [
+        ("posts", of(&[], &[]), 2_500),
+        ("metrics", of(&[], &[]), 2 * 2_250),
+        ("posts", of(&[ExportState::Live], &["pt"]), 1_250),
+        ("unavailable", of(&[], &[]), 250),
+    ] {
+        assert_eq!(tables.count(table(name), &wanted).await.unwrap(), rows, "{name}");
+    }
+}
+
 fn rows(csv: &str) -> Vec<Vec<String>> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect()
@@ -116,7 +139,7 @@ async fn all_of_it_comes_out((home, settings): (Home, Variables)) {
     let ids: BTreeSet<&str> = rows_of_posts.iter().map(|row| &*row[at("id")]).collect();
     assert_eq!(ids.len(), 2_500);
     for row in &rows_of_posts {
-        let n: u32 = row[at("id")].parse().unwrap();
+        let n: u32 = row[at("id")].strip_prefix('x').unwrap().parse().unwrap();
         if n % 10 == 9 {
             assert_eq!((&*row[at("state")], &*row[at("text")]), ("unavailable", ""));
             continue;
@@ -155,12 +178,48 @@ async fn all_of_it_comes_out((home, settings): (Home, Variables)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_a_file_comes_out() {
-    all_of_it_comes_out(embedded(2_500).await).await;
+    let (home, settings) = embedded(2_500).await;
+    assert_row_counts(&SqliteStore::open(&home.path("home.db"), Duration::from_secs(20)).await.unwrap()).await;
+    all_of_it_comes_out((home, settings)).await;
+}
+
+/// A copy on a disk that is mounted read-only, where SQLite may make no file beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_copy_is_exported() {
+    let (home, settings) = embedded(20).await;
+    let whole = export(&settings, &["posts"]);
+    let folder = home.path("read-only");
+    std::fs::create_dir(&folder).unwrap();
+    let copy = folder.join("copy.db");
+    let into = format!("VACUUM INTO '{}'", copy.display());
+    let file = sqlx::sqlite::SqliteConnectOptions::new().filename(home.path("home.db"));
+    let mut file = sqlx::SqliteConnection::connect_with(&file).await.unwrap();
+    file.execute(sqlx::AssertSqlSafe(into)).await.unwrap();
+    let settings = [settings, variables(&[("store.sqlite.path", copy.to_str().unwrap())])].concat();
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    let outer = if rustix::process::geteuid().is_root() {
+        let mut outer = Command::new("unshare");
+        outer.args(["--mount", "sh", "-c", script, folder.to_str().unwrap()]);
+        outer
+    } else {
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o400)).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).unwrap();
+        Command::new("env")
+    };
+    let output = wrap(outer, &command(&["export", "posts"], &settings)).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), whole);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no file was made beside it");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_postgresql_comes_out() {
-    all_of_it_comes_out(on_postgres(2_500).await).await;
+    let (home, settings) = on_postgres(2_500).await;
+    let url = settings.iter().find(|(name, _)| name.ends_with("STORE__POSTGRES__URL")).unwrap().1.clone();
+    let store = PostgresStore::connect(&SecretString::from(url), 4, Duration::from_secs(20)).await.unwrap();
+    assert_row_counts(&store).await;
+    all_of_it_comes_out((home, settings)).await;
 }
 
 /// Killed again and again, it brings each row once in the end.
@@ -295,7 +354,7 @@ async fn a_spreadsheet_gets_no_formula() {
         [("posts", "ndjson"), ("posts", "parquet"), ("ids", "lines"), ("raw", "ndjson"), ("edges", "gexf")]
     {
         let output = run(&["export", table, "--format", format, "--spreadsheet-safe"], &settings);
-        says_one_line(&output, 64, "--spreadsheet-safe is for CSV");
+        says_one_line(&output, 64, "--spreadsheet-safe, --bom and --plain-ids are for CSV");
     }
 }
 

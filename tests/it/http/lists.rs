@@ -147,7 +147,8 @@ fn draws(home: &Home, settings: &Variables, owner: &str) {
 
     let accounts = text(&run(&["export", "accounts"], settings).stdout);
     let handle_of = |row: &str| row.split(',').nth(2).map(str::to_owned);
-    let member = accounts.lines().skip(1).find(|row| !row.starts_with(owner)).and_then(handle_of).unwrap();
+    let member =
+        accounts.lines().skip(1).find(|row| !row.starts_with(&format!("x{owner},"))).and_then(handle_of).unwrap();
     let few = home.path("few.txt");
     std::fs::write(&few, format!("{owner}\n@{member}\n@nobody_has_it\n")).unwrap();
     let few = few.to_str().unwrap();
