@@ -55,7 +55,7 @@ pub async fn open_patient_store(settings: &Settings) -> Result<Database> {
 /// # Errors
 /// The store is down.
 pub async fn connect_store(settings: &Settings) -> Result<Database> {
-    let whole = connect(settings, settings.store.postgres.statement_timeout).await?;
+    let whole = connect(settings, settings.store.postgres.statement_timeout, false).await?;
     Ok(Database {
         store: whole.clone(),
         positions: whole.clone(),
@@ -86,13 +86,13 @@ pub async fn open_graphs(settings: &Settings) -> Result<(Arc<dyn Graphs>, Arc<dy
 
 async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
     store_is_there(settings).with_context(|| unusable_store(settings))?;
-    let whole = connect(settings, Duration::ZERO).await?;
+    let whole = connect(settings, Duration::ZERO, true).await?;
     whole.check().await.with_context(|| unusable_store(settings))?;
     Ok(whole)
 }
 
 /// A statement of PostgreSQL may take so long; zero: as long as it takes.
-async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc<dyn Whole>> {
+async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: bool) -> Result<Arc<dyn Whole>> {
     let key_file = settings.forget.key_file.as_os_str();
     let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
         StoreBackend::Postgres => {
@@ -104,7 +104,11 @@ async fn connect(settings: &Settings, statement_timeout: Duration) -> Result<Arc
         }
         StoreBackend::Sqlite => {
             let file = &settings.store.sqlite;
-            let store = SqliteStore::open(&file.path, file.busy_timeout).await;
+            let (path, patience) = (&file.path, file.busy_timeout);
+            let store = match reads_only {
+                true => SqliteStore::open_to_read(path, patience).await,
+                false => SqliteStore::open(path, patience).await,
+            };
             store.map(|store| {
                 Arc::new(if key_file.is_empty() { store } else { store.with_key_file(&settings.forget.key_file) }) as _
             })

@@ -127,10 +127,21 @@ impl SqliteStore {
     /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
     /// [`StoreError::Refused`] when it is not a database.
     pub async fn open(path: &Path, busy_timeout: Duration) -> Result<Self> {
-        let file = SharedFile::open::<StoreError>(path, busy_timeout).await?;
+        Ok(Self::of(SharedFile::open::<StoreError>(path, busy_timeout).await?, path))
+    }
+
+    /// Opens a file to read it, also a copy that this process may not write.
+    ///
+    /// # Errors
+    /// As of [`SqliteStore::open`].
+    pub async fn open_to_read(path: &Path, busy_timeout: Duration) -> Result<Self> {
+        Ok(Self::of(SharedFile::open_to_read::<StoreError>(path, busy_timeout).await?, path))
+    }
+
+    fn of(file: SharedFile, path: &Path) -> Self {
         let mut key = path.as_os_str().to_owned();
         key.push(".forget-key");
-        Ok(Self { file, keys: KeyFile::new(key.into()) })
+        Self { file, keys: KeyFile::new(key.into()) }
     }
 
     /// Keeps the key of forgotten people in that file, instead of one beside the database with `.forget-key` after its name.
@@ -549,8 +560,13 @@ impl Posts for SqliteStore {
     }
 }
 
+#[async_trait]
 impl Tables for SqliteStore {
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a> {
         export::read(self.readers(), table, wanted)
+    }
+
+    async fn count(&self, table: &Table, wanted: &Wanted) -> Result<u64> {
+        export::count(self.readers(), table, wanted).await
     }
 }

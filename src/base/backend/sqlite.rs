@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 use sqlx::query::Query;
@@ -27,6 +27,7 @@ pub use self::backlog::Kept;
 pub use self::shared::{SharedFile, Tx};
 use super::BackendError;
 use crate::base::clock::Stopwatch;
+use crate::base::private_file::{folder_of, with_end};
 
 /// Between two tries of turning a fresh file to WAL.
 const WAL_RETRY: Duration = Duration::from_millis(5);
@@ -68,6 +69,12 @@ pub enum Missing {
     /// Another user has put it there.
     #[error("the SQLite file {0} is not opened: {1}")]
     Planted(PathBuf, String),
+    /// It holds tables, and none of ours.
+    #[error(
+        "the SQLite file {0} belongs to another program (it has the table {1:?}) and was not changed: name another file \
+         (store.sqlite.path, queue.embedded.path)"
+    )]
+    Foreign(PathBuf, String),
     /// Nobody knows.
     #[error("the SQLite file {0} cannot be looked at: {1}")]
     Unknown(PathBuf, String),
@@ -77,7 +84,7 @@ impl Missing {
     /// As another error, of the kind that fits.
     pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
         match self {
-            Self::Gone(..) | Self::Lost(_) | Self::Planted(..) => gone(self.to_string()),
+            Self::Gone(..) | Self::Lost(_) | Self::Planted(..) | Self::Foreign(..) => gone(self.to_string()),
             Self::Unknown(..) => unavailable(self.to_string()),
         }
     }
@@ -168,6 +175,44 @@ fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
         .pragma("secure_delete", "ON") // who is forgotten is not left on free pages
         .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits with the machine's power
         .busy_timeout(busy_timeout)
+}
+
+/// The options to read a file that this process may not write; `None` where it may. Without a `-wal` beside it, it is taken for a copy
+/// that does not change, because SQLite would have to make that file.
+fn read_only_options(path: &Path, busy_timeout: Duration) -> Option<SqliteConnectOptions> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let is_writable = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
+    if is_writable(&path) && is_writable(folder_of(&path)) {
+        return None;
+    }
+    let is_copy = !with_end(&path, "-wal").exists();
+    if is_copy {
+        tracing::debug!(path = %path.display(), "the SQLite file is read as a copy: what is written to it meanwhile is not seen");
+    }
+    Some(SqliteConnectOptions::new().filename(path).read_only(true).immutable(is_copy).busy_timeout(busy_timeout))
+}
+
+/// Checks that a file does not belong to another program; changes nothing in it.
+///
+/// # Errors
+/// It has tables, and none of a store, a queue or a ledger.
+async fn check_ours(path: &Path) -> Result<(), Missing> {
+    const OF_OTHERS: &str = "SELECT name FROM sqlite_master WHERE type = 'table' AND NOT EXISTS (SELECT 1 FROM sqlite_master \
+         WHERE type = 'table' AND name IN ('store_migrations', 'queue_job', 'quota_credential')) LIMIT 1";
+    let Ok(path) = std::fs::canonicalize(path) else { return Ok(()) };
+    if !std::fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
+        return Ok(());
+    }
+    let is_at_rest = !with_end(&path, "-wal").exists();
+    let options = SqliteConnectOptions::new().filename(&path).read_only(true).immutable(is_at_rest);
+    // Opening the file reports any other problem.
+    let Ok(mut file) = SqliteConnection::connect_with(&options).await else { return Ok(()) };
+    let table: Result<Option<String>, _> = sqlx::query_scalar(OF_OTHERS).fetch_optional(&mut file).await;
+    let _ = file.close().await;
+    match table {
+        Ok(Some(table)) => Err(Missing::Foreign(path, table)),
+        _ => Ok(()),
+    }
 }
 
 /// A pool of connections to a file.
@@ -387,6 +432,32 @@ mod tests {
         assert!(told(&notes).await.contains("notes.txt is no SQLite database: name another file"));
         let why = told(&folder.path().join("none").join("jobs.db")).await;
         assert!(why.contains("cannot be opened"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_another_program_is_refused_and_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, mode) in [("history.db", "DELETE"), ("wal.db", "WAL")] {
+            let path = folder.path().join(name);
+            let options =
+                SqliteConnectOptions::new().filename(&path).create_if_missing(true).pragma("journal_mode", mode);
+            let mut other = SqliteConnection::connect_with(&options).await.unwrap();
+            sqlx::raw_sql("CREATE TABLE visits (url TEXT); INSERT INTO visits VALUES ('a')")
+                .execute(&mut other)
+                .await
+                .unwrap();
+            if mode == "DELETE" {
+                other.close().await.unwrap();
+            }
+            let before = std::fs::read(&path).unwrap();
+            let why = open(&path, Duration::from_secs(5)).await.unwrap_err().to_string();
+            assert!(why.contains(name) && why.contains("another program") && why.contains("visits"), "{why}");
+            assert!(std::fs::read(&path).unwrap() == before, "{name}");
+        }
+        assert!(!folder.path().join("history.db-wal").exists() && !folder.path().join("history.db-shm").exists());
+        let empty = folder.path().join("empty.db");
+        std::fs::write(&empty, "").unwrap();
+        assert!(open(&empty, Duration::from_secs(5)).await.is_ok());
     }
 
     #[tokio::test]

@@ -56,6 +56,33 @@ fn a_redis_that_is_not_there_is_not_replaced() {
     assert_eq!(files(&home), 0, "an embedded file was made");
 }
 
+/// A browser's history, say, to which a setting leads by mistake.
+#[tokio::test]
+async fn the_file_of_another_program_is_refused_and_stays_as_it_is() {
+    let home = Home::new();
+    let file = home.path("history.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file).create_if_missing(true);
+    let mut other = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    other.execute("CREATE TABLE visits (url TEXT)").await.unwrap();
+    other.close().await.unwrap();
+    let (before, path) = (std::fs::read(&file).unwrap(), file.to_str().unwrap());
+    for (setting, commands) in
+        [("queue.embedded.path", &QUEUE[..]), ("store.sqlite.path", &STORE), ("queue.embedded.path", &[LEDGER])]
+    {
+        for arguments in commands {
+            refuses(
+                &home,
+                arguments,
+                &[(setting, path)],
+                "history.db belongs to another program (it has the table \"visits\")",
+            );
+        }
+    }
+    refuses(&home, &["export", "posts"], &[("store.sqlite.path", path)], "belongs to another program");
+    assert!(std::fs::read(&file).unwrap() == before);
+    assert!(!home.path("history.db-wal").exists() && !home.path("history.db-shm").exists());
+}
+
 #[test]
 fn a_redis_that_would_forget_is_refused() {
     let home = Home::new();

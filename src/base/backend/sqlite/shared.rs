@@ -28,7 +28,10 @@ use tokio::runtime;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, mpsc, oneshot};
 
 use super::backlog::{Backlog, Kept};
-use super::{BUSY, INPUT_OUTPUT, Missing, Opened, check_disk, code, connect, make_private, options, pool};
+use super::{
+    BUSY, INPUT_OUTPUT, Missing, Opened, check_disk, check_ours, code, connect, make_private, options, pool,
+    read_only_options,
+};
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{check_planted, with_end};
 
@@ -176,22 +179,53 @@ impl SharedFile {
         {
             return Ok(Self { connections, file });
         }
-        let options = options(path, patience)
-            .thread_name(|number| format!("sqlite-{number}"))
-            .statement_cache_capacity(STATEMENTS)
-            .disable_statement_logging();
-        let writers = options
-            .clone()
-            .busy_timeout(Duration::ZERO) // whoever waits for the file's lock does it here, in turn
-            .synchronous(SqliteSynchronous::Normal) // and flushes
-            .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
-            .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
-            .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
         for end in ["", "-wal", "-shm", "-journal"] {
             let file = with_end(path, end);
             check_planted(&file).map_err(|why| Missing::Planted(file, why.to_string()))?;
         }
+        check_ours(path).await?;
         make_private(path);
+        let options = options(path, patience);
+        let writers = options
+            .clone()
+            .synchronous(SqliteSynchronous::Normal) // and flushes
+            .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
+            .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
+            .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
+        Self::connect(path, patience, options, writers).await
+    }
+
+    /// Opens a file to read it. A file that this process may not write is opened read-only, and no file is made beside it.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub async fn open_to_read<E>(path: &Path, patience: Duration) -> Result<Self, E>
+    where
+        E: From<Missing> + From<sqlx::Error>,
+    {
+        match read_only_options(path, patience) {
+            Some(options) => Self::connect(path, patience, options.clone(), options).await,
+            None => Self::open(path, patience).await,
+        }
+    }
+
+    async fn connect<E>(
+        path: &Path,
+        patience: Duration,
+        options: SqliteConnectOptions,
+        writers: SqliteConnectOptions,
+    ) -> Result<Self, E>
+    where
+        E: From<Missing> + From<sqlx::Error>,
+    {
+        let prepared = |options: SqliteConnectOptions| {
+            options
+                .thread_name(|number| format!("sqlite-{number}"))
+                .statement_cache_capacity(STATEMENTS)
+                .disable_statement_logging()
+        };
+        let options = prepared(options);
+        let writers = prepared(writers).busy_timeout(Duration::ZERO); // whoever waits for the file's lock does it here, in turn
         let connection = connect(&writers, patience).await?;
         let file = Opened::now(path)?;
         // A later connection makes no file in place of one that is gone.
@@ -534,7 +568,10 @@ mod tests {
         let path = folder.path().join("calls.db");
         let file = SharedFile::open::<BackendError>(&path, PATIENCE).await.unwrap();
         let mut tx = begin(&file).await;
-        sqlx::raw_sql("CREATE TABLE call (number INTEGER PRIMARY KEY, half INTEGER)").execute(&mut *tx).await.unwrap();
+        sqlx::raw_sql("CREATE TABLE queue_job (number INTEGER PRIMARY KEY, half INTEGER)")
+            .execute(&mut *tx)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
         (folder, path, file)
     }
@@ -544,14 +581,14 @@ mod tests {
     }
 
     async fn write(tx: &mut Tx, number: i64) -> Result<(), sqlx::Error> {
-        sqlx::query("INSERT INTO call VALUES (?, 1)").bind(number).execute(&mut **tx).await?;
-        sqlx::query("UPDATE call SET half = 2 WHERE number = ?").bind(number).execute(&mut **tx).await.map(drop)
+        sqlx::query("INSERT INTO queue_job VALUES (?, 1)").bind(number).execute(&mut **tx).await?;
+        sqlx::query("UPDATE queue_job SET half = 2 WHERE number = ?").bind(number).execute(&mut **tx).await.map(drop)
     }
 
     /// Numbers of the calls that wrote both halves; no call wrote one.
     async fn written(file: &SharedFile) -> Vec<i64> {
         let rows: Vec<(i64, i64)> =
-            sqlx::query_as("SELECT * FROM call ORDER BY number").fetch_all(file.readers()).await.unwrap();
+            sqlx::query_as("SELECT * FROM queue_job ORDER BY number").fetch_all(file.readers()).await.unwrap();
         assert!(rows.iter().all(|(_, half)| *half == 2), "{rows:?}");
         rows.into_iter().map(|(number, _)| number).collect()
     }
