@@ -6,7 +6,7 @@ use super::elements::elements;
 use super::named::NamedLines;
 use super::tweets::{Read, Tweets, read};
 use crate::model::bound::LONGEST_OBJECT;
-use crate::model::post::Ingested;
+use crate::model::post::{Ingested, strip_id_mark};
 use crate::providers::named::{AccountOf, Named};
 use crate::providers::registry::Parse;
 
@@ -130,7 +130,9 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
             Read::One(tweet) => tweet,
             Read::Page(tweets) => return tweets.into_iter().map(item).collect(),
         },
-        Some(b'"') => serde_json::from_str(text).map(|id: String| Ingested::bare(id)).map_err(|_| not_a_tweet()),
+        Some(b'"') => {
+            serde_json::from_str(text).map(|id: String| Ingested::bare(strip_id_mark(&id))).map_err(|_| not_a_tweet())
+        }
         // As it was written: a number of 19 digits fits no double.
         Some(b'-' | b'0'..=b'9') => Ok(Ingested::bare(text)),
         _ => Err(not_a_tweet()),

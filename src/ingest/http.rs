@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Receipt, Refusal};
 use super::body::{Body, Brings, Unreadable};
-use super::{Admitted, MOST_HANDLES, Queued, Starter, StarterError};
+use super::{Admitted, MOST_HANDLES, Queued, Rounding, Starter, StarterError};
 use crate::base::clock::{self, Stopwatch};
 use crate::base::token::{AccessToken, Denied, GUESS_AGAIN_S};
 use crate::engine::health::Health;
@@ -310,7 +310,7 @@ impl Hook {
 
     /// Hands the items of a body over, a batch after the other.
     async fn hand_over(&self, starter: &Starter, mut body: Body<'_>) -> Result<Receipt, Refusal> {
-        let mut receipt = Receipt::default();
+        let (mut receipt, mut rounding) = (Receipt::default(), Rounding::default());
         let mut is_over = false;
         while !is_over {
             let (mut admitted, mut places, mut handles, mut size) = (Admitted::default(), Vec::new(), Vec::new(), 0);
@@ -323,7 +323,10 @@ impl Hook {
                 };
                 let mut admit = |item: Ingested| starter.admit(item, clock::wall_ms(), &mut admitted);
                 let taken = match item.brings {
-                    Ok(Brings::Id(item)) => admit(*item).map(|()| None),
+                    Ok(Brings::Id(post)) => {
+                        rounding.look_at(item.index, &post.id);
+                        admit(*post).map(|()| None)
+                    }
                     Ok(Brings::Handle(handle)) => Ok(Some(handle)),
                     Err(why) => Err(Queued::Refused(why)),
                 };
@@ -351,6 +354,7 @@ impl Hook {
                 tracing::info!("store and queue work again");
             }
         }
+        receipt.warning = rounding.warning("index");
         Ok(receipt)
     }
 

@@ -8,13 +8,16 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+/// The beginning of a file of Twitter's archive of an account, which is JavaScript: a list is assigned to a name.
+const ARCHIVE: &[u8] = b"window.YTD.";
 /// Why a line is refused that has a CR inside, and what to do.
 pub const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
 
 /// Why a file that begins with these bytes is no text, and what to do; `None` if it may be text.
 #[must_use]
 pub fn no_text(head: &[u8]) -> Option<&'static str> {
-    const KINDS: [(&[u8], &str); 6] = [
+    const PICKLE: &str = "a Python pickle; write its ids as text, one per line";
+    const KINDS: [(&[u8], &str); 14] = [
         // It begins as UTF-16 does.
         (b"\xff\xfe\0\0", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
         (b"\0\0\xfe\xff", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
@@ -22,9 +25,33 @@ pub fn no_text(head: &[u8]) -> Option<&'static str> {
         (b"\xfe\xff", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),
         (b"\x1f\x8b", "a gzip file; decompress it first"),
         (b"PK\x03\x04", "a zip or Excel file; export the id column as text"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z file; unpack it first (7z x)"),
+        (b"SQLite format 3\0", "a SQLite file; export its column of ids as text"),
+        (b"\xfd7zX", "an xz file; decompress it first (unxz)"),
+        (b"\x28\xb5\x2f\xfd", "a zstd file; decompress it first (unzstd)"),
+        (b"\x80\x02", PICKLE),
+        (b"\x80\x03", PICKLE),
+        (b"\x80\x04", PICKLE),
+        (b"\x80\x05", PICKLE),
     ];
     let known = KINDS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, what)| *what);
-    known.or_else(|| unmarked_utf16(head))
+    known.or_else(|| binary_format(head)).or_else(|| unmarked_utf16(head))
+}
+
+/// The kinds whose first bytes could be a handle, too.
+fn binary_format(head: &[u8]) -> Option<&'static str> {
+    let is_at = |at: usize, mark: &[u8]| head.get(at..at + mark.len()) == Some(mark);
+    let is_binary =
+        |at: usize| head.get(at).is_some_and(|byte| !byte.is_ascii_graphic() && !byte.is_ascii_whitespace());
+    if is_at(0, b"BZh") && is_at(4, b"1AY&SY") {
+        Some("a bzip2 file; decompress it first (bunzip2)")
+    } else if is_at(0, b"PAR1") && is_binary(4) {
+        Some("a parquet file; write its id column as text")
+    } else if is_at(257, b"ustar") {
+        Some("a tar file; unpack it first (tar -x)")
+    } else {
+        None
+    }
 }
 
 /// ASCII as UTF-16 without a byte order mark: every other byte is NUL. Two characters must be seen to believe it.
@@ -54,6 +81,10 @@ pub(super) struct Line<'a> {
     pub number: u64,
     /// Its text without surrounding white space, or why it has none.
     pub text: Result<&'a str, &'static str>,
+    /// The whole line, also where it is no text; empty where it is too long, or a post of JSON.
+    pub bytes: &'a [u8],
+    /// True if the line has no line end because the input ended.
+    pub lacks_line_end: bool,
 }
 
 /// Reads lines, and posts of JSON over many lines, of at most [`LONGEST_LINE`]; longer ones are passed over, never held.
@@ -66,6 +97,10 @@ pub(super) struct Lines<R> {
     too_long: Option<&'static str>,
     /// `line` is whole: the next call starts another.
     whole: bool,
+    /// The input ended before the line did.
+    lacks_line_end: bool,
+    /// The lines are rows of a table: none begins JSON.
+    is_table: bool,
     /// The kind of a file that is not text: nothing more is read.
     no_text: Option<&'static str>,
     number: u64,
@@ -86,6 +121,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             line: Vec::new(),
             too_long: None,
             whole: true,
+            lacks_line_end: false,
+            is_table: false,
             no_text: None,
             number: 0,
             bytes: 0,
@@ -93,6 +130,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             at: 0,
             kept: false,
         }
+    }
+
+    /// Takes all further lines for rows of a table.
+    pub fn read_rows(&mut self) {
+        self.is_table = true;
     }
 
     /// Bytes read so far.
@@ -118,8 +160,18 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         loop {
             if self.cut.is_open() {
                 match self.next_post().await? {
-                    Step::Refused(why) => return Ok(Some(Line { number: self.cut.line(), text: Err(why) })),
-                    Step::Post => return Ok(Some(Line { number: self.cut.line(), text: self.cut.text() })),
+                    Step::Refused(why) => {
+                        return Ok(Some(Line {
+                            number: self.cut.line(),
+                            text: Err(why),
+                            bytes: &[],
+                            lacks_line_end: false,
+                        }));
+                    }
+                    Step::Post => {
+                        let (number, text) = (self.cut.line(), self.cut.text());
+                        return Ok(Some(Line { number, text, bytes: &[], lacks_line_end: false }));
+                    }
                     Step::Over | Step::More => {}
                 }
             }
@@ -131,6 +183,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 self.no_text = no_text(&self.line);
                 if self.line.starts_with(UTF8_BOM) {
                     self.line.drain(..UTF8_BOM.len());
+                }
+                if self.line.starts_with(ARCHIVE)
+                    && let Some(at) = self.line.iter().position(|byte| *byte == b'=')
+                {
+                    self.line.drain(..=at);
                 }
             }
             if self.no_text.is_none() && self.opens_json() {
@@ -144,14 +201,15 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 break;
             }
         }
-        Ok(Some(Line { number: self.number, text: self.text() }))
+        let lacks_line_end = self.lacks_line_end;
+        Ok(Some(Line { number: self.number, text: self.text(), bytes: &self.line, lacks_line_end }))
     }
 
     /// Returns true if the line begins JSON that goes on beyond it. An object that ends with its line is a line like
     /// any other and not looked into.
     fn opens_json(&self) -> bool {
         let text = self.line.trim_ascii();
-        starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))
+        !self.is_table && starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))
     }
 
     /// The next post of the JSON that is open; [`Step::Over`] where it has none left.
@@ -210,6 +268,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 if self.line.is_empty() && self.too_long.is_none() {
                     return Ok(false);
                 }
+                self.lacks_line_end = true;
                 continue;
             }
             let (part, used) = match chunk.iter().position(|byte| *byte == b'\n') {
@@ -218,7 +277,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             };
             let fits = self.too_long.is_none() && self.line.len() + part.len() <= LONGEST_LINE;
             let head = if self.line.is_empty() { part } else { &self.line };
-            let is_part = !fits && self.too_long.is_none() && (self.cut.is_open() || starts_json(head));
+            let is_part =
+                !fits && self.too_long.is_none() && (self.cut.is_open() || !self.is_table && starts_json(head));
             let why = if !fits && head.contains(&b'\r') { CR_ALONE } else { "line longer than 1 MiB" };
             let room = part.len().min(LONGEST_LINE - self.line.len());
             let (part, used) = if is_part { (&part[..room], room) } else { (part, used) };
@@ -290,13 +350,22 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_text_is_said_once() {
-        let kinds: [(&[u8], &str); 6] = [
+        let tar = [&b"posts.txt"[..], &[0; 248], b"ustar"].concat();
+        let kinds: [(&[u8], &str); 14] = [
             (b"\xff\xfe\0\x001\0\0\0\n\0\0\x002\0\0\0", "UTF-32"),
             (b"\0\0\xfe\xff\0\0\x001\0\0\0\n", "UTF-32"),
             (b"\xff\xfe1\0\n\x002\0", "UTF-16"),
             (b"\xfe\xff\x001\0\n", "UTF-16"),
             (b"\x1f\x8b\n\n", "gzip"),
             (b"PK\x03\x04\n1\n", "Excel"),
+            (b"BZh91AY&SY\x9a\n\n", "bzip2"),
+            (b"\xfd7zXZ\0\n", "xz"),
+            (b"\x28\xb5\x2f\xfd\n1\n", "zstd"),
+            (b"7z\xbc\xaf\x27\x1c\n", "7z"),
+            (b"SQLite format 3\0\n", "SQLite"),
+            (b"PAR1\x15\x04\n", "parquet"),
+            (b"\x80\x04\x95\n", "pickle"),
+            (&tar, "tar"),
         ];
         for (bytes, says) in kinds {
             for chunk in 1..=bytes.len() {
@@ -304,6 +373,9 @@ mod tests {
                 assert_eq!(read.len(), 1);
                 assert!(read[0].1.as_ref().unwrap_err().contains(says), "{read:?}");
             }
+        }
+        for handles in [&b"BZhang\n"[..], b"PAR1\n", b"PAR1\r\n", b"BZh91AY\n"] {
+            assert!(all(handles, 64).await[0].1.is_ok(), "{handles:?}");
         }
         let long = [b"\x1f\x8b".to_vec(), vec![b'x'; 2 * LONGEST_LINE]].concat();
         for chunk in [1000, 4 * LONGEST_LINE] {
@@ -326,7 +398,8 @@ mod tests {
             let bytes = [vec![b'1'; length], b"\n2\n".to_vec()].concat();
             let mut lines = Lines::new(tokio::io::BufReader::with_capacity(1 << 16, &*bytes));
             assert_eq!(lines.next().await.unwrap().unwrap().text.is_ok(), fits);
-            assert_eq!(lines.next().await.unwrap().unwrap(), Line { number: 2, text: Ok("2") });
+            let last = lines.next().await.unwrap().unwrap();
+            assert_eq!((last.number, last.text, last.lacks_line_end), (2, Ok("2"), false));
             assert!(lines.line.capacity() <= 2 * LONGEST_LINE, "{}", lines.line.capacity());
             assert_eq!(lines.bytes(), bytes.len() as u64);
         }

@@ -28,7 +28,9 @@ mod pasted;
 mod progress;
 mod rebuild;
 mod refresh;
+mod rounding;
 mod summary;
+mod table;
 mod tweets;
 
 use std::collections::{BTreeSet, HashSet};
@@ -47,6 +49,8 @@ pub use self::named::{NamedLine, NamedLines};
 pub use self::progress::ProgressDisplay;
 pub use self::rebuild::{Lanes, Rebuild, RebuildError, Rebuilt};
 pub use self::refresh::{Living, Moment, Refresh, Refreshed, Which};
+pub use self::rounding::Rounding;
+pub(crate) use self::summary::LINES_OF_ONE_REASON;
 pub use self::summary::{Refusal, Summary};
 pub use self::tweets::{Item, Tweets};
 use crate::base::clock::{self, Millis, Stopwatch};
@@ -87,9 +91,8 @@ pub enum Queued {
     Refused(String),
 }
 
-/// Why an id is refused that does not say its date.
-const NO_DATE: &str =
-    "the id does not say when the tweet was made (ids from before 2010-11-04 do not): created_at is needed";
+/// Why an id is refused that does not contain its date.
+const NO_DATE: &str = "the id does not contain the date of its post: created_at is needed";
 
 /// Why [`Queued::Forgotten`].
 pub(crate) const FORGOTTEN: &str = "its person asked to be forgotten: nothing of it is stored (forget account)";
@@ -367,7 +370,7 @@ impl Starter {
             return Err("created_at is before 1973 in milliseconds: it seems to be in seconds".to_owned());
         }
         if clock::is_ahead(created_at, now) {
-            return Err("the tweet is dated more than 60 s into the future".to_owned());
+            return Err("the post is dated more than 60 s into the future".to_owned());
         }
         Ok(Some(created_at))
     }

@@ -5,6 +5,8 @@ use std::io;
 use tokio::io::AsyncBufRead;
 
 use super::lines::{CR_ALONE, Lines};
+use super::table::{SEPARATORS, Table, UNCLOSED_QUOTE, separator, unquoted};
+use crate::model::post::strip_id_mark;
 use crate::providers::named::{AccountOf, Named, is_comment, word};
 
 /// Names of columns that stand alone or first in files of accounts. Each could be a handle, too.
@@ -25,14 +27,14 @@ const COLUMNS: [&str; 14] = [
     "userid",
 ];
 
+/// Those of them whose cells are ids.
+const IDS: [&str; 5] = ["account_id", "author_id", "id", "user_id", "userid"];
 /// Those of them that may be a person's words behind an account, too.
 const WORDS: [&str; 4] = ["account", "name", "url", "user"];
 /// Names of a column that numbers the lines; pandas gives it none.
 const ROWS: [&str; 7] = ["", "index", "n", "no", "nr", "row", "unnamed: 0"];
 /// From this number on a first column holds ids: below it are numbers of lines, and hardly any account.
 const FIRST_ID: u32 = 1_000;
-/// What stands between columns.
-pub(super) const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// Why a line names no account: it names the columns of the others.
 pub const NAMES_COLUMNS: &str = "the line names the columns; write a handle of that name with an @";
 /// What is said of it where it is passed over.
@@ -58,6 +60,10 @@ pub struct NamedLines<R> {
     is_begun: bool,
     /// Separators in the first line, if it names the columns.
     separators: usize,
+    /// The first line names several columns.
+    table: Option<Table>,
+    /// The first line names a column of ids, in which an `x` is the mark of CSV.
+    has_id_column: bool,
     /// Why the account stands in another column than the first, and what to do.
     elsewhere: Option<String>,
 }
@@ -66,7 +72,15 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
     /// The accounts of that source; `read` is the network's reader
     /// ([`account_of`](crate::providers::registry::account_of)).
     pub fn new(source: R, read: AccountOf) -> Self {
-        Self { lines: Lines::new(source), read, is_begun: false, separators: 0, elsewhere: None }
+        Self {
+            lines: Lines::new(source),
+            read,
+            is_begun: false,
+            separators: 0,
+            table: None,
+            has_id_column: false,
+            elsewhere: None,
+        }
     }
 
     /// Bytes read so far.
@@ -81,8 +95,10 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
     /// The error of the source.
     pub async fn next(&mut self) -> io::Result<Option<NamedLine>> {
         loop {
-            let Some(line) = self.lines.next().await? else { return Ok(None) };
-            if line.text.is_ok_and(is_comment) {
+            let Some(line) = self.lines.next().await? else { return Ok(self.unended_row()) };
+            let number = line.number;
+            let goes_on = self.table.as_ref().is_some_and(|table| table.unfinished().is_some());
+            if !goes_on && line.text.is_ok_and(is_comment) {
                 continue;
             }
             let is_first = !std::mem::replace(&mut self.is_begun, true);
@@ -90,20 +106,46 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                 self.separators = line.text.ok().filter(|text| names_columns(text)).map_or(0, separators);
                 self.elsewhere = line.text.ok().and_then(another_column);
             }
-            if self.elsewhere.is_none() {
+            if self.elsewhere.is_none() && !goes_on {
                 // With more columns than have names: white space in front, a tab too, is gone from the line of names.
                 let unnamed = line.text.ok().filter(|text| separators(text) > self.separators);
                 self.elsewhere = unnamed.and_then(numbered);
             }
-            let named = match (line.text, &self.elsewhere) {
-                (Err(why), _) => Err(why.to_owned()),
-                (Ok(text), _) if text.contains('\r') => Err(CR_ALONE.to_owned()),
-                (Ok(_), Some(why)) => Err(why.clone()),
-                (Ok(text), None) if is_first && names_columns(text) => Err(NAMES_COLUMNS.to_owned()),
-                (Ok(text), None) => (self.read)(text),
+            let id_of = |id: &str| if self.has_id_column { strip_id_mark(id).to_owned() } else { id.to_owned() };
+            let named = match (line.text, &self.elsewhere, &mut self.table) {
+                (Err(why), _, None) => Err(why.to_owned()),
+                (Err(why), _, Some(table)) if line.bytes.is_empty() => {
+                    table.discard_row();
+                    Err(why.to_owned())
+                }
+                // Within quotes it is a part of a text.
+                (Ok(text), ..) if !goes_on && text.contains('\r') && !text.contains('"') => Err(CR_ALONE.to_owned()),
+                (_, Some(why), _) => Err(why.clone()),
+                (_, None, Some(table)) => {
+                    let Some(row) = table.add(number, line.bytes) else { continue };
+                    let named = row.id.and_then(|id| (self.read)(&id_of(&id)));
+                    return Ok(Some(NamedLine { line: row.line, named }));
+                }
+                (Ok(text), None, None) if is_first && names_columns(text) => {
+                    self.has_id_column = word(text).is_ok_and(|name| IDS.contains(&&*name.to_ascii_lowercase()));
+                    self.table = separator(text).map(|separator| Table::of_first_column(line.bytes, separator));
+                    Err(NAMES_COLUMNS.to_owned())
+                }
+                (Ok(text), None, None) => (self.read)(&id_of(text)),
             };
-            return Ok(Some(NamedLine { line: line.number, named }));
+            if is_first && self.table.is_some() {
+                self.lines.read_rows();
+            }
+            return Ok(Some(NamedLine { line: number, named }));
         }
+    }
+
+    /// The row that the input ends in.
+    fn unended_row(&mut self) -> Option<NamedLine> {
+        let table = self.table.as_mut()?;
+        let line = table.unfinished()?;
+        table.discard_row();
+        Some(NamedLine { line, named: Err(UNCLOSED_QUOTE.to_owned()) })
     }
 }
 
@@ -152,11 +194,6 @@ fn separators(line: &str) -> usize {
     line.matches(SEPARATORS).count()
 }
 
-/// A column without the white space and the quotes around it.
-pub(super) fn unquoted(column: &str) -> &str {
-    column.trim().trim_matches(['"', '\''])
-}
-
 /// The command that keeps a column of lines like this, from 1.
 fn cut(line: &str, column: usize) -> String {
     match line.chars().find(|c| SEPARATORS.contains(c)) {
@@ -188,11 +225,39 @@ mod tests {
                 (4, Ok(Named::Id("12".to_owned()))),
                 (5, handle("ann")),
                 (6, handle("username")),
-                (7, Err("is".to_owned())),
+                (7, Err("no".to_owned())),
                 (8, Err("is".to_owned())),
             ];
             assert_eq!(read, expected, "{chunk}");
             assert_eq!(lines.bytes(), file.len() as u64);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_x_before_digits_is_a_mark_in_a_column_of_ids_alone() {
+        let (id, handle) = (|id: &str| Ok(Named::Id(id.to_owned())), |name: &str| Ok(Named::Handle(name.to_owned())));
+        for (file, last) in [
+            ("id\nx2001\n", id("2001")),
+            ("user_id,name\nx2001,Ann\n", id("2001")),
+            ("id,description\nx2001,\"a\n{\rb\n\u{ff}\"\n", id("2001")),
+            ("handle\n@x2001\n", handle("x2001")),
+            ("@x2001\n", handle("x2001")),
+        ] {
+            let file: Vec<u8> = file.chars().map(|c| c as u8).collect(); // the last one is no UTF-8
+            let mut lines = NamedLines::new(&*file, account_of(&Provider::X));
+            let mut read = Vec::new();
+            while let Some(line) = lines.next().await.unwrap() {
+                read.push(line.named);
+            }
+            assert_eq!(read.pop(), Some(last), "{read:?}");
+        }
+        for file in ["x2001\n", "screen_name,name\nx2001,Ann\n", "owner,member\nx2001,x2002\n"] {
+            let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
+            let mut last = None;
+            while let Some(line) = lines.next().await.unwrap() {
+                last = Some(line.named);
+            }
+            assert!(last.clone().unwrap().unwrap_err().contains("the handle with @"), "{file:?}: {last:?}");
         }
     }
 

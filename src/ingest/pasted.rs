@@ -12,6 +12,9 @@ const LONGEST_HANDLE: usize = 15;
 const TOO_SHORT: &str = "the id is too short to contain its date. For a post from before 2010-11-04 write \
     {\"id\":\"20\",\"created_at\":\"2006-03-21T20:50:14Z\"} or use --once; for an account use --accounts";
 
+const NOT_OF_MASTODON: &str = "the id does not contain its date: digits are missing, or the server does not run Mastodon. Write \
+    {\"id\":\"…\",\"created_at\":\"2026-01-31T08:00:00Z\"} or use --once; for an account use --accounts";
+
 /// The posts' provider, where the namespace is of posts.
 fn posts_of(namespace: &str) -> Option<Provider> {
     PipelineId::read(namespace).filter(|id| id.kind == Kind::Posts).map(|id| id.provider)
@@ -85,14 +88,26 @@ fn in_address(address: &Address, provider: &Provider) -> Result<String, String> 
     }
 }
 
-/// The advice for an id that does not say when its post was made, where the network is Twitter or X.
+/// The reason and the remedy for an id that does not contain the date of its post.
 pub(super) fn without_date(namespace: &str) -> Option<&'static str> {
-    matches!(posts_of(namespace)?, Provider::Twitter | Provider::X).then_some(TOO_SHORT)
+    match posts_of(namespace)? {
+        Provider::Twitter | Provider::X => Some(TOO_SHORT),
+        Provider::Mastodon(_) => Some(NOT_OF_MASTODON),
+        Provider::Bluesky => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_without_a_date_is_refused_in_the_words_of_its_network() {
+        let why = |provider: &Provider| without_date(&PipelineId::posts(provider).to_string());
+        assert!(why(&Provider::X).unwrap().contains("2010-11-04"));
+        let mastodon = why(&Provider::Mastodon("social".to_owned())).unwrap();
+        assert!(mastodon.contains("does not run Mastodon") && !mastodon.contains("2010"), "{mastodon}");
+    }
 
     #[test]
     fn an_id_is_taken_from_an_address_of_its_network_alone() {

@@ -5,12 +5,15 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::rounding::Rounding;
 use super::{FORGOTTEN, Queued};
 use crate::base::clock::Millis;
 use crate::base::humanize::{self, counted, grouped};
 
 /// Refusals a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
+/// Refused lines with the same reason that a command prints; more are only counted.
+pub(crate) const LINES_OF_ONE_REASON: u64 = 3;
 /// Distinct reasons a [`Summary`] counts: reasons quote the line, so a broken file has any number.
 const NAMED_REASONS: usize = 100;
 const OTHER_REASONS: &str = "other reasons";
@@ -119,51 +122,9 @@ impl Summary {
     }
 
     pub(super) fn finish(&mut self, seconds: f64) {
-        self.warning = self.rounding.warning();
+        self.warning = self.rounding.warning("line");
         self.seconds = seconds;
         self.ids_per_second = if seconds > 0.0 { self.lines as f64 / seconds } else { 0.0 };
-    }
-}
-
-/// Ids a spreadsheet has rounded. It keeps 15 digits, and JavaScript about 17: what they have touched
-/// ends in 00, as only 1 in 100 ids does by chance.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Rounding {
-    /// Ids of 16 digits and more.
-    long: u64,
-    /// Those of them that end in 00.
-    round: u64,
-    first_round: u64,
-    /// One ends in 0000, as hardly any does by chance.
-    is_plain: bool,
-}
-
-impl Rounding {
-    fn look_at(&mut self, line: u64, id: &str) {
-        if id.len() < 16 || !id.bytes().all(|digit| digit.is_ascii_digit()) {
-            return;
-        }
-        self.long += 1;
-        if id.ends_with("00") {
-            if self.round == 0 {
-                self.first_round = line;
-            }
-            self.round += 1;
-            self.is_plain |= id.ends_with("0000");
-        }
-    }
-
-    fn warning(&self) -> Option<String> {
-        // 5 %: five times what chance gives. A single one of a few is chance.
-        ((self.round > 1 || self.is_plain) && self.round * 20 >= self.long).then(|| {
-            format!(
-                "{} of {} long ids end in 00, where 1 in 100 is usual; the first is on line {}. A spreadsheet may have \
-                 rounded them: export the column as text and enqueue it again.",
-                grouped(self.round),
-                grouped(self.long),
-                self.first_round
-            )
-        })
     }
 }
 
@@ -203,8 +164,9 @@ impl fmt::Display for Summary {
             let all = if first == last { String::new() } else { format!(", the last {last}") };
             writeln!(f, "  first update {first}{all}")?;
         }
-        // Each was told when it was met, up to a number.
-        if self.refused > self.refusals.len() as u64 {
+        // Otherwise each refused line was printed.
+        let has_unprinted_lines = self.refused_by_reason.values().any(|lines| *lines > LINES_OF_ONE_REASON);
+        if has_unprinted_lines || self.refused > self.refusals.len() as u64 {
             writeln!(f, "  refused, by reason:")?;
             let mut by_reason: Vec<_> = self.refused_by_reason.iter().collect();
             by_reason.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -222,30 +184,6 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rounded_ids_are_noticed_from_five_percent_on() {
-        let of = |round: u64, long: u64| {
-            let mut rounding = Rounding::default();
-            for line in 1..=long {
-                let last = if line > long - round { "00" } else { "17" };
-                rounding.look_at(line, &format!("15000000000012{last}"));
-            }
-            rounding.look_at(long + 1, "100"); // short ids say nothing
-            rounding.look_at(long + 2, "not an id, however long 00");
-            rounding.warning()
-        };
-        assert_eq!(of(0, 0), None);
-        assert_eq!(of(0, 10), None);
-        assert_eq!(of(4, 100), None);
-        let warning = of(5, 100).unwrap();
-        assert!(warning.contains("5 of 100") && warning.contains("line 96"), "{warning}");
-        assert_eq!((of(1, 1), of(1, 20)), (None, None), "one of a few is chance");
-        assert!(of(2, 40).is_some() && of(2, 2).is_some());
-        let mut rounding = Rounding::default();
-        rounding.look_at(1, "1460323737035680000");
-        assert!(rounding.warning().is_some(), "no chance ends in 0000");
-    }
 
     #[test]
     fn any_number_of_reasons_takes_little_room() {
@@ -282,8 +220,8 @@ tweets.txt: 1,234 entries in 2.0 s (617 per second)
   dead           0  buried earlier, not brought back
   refused        1
   first update now, the last in 1h
-  warning: 1 of 1 long ids end in 00, where 1 in 100 is usual; the first is on line 9. A spreadsheet may have \
-rounded them: export the column as text and enqueue it again.
+  warning: 1 of 1 long ids end in 00, where 1 in 100 is usual; the first is at line 9. A spreadsheet may have \
+rounded them: export the column as text and send the ids again.
 ";
         assert_eq!(summary.to_string(), text);
         assert!(!summary.is_clean());

@@ -8,14 +8,21 @@ use tokio::io::AsyncBufRead;
 
 use super::elements::elements;
 use super::lines::{CR_ALONE, Lines};
-use super::named::{SEPARATORS, unquoted};
-use crate::model::post::Ingested;
-use crate::model::post::{BadId, TweetId};
+use super::table::{SEPARATORS, Table, UNCLOSED_QUOTE, unquoted};
+use crate::model::post::{BadId, Ingested, TweetId, strip_id_mark};
+use crate::providers::named::is_digits;
 use crate::providers::registry::Parse;
 use crate::providers::x_v2::media::Included;
 
 /// Why a line is no tweet that names the columns of the others.
 pub(super) const NAMES_COLUMNS: &str = "the line names the columns";
+
+/// Why a last line without an end is refused.
+const CUT_OFF: &str = "the last line has no line end, and its id has fewer digits than all ids before it: the input was probably cut off; \
+     send the whole input, or add a line end if the id is complete";
+
+/// Why an object of an account is refused.
+const AN_ACCOUNT: &str = "an account and no post; `enqueue --accounts` takes ids, handles and addresses of accounts";
 
 /// The maximum number of posts in an object's `data`. X's answers have up to 500; their results are held at once.
 const MOST_POSTS: usize = 5_000;
@@ -33,8 +40,8 @@ pub struct Item {
     pub hint: Option<&'static str>,
 }
 
-/// Reads tweets: a bare or quoted id or a JSON object on a line, JSON over many lines, lists, and X's answers and
-/// stream lines, whose posts stand in `data`. Blank lines and comments (`#`) are passed over.
+/// Reads tweets: a bare or quoted id or a JSON object on a line, JSON over many lines, lists, X's answers and stream lines,
+/// whose posts stand in `data`, and the ids of a table with several columns, which its first line names. Blank lines and comments (`#`) are passed over.
 #[derive(Debug)]
 pub struct Tweets<R> {
     lines: Lines<R>,
@@ -43,12 +50,47 @@ pub struct Tweets<R> {
     page: std::vec::IntoIter<Item>,
     /// A line was read.
     is_begun: bool,
+    /// The first line names several columns.
+    table: Option<Table>,
+    lengths: IdLengths,
+}
+
+/// IdLengths of the bare ids of the input.
+#[derive(Debug, Default)]
+struct IdLengths {
+    ids: u64,
+    /// Digits of the shortest.
+    shortest: usize,
+}
+
+impl IdLengths {
+    /// Fewer ids say nothing of the next one's length.
+    const FEWEST: u64 = 20;
+
+    /// Returns the id, unless its line has no end and it lost digits: a compressed file or a transfer was cut off.
+    pub fn check(&mut self, id: &str, lacks_line_end: bool) -> Result<String, String> {
+        if is_digits(id) {
+            if lacks_line_end && self.ids >= Self::FEWEST && id.len() < self.shortest {
+                return Err(CUT_OFF.to_owned());
+            }
+            self.shortest = if self.ids == 0 { id.len() } else { self.shortest.min(id.len()) };
+            self.ids += 1;
+        }
+        Ok(id.to_owned())
+    }
 }
 
 impl<R: AsyncBufRead + Unpin> Tweets<R> {
     /// The tweets of that source; `parse` reads an object.
     pub fn new(source: R, parse: Parse) -> Self {
-        Self { lines: Lines::new(source), parse, page: Vec::new().into_iter(), is_begun: false }
+        Self {
+            lines: Lines::new(source),
+            parse,
+            page: Vec::new().into_iter(),
+            is_begun: false,
+            table: None,
+            lengths: IdLengths::default(),
+        }
     }
 
     /// Bytes read so far.
@@ -62,7 +104,10 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
     pub fn done_line(&self) -> u64 {
         match self.page.as_slice().first() {
             Some(item) => item.line.saturating_sub(1),
-            None => self.lines.number(),
+            None => {
+                let begun = self.table.as_ref().and_then(Table::unfinished);
+                begun.map_or(self.lines.number(), |begun| begun.saturating_sub(1))
+            }
         }
     }
 
@@ -75,21 +120,48 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
             if let Some(item) = self.page.next() {
                 return Ok(Some(item));
             }
-            let Some(line) = self.lines.next().await? else { return Ok(None) };
-            let number = line.number;
+            let Some(line) = self.lines.next().await? else { return Ok(self.unended_row()) };
+            let (number, lacks_line_end) = (line.number, line.lacks_line_end);
+            let refused = |why: &str| Item { line: number, bytes: 0, tweet: Err(why.to_owned()), hint: None };
+            if let Some(table) = &mut self.table {
+                let bytes = line.bytes.len();
+                match line.text {
+                    Err(why) if bytes == 0 => {
+                        table.discard_row();
+                        return Ok(Some(refused(why)));
+                    }
+                    Ok(text) if table.unfinished().is_none() && text.starts_with('#') => continue,
+                    _ => {}
+                }
+                let Some(row) = table.add(number, line.bytes) else { continue };
+                let id = row.id.and_then(|id| self.lengths.check(strip_id_mark(&id), lacks_line_end));
+                return Ok(Some(Item { line: row.line, bytes, tweet: id.map(Ingested::bare), hint: None }));
+            }
             let text = match line.text {
                 Ok(text) => text,
-                Err(why) => return Ok(Some(Item { line: number, bytes: 0, tweet: Err(why.to_owned()), hint: None })),
+                Err(why) => return Ok(Some(refused(why))),
             };
             if text.starts_with('#') {
                 continue;
             }
-            if !std::mem::replace(&mut self.is_begun, true) && names_columns(text) {
-                let tweet = Err(NAMES_COLUMNS.to_owned());
-                return Ok(Some(Item { line: number, bytes: text.len(), tweet, hint: None }));
+            if !std::mem::replace(&mut self.is_begun, true) && !text.starts_with(['{', '[']) {
+                self.table = Table::of(line.bytes);
+                if self.table.is_some() || names_columns(text) {
+                    let item = refused(NAMES_COLUMNS);
+                    if self.table.is_some() {
+                        self.lines.read_rows();
+                    }
+                    return Ok(Some(item));
+                }
             }
             match read(text, self.parse) {
                 Read::One(tweet) => {
+                    let tweet = match tweet {
+                        Ok(tweet) if tweet.content.is_none() => {
+                            self.lengths.check(&tweet.id, lacks_line_end).map(|id| Ingested { id, ..tweet })
+                        }
+                        tweet => tweet,
+                    };
                     return Ok(Some(Item { line: number, bytes: text.len(), tweet, hint: hint(text) }));
                 }
                 Read::Page(tweets) => {
@@ -99,6 +171,14 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
                 }
             }
         }
+    }
+
+    /// The row that the input ends in.
+    fn unended_row(&mut self) -> Option<Item> {
+        let table = self.table.as_mut()?;
+        let line = table.unfinished()?;
+        table.discard_row();
+        Some(Item { line, bytes: 0, tweet: Err(UNCLOSED_QUOTE.to_owned()), hint: None })
     }
 }
 
@@ -114,6 +194,9 @@ pub(super) enum Read {
 /// Reads a bare or quoted id, or a JSON object.
 pub(super) fn read(text: &str, parse: Parse) -> Read {
     if text.starts_with('{') {
+        if is_account(text) {
+            return Read::One(Err(AN_ACCOUNT.to_owned()));
+        }
         let tweet = parse(text).map(Ingested::from);
         // What is a post itself is not searched for others.
         let page = if tweet.is_err() { page(text, parse) } else { None };
@@ -123,12 +206,38 @@ pub(super) fn read(text: &str, parse: Parse) -> Read {
         return Read::One(Err("a list in a list; write one list of posts".to_owned()));
     }
     let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
-    Read::One(Ok(Ingested::bare(quoted.unwrap_or(text).trim())))
+    Read::One(Ok(Ingested::bare(strip_id_mark(quoted.unwrap_or(text).trim()))))
 }
 
-/// An answer or a stream line of X API v2, as the API and twarc write them.
+/// The fields by which an object of an account differs from a post, on all networks.
+#[derive(Deserialize)]
+struct AccountFields<'a> {
+    #[serde(borrow, alias = "username", alias = "handle")]
+    screen_name: Option<&'a RawValue>,
+    #[serde(borrow, alias = "display_name", alias = "displayName")]
+    name: Option<&'a RawValue>,
+    // Of posts, also as other collectors flatten them.
+    #[serde(borrow, alias = "full_text", alias = "content", alias = "record", alias = "tweet", alias = "rawContent")]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    conversation_id: Option<&'a RawValue>,
+    #[serde(borrow, alias = "user_id_str", alias = "author_id", alias = "author", alias = "account")]
+    user: Option<&'a RawValue>,
+}
+
+/// Returns true for an object of an account (v1.1, X, Mastodon, Bluesky): it has a name of its own, and neither a text nor an author.
+fn is_account(text: &str) -> bool {
+    serde_json::from_str::<AccountFields<'_>>(text).is_ok_and(|fields| {
+        let AccountFields { screen_name, name, text, conversation_id, user } = fields;
+        screen_name.is_some() && name.is_some() && [text, conversation_id, user].iter().all(Option::is_none)
+    })
+}
+
+/// An answer or a stream line of X API v2, as the API and twarc write them, or a post of Twitter's archive of an account.
 #[derive(Deserialize)]
 struct Envelope<'a> {
+    #[serde(borrow)]
+    tweet: Option<&'a RawValue>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -143,13 +252,17 @@ struct Meta {
 
 /// The posts in an object's `data`; `None` where it holds none and does not say that there are none.
 fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
-    let Envelope { data, meta } = serde_json::from_str(text).ok()?;
+    let post = |raw: &str| if is_account(raw) { Err(AN_ACCOUNT.to_owned()) } else { parse(raw).map(Ingested::from) };
+    let Envelope { tweet, data, meta } = serde_json::from_str(text).ok()?;
+    if let Some(tweet) = tweet {
+        return Some(vec![post(tweet.get()).map_err(|why| format!("its tweet: {why}"))]);
+    }
     let Some(data) = data.map(RawValue::get) else {
         let Meta { result_count } = serde_json::from_str(meta?.get()).ok()?;
         return (result_count == 0).then(Vec::new);
     };
     let included = Included::of(text);
-    let post = |raw: &str| parse(included.put_into(raw).as_deref().unwrap_or(raw)).map(Ingested::from);
+    let post = |raw: &str| post(included.put_into(raw).as_deref().unwrap_or(raw));
     if data.starts_with('{') {
         return Some(vec![post(data).map_err(|why| format!("its data: {why}"))]);
     }
@@ -193,12 +306,78 @@ mod tests {
     #[test]
     fn ids_come_bare_or_quoted() {
         let id = |text| read(text, |_| unreachable!());
-        for text in ["123", "\"123\"", "'123'", "\" 123 \""] {
+        for text in ["123", "\"123\"", "'123'", "\" 123 \"", "x123", "\"x123\""] {
             assert_eq!(id(text), Read::One(Ok(Ingested::bare("123"))));
         }
-        for text in ["\"", "'12", "\"12'"] {
+        for text in ["\"", "'12", "\"12'", "x", "x1a", "X12"] {
             assert_eq!(id(text), Read::One(Ok(Ingested::bare(text))));
         }
+    }
+
+    #[test]
+    fn an_object_of_an_account_is_no_post() {
+        for account in [
+            r#"{"id":12,"id_str":"12","name":"Jack","screen_name":"jack","followers_count":5}"#,
+            r#"{"id":"12","name":"Jack","username":"jack"}"#,
+            r#"{"id":"1","username":"ann","acct":"ann","display_name":"","note":""}"#,
+            r#"{"did":"did:plc:a","handle":"ann.example","displayName":"Ann"}"#,
+            r#"{"data":[{"id":"12","name":"Jack","username":"jack"}]}"#,
+        ] {
+            let none = |_: &str| Err("no post".to_owned());
+            let read = match read(account, none) {
+                Read::One(post) => post,
+                Read::Page(mut posts) => posts.remove(0),
+            };
+            assert!(read.unwrap_err().contains("enqueue --accounts"), "{account}");
+        }
+        for post in [
+            r#"{"id":20,"text":"a","name":"x","screen_name":"x"}"#,
+            r#"{"id":20,"user":{"name":"x","screen_name":"x"}}"#,
+            r#"{"id":"20","username":"jack","name":"Jack","tweet":"a"}"#,
+            r#"{"id":"20","username":"jack","name":"Jack","conversation_id":"20"}"#,
+            r#"{"id":"20","username":"jack"}"#,
+        ] {
+            assert!(!is_account(post), "{post}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_last_line_that_was_cut_off_is_refused() {
+        let last = async |ids: usize, text: &str| {
+            let all = "1460323737035677698\n".repeat(ids) + text;
+            let mut tweets = Tweets::new(all.as_bytes(), |_| unreachable!());
+            let mut last = None;
+            while let Some(item) = tweets.next().await.unwrap() {
+                last = Some(item.tweet);
+            }
+            last.unwrap()
+        };
+        assert_eq!(last(20, "14603237370").await, Err(CUT_OFF.to_owned()));
+        let header = "state,id\n".to_owned() + &"live,1460323737035677698\n".repeat(20) + "live,14603237370";
+        let mut rows = Tweets::new(header.as_bytes(), |_| unreachable!());
+        let mut refused = 0;
+        while let Some(item) = rows.next().await.unwrap() {
+            refused += u32::from(item.tweet == Err(CUT_OFF.to_owned()));
+        }
+        assert_eq!(refused, 1, "also in a table");
+        for (ids, text) in [(20, "14603237370\n"), (20, "1460323737035677699"), (19, "20")] {
+            assert!(last(ids, text).await.is_ok(), "{ids} {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_archive_of_an_account_is_read() {
+        let archive = "window.YTD.tweets.part0 = [\n  {\n    \"tweet\" : { \"id_str\" : \"20\" }\n  },\n  {\"tweet\":{\"id_str\":\"21\"}}\n]";
+        let parse = |text: &str| match serde_json::from_str::<serde_json::Value>(text).unwrap()["id_str"].as_str() {
+            Some(id) => Ok(crate::model::post::Tweet { id: id.to_owned(), ..Default::default() }),
+            None => Err("no id".to_owned()),
+        };
+        let mut tweets = Tweets::new(archive.as_bytes(), parse);
+        let mut ids = Vec::new();
+        while let Some(item) = tweets.next().await.unwrap() {
+            ids.push(item.tweet.unwrap().id);
+        }
+        assert_eq!(ids, ["20", "21"]);
     }
 
     #[test]

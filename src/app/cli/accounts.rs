@@ -19,7 +19,9 @@ use crate::base::reload::Reloadable;
 use crate::base::retry::RetryPolicy;
 use crate::base::shutdown::Stop;
 use crate::engine::queue::QueueError;
-use crate::ingest::{Input, NAMES_COLUMNS, NamedLines, Progress, ProgressDisplay, Queued, SKIPPED, StarterError};
+use crate::ingest::{
+    Input, NAMES_COLUMNS, NamedLines, Progress, ProgressDisplay, Queued, Rounding, SKIPPED, StarterError,
+};
 use crate::model::pipeline_id::PipelineId;
 use crate::model::provider::Provider;
 use crate::pipelines::apis::open_handles;
@@ -113,7 +115,10 @@ pub(super) async fn each_account(
 ) -> Result<Resolution> {
     let (retry, stop) = (RetryPolicy::default(), &start.stop);
     let mut kept_away = Resolution::default();
+    let mut rounding = Rounding::default();
     let hand_over = async |mut resolved: Vec<Resolved>| {
+        let by_id = resolved.iter().filter(|account| account.account.is_none());
+        by_id.for_each(|account| rounding.look_at(account.line, &account.id));
         if let Some(forgetting) = forgetting {
             let refuse = async || refuse_kept_away(forgetting, provider, resolved.clone()).await;
             let (kept, refused) = patiently(retry, stop, refuse).await?;
@@ -147,6 +152,9 @@ pub(super) async fn each_account(
     resolved.refused -= skipped;
     if resolved.is_empty() {
         say(&format!("{name} is empty: it names no account"));
+    }
+    if let Some(warning) = rounding.warning("line") {
+        say(&format!("warning: {warning}"));
     }
     let Resolution { ids, handles, refused } = resolved;
     Ok(Resolution {

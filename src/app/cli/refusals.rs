@@ -1,6 +1,8 @@
 //! The rejected lines of a file, as a command prints them.
 
-use crate::ingest::ProgressDisplay;
+use std::collections::HashMap;
+
+use crate::ingest::{LINES_OF_ONE_REASON, ProgressDisplay};
 
 /// Rejected lines that are printed one by one; the summary counts all of them.
 pub(super) const TOLD: u64 = 50;
@@ -9,19 +11,27 @@ pub(super) const TOLD: u64 = 50;
 #[derive(Debug)]
 pub(super) struct Refusals<'a> {
     display: &'a ProgressDisplay,
-    told: u64,
+    printed: u64,
+    /// Reasons that were printed, and for how many lines.
+    reasons: HashMap<String, u64>,
 }
 
 impl<'a> Refusals<'a> {
     pub fn beside(display: &'a ProgressDisplay) -> Self {
-        Self { display, told: 0 }
+        Self { display, printed: 0, reasons: HashMap::new() }
     }
 
     /// Takes note of a line, from 1, that was rejected for this reason.
     pub fn tell(&mut self, line: u64, reason: &str) {
-        self.told += 1;
-        if self.told <= TOLD {
-            self.display.say(&format!("line {line}: {reason}"));
+        if self.printed == TOLD {
+            return;
+        }
+        let lines = self.reasons.entry(reason.to_owned()).or_default();
+        if *lines < LINES_OF_ONE_REASON {
+            *lines += 1;
+            self.printed += 1;
+            let more = if *lines == LINES_OF_ONE_REASON { " (more such lines are only counted)" } else { "" };
+            self.display.say(&format!("line {line}: {reason}{more}"));
         }
     }
 }

@@ -25,6 +25,9 @@ pub(super) struct Receipt {
     pub refused: Vec<Refused>,
     /// and how many more.
     refused_unnamed: u64,
+    /// A warning that the ids look rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// A tweet that cannot be scheduled.

@@ -1,6 +1,7 @@
 //! Accounts of Twitter and X as people write them down. No I/O.
 
-use crate::model::post::TweetId;
+use crate::base::clock::{self, Millis};
+use crate::model::post::{TweetId, strip_id_mark};
 use crate::providers::named::{Address, Named, is_digits, word};
 
 /// Longest handle. New ones have up to 15 characters, some of the first have more.
@@ -30,6 +31,8 @@ const PAGES: [&str; 20] = [
     "who_to_follow",
 ];
 
+const DAY_MS: Millis = 86_400_000;
+
 /// Reads an account: an id, a handle with or without `@`, or an address of the account or of one of its posts. Digits alone
 /// are an id.
 ///
@@ -40,6 +43,13 @@ pub fn account_of(line: &str) -> Result<Named, String> {
     if is_digits(word) {
         return id(word);
     }
+    // CSV marks ids so, and a handle may look the same.
+    if strip_id_mark(word) != word {
+        return Err(
+            "x and digits may be an id that CSV marks, or a handle: write the id without x, or the handle with @"
+                .to_owned(),
+        );
+    }
     match Address::read(word)? {
         Some(address) => at(&address),
         None => handle(word.strip_prefix('@').unwrap_or(word)),
@@ -47,7 +57,12 @@ pub fn account_of(line: &str) -> Result<Named, String> {
 }
 
 fn id(text: &str) -> Result<Named, String> {
-    TweetId::parse(text).map(|id| Named::Id(id.to_string())).map_err(|why| why.to_string())
+    let id = TweetId::parse(text).map_err(|why| why.to_string())?;
+    // Since 2016 ids of accounts hold the time at which they were made, like those of posts.
+    if id.created_at().is_some_and(|made_at| made_at > clock::wall_ms() + DAY_MS) {
+        return Err("the id contains a date in the future, so it is no account's id; check its digits".to_owned());
+    }
+    Ok(Named::Id(id.to_string()))
 }
 
 fn handle(text: &str) -> Result<Named, String> {
@@ -104,6 +119,8 @@ mod tests {
         for (line, why) in [
             ("0", "starts with 0"),
             ("-3", "no id, no handle"),
+            ("9145936974064177152", "date in the future"),
+            ("x.com/i/user/9145936974064177152", "date in the future"),
             ("99999999999999999999", "digits"),
             ("ann@social.example", "no id, no handle"),
             ("a_name_of_21_letters_", "no id, no handle"),

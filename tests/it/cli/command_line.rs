@@ -193,6 +193,21 @@ fn an_empty_file_of_accounts_and_a_wrong_word_are_no_success() {
         let said = (output.status.code(), text(&output.stderr));
         assert_eq!(said, (Some(0), "line 1: skipped, it names the columns\n".to_owned()), "{arguments:?}");
     }
+    // Ours, too: an x is before the ids, and a description goes on over lines.
+    let accounts = "id,state,description\nx12,live,\"a\n{\n13\n\"\nx14,live,\"b\"\n";
+    let output = run(&["enqueue", "--json", "--accounts", &home.file("accounts.csv", accounts)], &settings);
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &said["ids"]), (Some(0), &2.into()), "{said} {}", text(&output.stderr));
+    // As pandas and R keep them where a cell is empty.
+    let rounded: Vec<String> = (0..20).map(|n| (1_460_323_737_035_677_696_u64 + 256 * 33 * n).to_string()).collect();
+    for (ids, is_warned) in [(&rounded[..], true), (&rounded[..19], false)] {
+        let output = run(&["enqueue", "--accounts", &home.file("rounded.txt", ids.join("\n"))], &settings);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(said.contains("warning: all 20 long ids are numbers that float64 holds"), is_warned, "{said}");
+    }
+    let future = home.file("future.txt", "9145936974064177152\n");
+    let output = run(&["enqueue", "--accounts", &future], &settings);
+    assert!(output.status.code() == Some(65) && text(&output.stderr).contains("a date in the future"), "{output:?}");
     says_one_line(&run(&["export", "foo"], &settings), 64, "there is no table \"foo\"");
     says_one_line(
         &run(&["status", "--pipeline", "tweet:update"], &settings),

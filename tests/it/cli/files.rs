@@ -95,8 +95,9 @@ type Kind = (&'static str, Vec<u8>, Option<(u64, &'static str)>, u64);
 fn each_kind_of_bad_file_is_told_from_the_good() {
     let young = |number| id_aged(MINUTE, number);
     let binary: Vec<u8> = (0..=u16::MAX).flat_map(|pair| [(pair >> 8) as u8 | 0x80, pair as u8]).collect();
-    let csv = format!("id,text\n{},hello\n{},\"a, b\"\n", young(1), young(2));
-    let kinds: [Kind; 15] = [
+    let csv = format!("id,text\n{},hello\nx{},\"a, b\"\n{}\n", young(1), young(2), young(3));
+    let tar = [&b"ids.txt"[..], &[0; 250], b"ustar\x0000"].concat();
+    let kinds: [Kind; 22] = [
         ("empty", vec![], None, 0),
         ("blank", b" \r\n\n\t\n".to_vec(), None, 0),
         ("binary", binary, Some((1, "NUL byte")), 0),
@@ -106,7 +107,14 @@ fn each_kind_of_bad_file_is_told_from_the_good() {
         ("huge-line", [young(1).into_bytes(), b"\n".to_vec(), vec![b'9'; 9 << 20]].concat(), Some((2, "1 MiB")), 1),
         ("truncated", format!("{}\n{{\"id_str\":\"{}", young(1), young(2)).into_bytes(), Some((2, "not JSON")), 1),
         ("utf-16", utf16(&format!("{}\n{}\n", young(1), young(2))), Some((1, "UTF-16")), 0),
-        ("csv", csv.into_bytes(), Some((2, "only the id column")), 0),
+        ("csv", csv.into_bytes(), Some((4, "number of columns: 1 in this row, 2 in the first line")), 2),
+        ("csv-without-names", format!("{},hello\n", young(1)).into_bytes(), Some((1, "only the id column")), 0),
+        ("bz2", b"BZh91AY&SY\x12\n\n".to_vec(), Some((1, "bunzip2")), 0),
+        ("xz", b"\xfd7zXZ\0\n\n".to_vec(), Some((1, "unxz")), 0),
+        ("zst", b"\x28\xb5\x2f\xfd\x04\n\n".to_vec(), Some((1, "unzstd")), 0),
+        ("tar", tar, Some((1, "tar -x")), 0),
+        ("parquet", b"PAR1\x15\x04\n\n".to_vec(), Some((1, "parquet")), 0),
+        ("pickle", b"\x80\x04\x95\n\n".to_vec(), Some((1, "pickle")), 0),
         ("excel", b"PK\x03\x04\x14\0\x06\0".to_vec(), Some((1, "Excel")), 0),
         ("gzip", b"\x1f\x8b\x08\0\0\0\0\0".to_vec(), Some((1, "gzip")), 0),
         ("cr-line-ends", format!("{}\r{}\r", young(1), young(2)).into_bytes(), Some((1, "CR alone")), 0),
@@ -157,6 +165,88 @@ fn rounded_ids_are_scheduled_with_a_warning() {
     assert_eq!(home.status()["delayed"], rounded.len());
 }
 
+/// What pandas and R keep of ids in a column with an empty cell.
+fn round_to_float64(ids: impl Iterator<Item = String>) -> Vec<String> {
+    let rounded = ids.map(|id| (id.parse::<u64>().unwrap() as f64 as u64).to_string());
+    // Those are for the warning of spreadsheets.
+    rounded.filter(|id| !id.ends_with("00")).collect()
+}
+
+#[test]
+fn ids_of_float64_are_scheduled_with_a_warning() {
+    let made = wall_ms() - MINUTE;
+    let ids = |count: u32| (0..count).map(move |n| TweetId::at(made - 7 * i64::from(n), 777 * n + 3).to_string());
+    let rounded = |count: usize| round_to_float64(ids(100)).into_iter().take(count).collect::<Vec<String>>();
+    for (name, ids, is_warned) in [
+        ("rounded", rounded(20), true),
+        ("few", rounded(19), false),
+        ("one-precise", rounded(20).into_iter().chain(ids(2).skip(1)).collect(), false),
+        ("precise", ids(20).filter(|id| !id.ends_with("00")).collect(), false),
+    ] {
+        let home = Home::new();
+        let file = home.file(name, ids.join("\n"));
+        let output = home.run(&["enqueue", &file]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert_eq!(said.contains("numbers that float64 holds exactly"), is_warned, "{name}: {said}");
+    }
+}
+
+/// `zcat cut.gz | enqueue -`: the input ends within an id.
+#[test]
+fn the_last_id_of_a_cut_off_input_is_refused() {
+    let home = Home::new();
+    let ids: Vec<String> = young(30);
+    let cut = format!("{}\n{}", ids[..29].join("\n"), &ids[29][..11]);
+    let output = run_with_input(&["enqueue", "--once", "-"], &home.settings(&[]), cut.as_bytes());
+    assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
+    let told = told(&output);
+    assert!(told.len() == 1 && told[0].0 == 30 && told[0].1.contains("cut off"), "{told:?}");
+    assert_eq!(home.status()["delayed"], 29);
+}
+
+#[test]
+fn equal_reasons_are_printed_a_few_times_and_counted() {
+    let home = Home::new();
+    let file = home.file("words.txt", format!("{}{}\n?\n", "x\n".repeat(2_000), young(1)[0]));
+    let output = home.run(&["enqueue", &file]);
+    let lines: Vec<u64> = told(&output).iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [1, 2, 3, 2_002]);
+    assert!(text(&output.stderr).contains("(more such lines are only counted)"));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("refused, by reason") && summary.contains("2,000  "), "{summary}");
+}
+
+#[test]
+fn objects_of_accounts_are_no_posts() {
+    let home = Home::new();
+    let users = [
+        json!({"id": 12, "id_str": "1460323737035677698", "name": "N", "screen_name": "n", "status": {"id_str": "20"}}),
+        json!({"id": "1460323737035677698", "name": "N", "username": "n"}),
+    ];
+    let file = home.file("users.ndjson", users.map(|user| user.to_string()).join("\n"));
+    let output = home.run(&["enqueue", "--once", &file]);
+    assert_eq!(output.status.code(), Some(65));
+    let told = told(&output);
+    assert!(told.len() == 2 && told.iter().all(|(_, why)| why.contains("enqueue --accounts")), "{told:?}");
+    assert_eq!(home.status()["delayed"], 0);
+}
+
+#[test]
+fn the_archive_of_an_account_is_scheduled() {
+    let home = Home::new();
+    let posts: Vec<Value> =
+        young(2).iter().map(|id| json!({"tweet": {"id_str": id, "id": id, "full_text": "a"}})).collect();
+    let archive = format!("window.YTD.tweets.part0 = {}", serde_json::to_string_pretty(&posts).unwrap());
+    let output = home.run(&["enqueue", &home.file("tweets.js", archive)]);
+    assert_eq!(
+        (output.status.code(), home.status()["delayed"].as_u64()),
+        (Some(0), Some(2)),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn a_clean_file_is_scheduled_once_however_often_it_is_enqueued() {
     let home = Home::new();
@@ -170,6 +260,27 @@ fn a_clean_file_is_scheduled_once_however_often_it_is_enqueued() {
         assert_eq!((&summary[expected.0], &summary[expected.1]), (&json!(3), &json!(0)), "{summary}");
         assert_eq!(summary["too_old"], 1);
         assert_eq!(home.status()["delayed"], 3);
+    }
+}
+
+/// The ids of an export of posts come in again, whatever is in their texts.
+#[test]
+fn exported_posts_are_taken_by_their_ids() {
+    let home = Home::new();
+    let ids = young(3);
+    let texts = ["a\n{\n[\n#b\n\nc", "\"quoted\", and;more", "plain"];
+    let posts = ids.iter().zip(texts).map(|(id, text)| json!({"id": id, "text": text}).to_string());
+    assert!(home.run(&["enqueue", &home.file("posts.ndjson", posts.collect::<Vec<_>>().join("\n"))]).status.success());
+    for more in [&[][..], &["--plain-ids"], &["--bom"], &["--spreadsheet-safe"]] {
+        let file = home.path("posts.csv");
+        let _ = std::fs::remove_file(&file);
+        let file = file.to_str().unwrap();
+        assert!(home.run(&[&["export", "posts", "--to", file], more].concat()).status.success());
+        assert_eq!(std::fs::read_to_string(file).unwrap().contains("\nx"), !more.contains(&"--plain-ids"));
+        let other = Home::new();
+        let output = other.run(&["enqueue", "--json", file]);
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output.stderr));
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["scheduled"], 3, "{more:?}");
     }
 }
 

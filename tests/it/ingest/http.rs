@@ -192,6 +192,25 @@ async fn each_tweet_is_answered_for() {
     assert_eq!(waiting.iter().map(|of| &of.member).collect::<Vec<_>>(), [&leased]);
 }
 
+/// A column of ids with an empty cell is float64 in pandas and R.
+#[tokio::test]
+async fn ids_of_float64_are_taken_with_a_warning() {
+    let served = Served::new().await;
+    let rounded = |count: u32| {
+        let ids = (0..10 * count).map(|n| (id(10_000 * n + 1).parse::<u64>().unwrap() as f64 as u64).to_string());
+        let ids: std::collections::BTreeSet<String> = ids.collect();
+        let ids: Vec<String> = ids.into_iter().filter(|id| !id.ends_with("00")).take(count as usize).collect();
+        assert_eq!(ids.len(), count as usize);
+        ids.join("\n")
+    };
+    let few = served.take(rounded(19)).await;
+    assert_eq!(few.get("warning"), None, "{few}");
+    let all = served.take(rounded(20)).await;
+    assert!(all["warning"].as_str().is_some_and(|warning| warning.contains("float64")), "{all}");
+    let mixed = served.take(format!("{}\n{}", rounded(20), id(7))).await;
+    assert_eq!(mixed.get("warning"), None, "{mixed}");
+}
+
 #[tokio::test]
 async fn a_body_of_which_nothing_can_be_used_is_refused_with_its_place() {
     let served = Served::new().await;

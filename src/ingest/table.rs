@@ -1,0 +1,177 @@
+//! The ids of a table: one column of CSV, also with semicolons or tabs, as exports and spreadsheets write it.
+
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
+
+/// What stands between columns.
+pub(super) const SEPARATORS: [char; 3] = [',', ';', '\t'];
+/// Names of the column of ids, the surest first: an `id` beside a `tweet_id` may number the rows.
+const ID_COLUMNS: [&str; 9] = ["tweet_id", "tweetid", "status_id", "post_id", "id_str", "id", "ids", "uri", "url"];
+/// The maximum length of an id that is kept; an address has room.
+const LONGEST_ID: usize = 4_096;
+
+/// Why a row is refused that has not ended where the input ends.
+pub(super) const UNCLOSED_QUOTE: &str = "a quote that opens in this row is never closed, so the rest of the file was not read: close it, or \
+     double it inside a cell";
+
+/// A column without the white space and the quotes around it.
+pub(super) fn unquoted(column: &str) -> &str {
+    column.trim().trim_matches(['"', '\''])
+}
+
+/// The character between the columns of a line.
+pub(super) fn separator(line: &str) -> Option<char> {
+    line.chars().find(|c| SEPARATORS.contains(c))
+}
+
+/// Reads rows line by line, and keeps only the ids. A cell in quotes may go on over several lines.
+#[derive(Debug)]
+pub(super) struct Table {
+    reader: Reader,
+    /// The place of the ids among the columns, from 0.
+    column: usize,
+    /// Number of columns, if each row must have it.
+    columns: Option<usize>,
+    /// Number of cells of the present row that are read.
+    cells: usize,
+    id: Vec<u8>,
+    /// The line where the present row began, if it goes on.
+    begun: Option<u64>,
+}
+
+/// A row.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row {
+    /// The line where it begins, from 1.
+    pub line: u64,
+    /// Its id, or why it has none.
+    pub id: Result<String, String>,
+}
+
+impl Table {
+    /// The table whose first line is that one; `None` where it names no column of ids, or has no other column.
+    pub fn of(first_line: &[u8]) -> Option<Self> {
+        SEPARATORS.iter().find_map(|separator| {
+            let names = names(first_line, *separator).filter(|names| names.len() > 1)?;
+            let column = ID_COLUMNS.iter().find_map(|id| names.iter().position(|name| name == id))?;
+            Some(Self { column, columns: Some(names.len()), ..Self::of_first_column(first_line, *separator) })
+        })
+    }
+
+    /// The table whose ids are in the first column, whatever is behind it.
+    pub fn of_first_column(first_line: &[u8], separator: char) -> Self {
+        let mut reader = ReaderBuilder::new();
+        reader.delimiter(separator as u8).terminator(Terminator::Any(b'\n'));
+        // Text between tabs is often written without quotes around it, so that one in it means nothing.
+        reader.quoting(separator != '\t' || first_line.contains(&b'"'));
+        Self { reader: reader.build(), column: 0, columns: None, cells: 0, id: Vec::new(), begun: None }
+    }
+
+    /// Takes a line, and returns the row that ends with it.
+    pub fn add(&mut self, line: u64, bytes: &[u8]) -> Option<Row> {
+        let begun = *self.begun.get_or_insert(line);
+        for mut rest in [bytes.strip_suffix(b"\r").unwrap_or(bytes), b"\n"] {
+            while !rest.is_empty() {
+                let mut part = [0; 256];
+                let (read, used, written) = self.reader.read_field(rest, &mut part);
+                rest = &rest[used..];
+                if self.cells == self.column && self.id.len() <= LONGEST_ID {
+                    self.id.extend_from_slice(&part[..written]);
+                }
+                if let ReadFieldResult::Field { record_end } = read {
+                    self.cells += 1;
+                    if record_end {
+                        let id = self.id();
+                        self.discard_row();
+                        return Some(Row { line: begun, id });
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives up the present row, of which a line cannot be read.
+    pub fn discard_row(&mut self) {
+        self.reader.reset();
+        (self.begun, self.cells) = (None, 0);
+        self.id.clear();
+    }
+
+    /// The line where a row began that has not ended.
+    pub fn unfinished(&self) -> Option<u64> {
+        self.begun
+    }
+
+    fn id(&self) -> Result<String, String> {
+        let cells = self.cells;
+        if let Some(columns) = self.columns.filter(|columns| *columns != cells) {
+            return Err(format!("number of columns: {cells} in this row, {columns} in the first line"));
+        }
+        match String::from_utf8_lossy(&self.id).trim() {
+            "" => Err("the row has no id".to_owned()),
+            id if id.len() > LONGEST_ID => Err("the id is longer than 4,096 bytes".to_owned()),
+            id => Ok(id.to_owned()),
+        }
+    }
+}
+
+/// The names of the columns, in lower case.
+fn names(first_line: &[u8], separator: char) -> Option<Vec<String>> {
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator as u8).has_headers(false).from_reader(first_line);
+    let names = reader.records().next()?.ok()?;
+    Some(names.iter().map(|name| unquoted(name).to_ascii_lowercase().replace(' ', "_")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Vec<(u64, Result<String, String>)> {
+        let mut lines = (1..).zip(text.lines());
+        let mut table = Table::of(lines.next().unwrap().1.as_bytes()).unwrap();
+        lines.filter_map(|(line, text)| table.add(line, text.as_bytes())).map(|Row { line, id }| (line, id)).collect()
+    }
+
+    #[test]
+    fn the_surest_column_has_the_ids() {
+        for (first_line, column) in [
+            ("id,state", Some(0)),
+            ("text;ID;lang", Some(1)),
+            ("\"user_id\"\t\"Tweet ID\"", Some(1)),
+            ("id,tweet_id,label", Some(1)),
+            ("url,id", Some(1)),
+            ("text,url", Some(1)),
+            ("\"Text, full\";id", Some(1)),
+            ("\tid\ttext", Some(1)),
+            ("id", None),
+            ("123,id_of", None),
+            ("name,text", None),
+        ] {
+            assert_eq!(Table::of(first_line.as_bytes()).map(|table| table.column), column, "{first_line}");
+        }
+    }
+
+    #[test]
+    fn a_cell_may_have_separators_quotes_and_line_ends() {
+        let text = "state,id,text\nlive,20,\"a, \"\"b\"\"\n{\n\n#c\"\nlive,\"x21\",d\nlive,22\n,,\n";
+        let read = rows(text);
+        let refused = |row: usize, says: &str| assert!(read[row].1.as_ref().unwrap_err().contains(says), "{read:?}");
+        assert_eq!(read[..2], [(2, Ok("20".to_owned())), (6, Ok("x21".to_owned()))]);
+        assert_eq!((read[2].0, read[3].0), (7, 8));
+        refused(2, "2 in this row, 3 in the first line");
+        refused(3, "no id");
+        let unquoted = rows("id\ttext\n1\t\"a\n2\tb\"\n");
+        assert_eq!(unquoted, [(2, Ok("1".to_owned())), (3, Ok("2".to_owned()))], "no quote opens a cell");
+        assert_eq!(rows("\tid\n0\t20\n"), [(2, Ok("20".to_owned()))], "an index has no name in pandas");
+        assert!(rows(&format!("id,text\n{},a\n", "1".repeat(5_000)))[0].1.is_err());
+    }
+
+    #[test]
+    fn an_unclosed_quote_yields_no_row() {
+        let mut table = Table::of(b"id,text").unwrap();
+        assert_eq!((table.add(2, b"20,\"a"), table.add(3, b"21,b")), (None, None));
+        assert_eq!(table.unfinished(), Some(2));
+        table.discard_row();
+        assert_eq!(table.add(4, b"22,c"), Some(Row { line: 4, id: Ok("22".to_owned()) }));
+    }
+}
