@@ -285,6 +285,7 @@ impl Settings {
     }
 
     fn addresses(&self, found: &mut Findings) {
+        found.take("lookup.proxy", self.lookup.proxy());
         let redis = &self.queue.redis;
         if let Err(why) = address::check(redis.url.expose_secret()) {
             found.add_unless_it_follows("queue.redis.url", format!("queue.redis.url cannot be used: {why}"));

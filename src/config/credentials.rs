@@ -356,6 +356,11 @@ pub(super) fn access_token(
 /// A secret that a header can carry: one word of ASCII.
 fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     let secret = secret.trim();
+    if secret.starts_with(['"', '\'']) || secret.ends_with(['"', '\'']) {
+        return Err(BadConfig(format!(
+            "{key} is in quotes, which would be sent with it: write it without them (`docker --env-file` keeps quotes)"
+        )));
+    }
     if secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(SecretString::from(secret))
     } else {

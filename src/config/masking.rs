@@ -94,6 +94,11 @@ pub(super) fn masked_url<S: Serializer>(url: &SecretString, serializer: S) -> Re
     serializer.serialize_str(&masked(url.expose_secret()))
 }
 
+/// Masks the secrets of a URL; an empty URL stays empty.
+pub(super) fn masked_url_or_none<S: Serializer>(url: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    if url.expose_secret().is_empty() { serializer.serialize_str("") } else { masked_url(url, serializer) }
+}
+
 /// An address of HTTP, which may have neither user nor password: it is not shown whole if it may have one all the same.
 pub(super) fn masked_address<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
     if url.is_empty() { serializer.serialize_str(url) } else { serializer.serialize_str(&masked(url)) }

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::{self, Named, access_token};
 use super::findings::{BadConfigs, Findings};
-use super::masking::{masked, masked_address, masked_secret};
+use super::masking::{masked, masked_address, masked_secret, masked_url_or_none};
 use super::variables::variable;
 use super::{BadConfig, CredentialSettings, Settings, as_text, is_plain_name, names, word, words};
 use crate::model::provider::Provider;
 use crate::providers::http::{has_login, is_plain_http};
+use crate::providers::proxy::ProxyAddress;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
 
@@ -30,6 +31,18 @@ pub struct LookupSettings {
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
     pub max_body_bytes: usize,
+    #[serde(serialize_with = "masked_url_or_none")]
+    pub proxy: SecretString,
+}
+
+impl LookupSettings {
+    /// The proxy of calls and media; `None` where none is set.
+    ///
+    /// # Errors
+    /// It is not an address.
+    pub fn proxy(&self) -> Result<Option<ProxyAddress>, BadConfig> {
+        ProxyAddress::read(&self.proxy).map_err(|why| BadConfig(format!("lookup.proxy cannot be used: {why}")))
+    }
 }
 
 /// `[twitter]`
@@ -385,7 +398,13 @@ impl Settings {
                         masked(api)
                     )
                 }
-                Ok(url) if is_server(&url) => continue,
+                Ok(url) if is_server(&url) => match path_that_calls_add(&provider, &url) {
+                    None => continue,
+                    Some(path) => format!(
+                        "{setting} ({}) ends in {path:?}, which each call adds: write the address without it",
+                        masked(api)
+                    ),
+                },
                 _ => format!("{setting} ({:?}) is not an http:// or https:// address", masked(api)),
             };
             found.add_unless_it_follows(setting, why);
@@ -395,6 +414,17 @@ impl Settings {
             found.take("providers", self.providers()); // all instances are as they were meant
         }
     }
+}
+
+/// Returns the end of an API's address that each call adds again, for example `/2`.
+fn path_that_calls_add(provider: &Provider, api: &reqwest::Url) -> Option<&'static str> {
+    let ends: &[&str] = match provider {
+        Provider::Twitter | Provider::X => &["/1.1", "/2"],
+        Provider::Mastodon(_) => &["/api/v1", "/api/v2", "/api"],
+        Provider::Bluesky => &["/xrpc"],
+    };
+    let path = api.path().trim_end_matches('/');
+    ends.iter().copied().find(|end| path.ends_with(end))
 }
 
 #[cfg(test)]
@@ -409,6 +439,26 @@ mod tests {
 
     const TWO: &str = "[mastodon.instances.social]\napi = \"https://mastodon.social\"\n\
                        [mastodon.instances.old]\napi = \"https://old.example.org\"\ncalls = \"single\"\n";
+
+    #[test]
+    fn an_address_with_a_path_that_each_call_adds_is_refused() {
+        for (setting, address, path) in [
+            ("[twitter]\napi", "https://api.twitter.com/1.1/", "/1.1"),
+            ("[twitter]\napi", "https://api.x.com/2", "/2"),
+            ("[x]\napi", "https://proxy.example/x/2/", "/2"),
+            ("[mastodon.instances.s]\napi", "https://mastodon.example/api/v1/", "/api/v1"),
+            ("[bluesky]\napi", "https://public.api.bsky.app/xrpc", "/xrpc"),
+        ] {
+            let why = settings(&format!("{setting} = {address:?}")).unwrap_err();
+            assert!(
+                why.contains(&format!("ends in {path:?}")) && why.contains("write the address without it"),
+                "{why}"
+            );
+        }
+        for path in ["", "/", "/x2", "/mirror/v2"] {
+            assert!(settings(&format!("[x]\napi = \"https://proxy.example{path}\"")).is_ok(), "{path}");
+        }
+    }
 
     #[test]
     fn providers_are_those_that_are_named() {

@@ -21,15 +21,16 @@ use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{self, XV2, XV2Options};
 use crate::quota::{Credential, CredentialKind, shortest_pause};
 
-/// The bounds of every call.
-fn http_options(settings: &Settings) -> HttpOptions {
+/// The bounds of every call, and its way.
+fn http_options(settings: &Settings) -> Result<HttpOptions, BadConfig> {
     let lookup = &settings.lookup;
-    HttpOptions {
+    Ok(HttpOptions {
         timeout: lookup.timeout,
         connect_timeout: lookup.connect_timeout,
         max_body_bytes: lookup.max_body_bytes,
+        proxy: lookup.proxy()?,
         ..HttpOptions::default()
-    }
+    })
 }
 
 /// Opens what asks the API of that provider.
@@ -42,7 +43,7 @@ pub fn open_api<T>(
     open: impl FnOnce(HttpClient, &str) -> Result<T, String>,
 ) -> Result<T> {
     let (setting, address) = settings.api(provider)?;
-    let opened = HttpClient::new(&http_options(settings)).and_then(|http| open(http, address));
+    let opened = HttpClient::new(&http_options(settings)?).and_then(|http| open(http, address));
     Ok(opened.map_err(|why| BadConfig(format!("{setting}: {why}")))?)
 }
 
@@ -116,7 +117,7 @@ enum Client {
 }
 
 fn open(settings: &Settings, provider: &Provider) -> Result<Client> {
-    let http = http_options(settings);
+    let http = http_options(settings)?;
     let (setting, api) = settings.api(provider)?;
     let base_url = api.to_owned();
     let opened = match provider {
@@ -141,7 +142,7 @@ fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {
         CallsWanted::Auto | CallsWanted::Batch => Calls::Batch,
         CallsWanted::Single => Calls::Single,
     };
-    let options = MastodonOptions { base_url: instance.api.clone(), calls, http: http_options(settings) };
+    let options = MastodonOptions { base_url: instance.api.clone(), calls, http: http_options(settings)? };
     Mastodon::new(options).map_err(|why| BadConfig(format!("mastodon.instances.{name}.api: {why}")).into())
 }
 

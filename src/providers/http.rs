@@ -18,6 +18,7 @@ use crate::base::clock::{self, FURTHEST_AHEAD_MS, Millis, Stopwatch};
 use crate::base::humanize;
 use crate::base::rarely::Rarely;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
+use crate::providers::proxy::{ProxyAddress, with_proxy};
 use crate::quota::{Stamp, UserKeys, authorization};
 
 /// The maximum size read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any
@@ -52,6 +53,8 @@ pub struct HttpOptions {
     pub max_body_bytes: usize,
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// The proxy of the settings.
+    pub proxy: Option<ProxyAddress>,
 }
 
 impl Default for HttpOptions {
@@ -62,6 +65,7 @@ impl Default for HttpOptions {
             // 100 tweets of v1.1 have about 1 MB, and so has a page of 1,000 followers.
             max_body_bytes: 8 * 1024 * 1024,
             user_agent: concat!("twitter-updater/", env!("CARGO_PKG_VERSION")).to_owned(),
+            proxy: None,
         }
     }
 }
@@ -126,10 +130,10 @@ impl HttpClient {
             .connect_timeout(options.connect_timeout)
             // A redirect would carry the credential to a host nobody configured.
             .redirect(redirect::Policy::none())
-            // HTTP_PROXY in the environment would, too.
-            .no_proxy()
             .gzip(true)
-            .tcp_nodelay(true)
+            .tcp_nodelay(true);
+        // Only the configured proxy: HTTP_PROXY would send credentials to a host that nobody configured.
+        let client = with_proxy(client, options.proxy.as_ref())?
             .build()
             .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
         let (timeout, max_body_bytes) = (options.timeout, options.max_body_bytes);

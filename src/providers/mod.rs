@@ -11,6 +11,7 @@ pub mod mastodon;
 pub mod metered;
 pub mod named;
 mod pieces;
+pub mod proxy;
 pub mod registry;
 pub mod relations;
 pub mod scalar;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Options, warn_of_exposed, write_answer};
+use super::{Options, warn_of_settings, write_answer};
 use crate::app::follow::as_bad_config;
 use crate::app::{self, Service};
 use crate::config::{BadConfig, BadConfigs, Examined, Settings};
@@ -43,7 +43,7 @@ impl Arguments {
         let settings = examined.sound()?;
         app::start_logging(&settings)?;
         if !self.offline {
-            warn_of_exposed(&settings);
+            warn_of_settings(&settings);
         }
         let text = format!("# config_revision: {}\n{}", settings.revision(), settings.shown());
         write_answer(self.json, &Checked { config_revision: settings.revision(), settings }, &text)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Options, exit, warn_of_exposed, write_answer};
+use super::{Options, exit, warn_of_settings, write_answer};
 use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::model::provider::Provider;
@@ -30,7 +30,7 @@ impl Arguments {
         // Each endpoint has limits of its own: those of the named pipeline are asked for, else those of lookups of posts.
         let pipeline = start.pipeline()?;
         if self.check {
-            warn_of_exposed(&start.settings);
+            warn_of_settings(&start.settings);
         }
         let report = self.report(&start.settings, &pipeline.id.provider, pipeline.capabilities().endpoint).await?;
         write_answer(self.json, &report, &report.to_string())?;

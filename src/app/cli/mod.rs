@@ -42,7 +42,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use self::start::{Listen, Needed, Options, duration, warn_of_exposed};
+use self::start::{Listen, Needed, Options, duration, warn_of_settings};
 use crate::app::{self, Unavailable};
 use crate::base::humanize::printable;
 use crate::config::{BadConfig, BadConfigs};

@@ -15,6 +15,7 @@ use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::posts::posts_of;
 use crate::pipelines::registry::Registry;
+use crate::providers::proxy::ignored_variable;
 
 /// The environment's name for --config.
 const CONFIG_VARIABLE: &str = "TWITTER_UPDATER_CONFIG";
@@ -70,7 +71,7 @@ impl Listen {
     /// As [`Options::start`]; a signal handler cannot be installed, or a service is still down after the time of `--wait`.
     pub async fn role(self, options: Options, needed: Option<Needed>) -> Result<Role> {
         let start = options.start(&[])?;
-        warn_of_exposed(&start.settings);
+        warn_of_settings(&start.settings);
         start.stop.on_signals(start.settings.updater.drain_deadline, Hangup::Reads)?;
         supervise::end_at_other_panics();
         app::print_tasks_on_quit()?;
@@ -238,13 +239,20 @@ fn configuration(named: Option<PathBuf>) -> Result<Option<PathBuf>, BadConfig> {
     }
 }
 
-/// Warns about secrets that every user of the machine can read. They still work, so this is not an error.
-pub(super) fn warn_of_exposed(settings: &Settings) {
+/// Warns about settings that work but may be mistakes: secrets that every user of this machine can read, and a proxy variable that calls
+/// ignore.
+pub(super) fn warn_of_settings(settings: &Settings) {
     for (setting, file) in settings.exposed_secrets() {
         tracing::warn!(
             setting,
             file = %file.display(),
             "every user of this machine can read this secret: chmod o-r, or mount it with the mode 0440"
+        );
+    }
+    if let (Ok(None), Some(variable)) = (settings.lookup.proxy(), ignored_variable()) {
+        tracing::warn!(
+            variable,
+            "calls ignore the proxy in this environment variable: set lookup.proxy (TWITTER_UPDATER__LOOKUP__PROXY) to use a proxy"
         );
     }
 }

@@ -28,6 +28,7 @@ use super::keeper::{Keeper, NotKept};
 use super::parts::{Part, Reserved, unusable};
 use crate::base::clock::{Stopwatch, millis, span, wall_ms};
 use crate::model::media::MediaState;
+use crate::providers::proxy::ProxyAddress;
 use crate::providers::scalar::http_date;
 
 /// Redirects that are followed.
@@ -42,7 +43,7 @@ const BUSY: Duration = Duration::from_secs(30);
 const NO_PLACE: Duration = Duration::from_secs(1);
 
 /// Bounds of a file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// The largest file, bytes.
     pub max_bytes: u64,
@@ -50,6 +51,8 @@ pub struct Limits {
     pub stall: Duration,
     /// The longest wait for a connection.
     pub connect: Duration,
+    /// The proxy. It resolves host names itself, so only IP addresses in URLs are checked: the proxy must block private networks.
+    pub proxy: Option<ProxyAddress>,
 }
 
 /// A file that is to be fetched.
@@ -237,7 +240,7 @@ impl Fetch for Fetcher {
 }
 
 impl Fetcher {
-    /// A client of its own: it has no credential, no cookie and no proxy, and follows no redirect by itself.
+    /// A client of its own: it has no credential and no cookie, and follows no redirect by itself.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -250,14 +253,16 @@ impl Fetcher {
             .connect_timeout(limits.connect)
             .redirect(redirect::Policy::none())
             .referer(false)
-            .no_proxy()
             // Ranges are of the bytes as they are.
             .gzip(false)
-            .dns_resolver(PublicAddresses(private.clone()))
             .pool_max_idle_per_host(4)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .build()
-            .map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;
+            .pool_idle_timeout(Duration::from_secs(30));
+        // Behind a proxy only the proxy's own name is resolved here, and no file of a loopback address is fetched past it.
+        let client = match &limits.proxy {
+            Some(proxy) => client.proxy(proxy.for_all()?),
+            None => client.no_proxy().dns_resolver(PublicAddresses(private.clone())),
+        };
+        let client = client.build().map_err(|error| format!("cannot set up the HTTP client of media: {error}"))?;
         Ok(Self { client, private, limits, hosts, keeper })
     }
 
@@ -393,7 +398,9 @@ impl Fetcher {
                 Ok(Err(error)) => return ended(not_answered(&error)),
                 Err(_) => return ended(host_failed(format!("no answer within {} ms", left.as_millis()), None)),
             };
-            if let Err(why) = self.private.check_peer(&url, response.remote_addr()) {
+            if self.limits.proxy.is_none()
+                && let Err(why) = self.private.check_peer(&url, response.remote_addr())
+            {
                 return ended(Fetched::Refused(why));
             }
             match redirected(&url, &response) {

@@ -120,8 +120,12 @@ impl PipelineKind for Media {
         let keeper = Arc::new(Keeper { parts, files: place(media)?, store: store.clone() });
         let (namespace, counters) = (id.to_string(), Arc::<Fetches>::default());
         metrics.also_show(&namespace, counters.clone());
-        let limits =
-            Limits { max_bytes: media.max_bytes, stall: media.stall, connect: settings.lookup.connect_timeout };
+        let limits = Limits {
+            max_bytes: media.max_bytes,
+            stall: media.stall,
+            connect: settings.lookup.connect_timeout,
+            proxy: settings.lookup.proxy()?,
+        };
         let politeness =
             Politeness { per_host: media.per_host, first_pause: media.retry, longest_pause: media.longest_retry };
         let fetcher = Fetcher::new(private_hosts(media)?, limits, Hosts::new(politeness), keeper.clone());

@@ -28,6 +28,32 @@ fn the_environment_names_the_configuration_and_the_command_line_goes_over_it() {
     assert_eq!(age(&["check"], &named(link.to_str().unwrap())), "1h: 1m");
 }
 
+/// `docker --env-file` keeps the quotes that a shell takes off.
+#[test]
+fn a_secret_in_quotes_is_refused_without_being_shown() {
+    let home = Home::new();
+    let file = home.file("token", "\"canary\"\n");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+    for (setting, value) in [
+        ("twitter.bearer_token", "\"canary\""),
+        ("x.bearer_token", "'canary'"),
+        ("ops.token", "\"canary-canary-canary\""),
+        ("mastodon.instances.s.bearer_token", "\"canary"),
+        ("twitter.bearer_token_file", &file),
+    ] {
+        let settings = [
+            (setting, value),
+            ("mastodon.instances.s.api", "https://s.example"),
+            ("providers", "twitter, x, mastodon"),
+        ];
+        let output = run(&["check"], &home.settings(&settings));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{setting}: {said}");
+        assert!(said.contains(&format!("{setting} is in quotes, which would be sent with it")), "{setting}: {said}");
+        assert!(!said.contains("canary") && !text(&output.stdout).contains("canary"), "{setting}: {said}");
+    }
+}
+
 #[test]
 fn who_only_looks_makes_no_file() {
     let home = Home::new();

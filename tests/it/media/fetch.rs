@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::SecretString;
 use tempfile::TempDir;
 use twitter_updater::model::media::MediaState;
 use twitter_updater::model::provider::Provider;
@@ -12,6 +13,7 @@ use twitter_updater::pipelines::media::hash::{hash, hex};
 use twitter_updater::pipelines::media::hosts::{Hosts, Politeness};
 use twitter_updater::pipelines::media::keeper::Keeper;
 use twitter_updater::pipelines::media::parts::Parts;
+use twitter_updater::providers::proxy::ProxyAddress;
 use twitter_updater::providers::registry::smaller_pictures;
 
 use super::server::{SAME, Server, content};
@@ -35,11 +37,23 @@ impl World {
     }
 
     pub async fn with(cap: u64, stall: Duration) -> Self {
-        let (server, root) = (Server::start().await, tempfile::tempdir().unwrap());
+        Self::around(Server::start().await, cap, stall, None)
+    }
+
+    /// The server is the proxy, at a private address.
+    async fn behind_proxy() -> Self {
+        let server = Server::start().await;
+        let address = server.address.replace("127.0.0.1", "http://localhost");
+        let proxy = ProxyAddress::read(&SecretString::from(address)).unwrap();
+        Self::around(server, 0, SECOND, proxy)
+    }
+
+    fn around(server: Server, cap: u64, stall: Duration, proxy: Option<ProxyAddress>) -> Self {
+        let root = tempfile::tempdir().unwrap();
         let (folder, parts) = (Folder::new(root.path()), Parts::open(root.path(), cap, 0).unwrap());
         let store = Arc::<MemoryStore>::default();
         let keeper = Arc::new(Keeper { parts, files: Arc::new(folder.clone()), store });
-        let limits = Limits { max_bytes: 700_000, stall, connect: SECOND };
+        let limits = Limits { max_bytes: 700_000, stall, connect: SECOND, proxy };
         // So short that a test may go on at once.
         let pause = Duration::from_micros(1);
         let hosts = Hosts::new(Politeness { per_host: 4, first_pause: pause, longest_pause: pause });
@@ -68,6 +82,10 @@ impl World {
         ["orig", "4096x4096", "large"].map(|size| self.server.asked(&format!("{path}?name={size}")).len())
     }
 
+    async fn fetch_url(&self, url: &str) -> Fetched {
+        self.fetcher.fetch(Wanted { namespace: "media:twitter", id: url, url, smaller: &[] }, MINUTE).await
+    }
+
     /// The file is in the folder, with the bytes of that number.
     pub fn has(&self, fetched: &Fetched, number: u32) -> Stored {
         let Fetched::Stored(stored) = fetched else { panic!("{fetched:?}") };
@@ -89,6 +107,16 @@ pub fn sha256(bytes: &[u8]) -> String {
     let mut hash = hash();
     hash.update(bytes);
     hex(hash.finish().as_ref())
+}
+
+#[tokio::test]
+async fn files_come_through_the_proxy_and_private_addresses_do_not() {
+    let world = World::behind_proxy().await;
+    world.has(&world.fetch_url("http://media.example.test/ok/1").await, 1);
+    assert_eq!(world.server.asked("/ok/1").len(), 1);
+    for url in ["http://10.1.2.3/ok/2", "http://169.254.169.254/ok/3"] {
+        assert!(matches!(world.fetch_url(url).await, Fetched::Refused(_)), "{url}");
+    }
 }
 
 #[tokio::test]

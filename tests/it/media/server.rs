@@ -111,7 +111,8 @@ async fn read(stream: &mut BufReader<TcpStream>, state: &State) -> Option<Reques
             },
         }
     }
-    let path = path?;
+    // A proxy is asked for the whole address.
+    let path = path?.trim_start_matches("http://media.example.test").to_owned();
     let mut asked = state.asked.lock().unwrap();
     let times = asked.entry(path.clone()).or_default();
     let before = times.len();

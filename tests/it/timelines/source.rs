@@ -154,6 +154,7 @@ pub fn api(simulator: &Running) -> TwitterApi {
         connect_timeout: BUSY,
         max_body_bytes: 16 << 20,
         user_agent: "test".into(),
+        proxy: None,
     });
     TwitterApi::new(http.unwrap(), &simulator.base_url()).unwrap()
 }
