@@ -20,8 +20,6 @@ use crate::engine::metrics::{Counter, CounterSet, Metrics};
 
 /// The prefix of every name.
 const PREFIX: &str = "twitter_updater";
-/// What [`text`] is.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;

@@ -20,6 +20,7 @@ mod exposition;
 pub mod forget;
 mod freshness;
 mod lately;
+mod metrics_format;
 mod pace;
 mod page;
 mod polled;

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 
-use super::exposition;
+use super::{exposition, metrics_format};
 use crate::engine::health::Vitals;
 
 /// The metrics of a process.
 pub fn metrics(registry: Registry) -> Router {
     let registry = Arc::new(registry);
-    let metrics = async |State(registry): State<Arc<Registry>>| exposed(exposition::text(&registry));
+    let metrics = async |State(registry): State<Arc<Registry>>, headers: HeaderMap| {
+        metrics_format::metrics_response(&headers, exposition::text(&registry))
+    };
     Router::new().route("/metrics", get(metrics)).with_state(registry)
 }
 
@@ -25,11 +26,6 @@ pub fn probes(vitals: impl Into<Vitals>) -> Router {
     let live = async |State(vitals): State<Vitals>| answer(vitals.live().map(|()| Vec::new()));
     let ready = async |State(vitals): State<Vitals>| answer(vitals.ready());
     Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())
-}
-
-/// Metrics as an answer.
-pub(super) fn exposed(text: String) -> impl IntoResponse {
-    ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], text)
 }
 
 /// Yes, but for these; or no, and why.

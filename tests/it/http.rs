@@ -120,10 +120,18 @@ async fn each_role_says_that_it_lives_and_what_it_does() {
             let healthy = run(&["health", "--url", &format!("{}{path}", role.url)], &Variables::new());
             assert_eq!((healthy.status.code(), text(&healthy.stderr)), (Some(0), String::new()));
         }
-        let response = role.client.get(format!("{}/metrics", role.url)).send().await.unwrap();
-        let kind = response.headers()["content-type"].to_str().unwrap();
-        assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
-        assert!(response.text().await.unwrap().ends_with("# EOF\n"));
+        for (accept, kind, build) in [
+            ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text; version=1.0.0", "build info"),
+            ("text/plain;version=0.0.4", "text/plain; version=0.0.4", "build_info gauge"),
+            ("*/*", "text/plain; version=0.0.4", "build_info gauge"),
+        ] {
+            let response =
+                role.client.get(format!("{}/metrics", role.url)).header("accept", accept).send().await.unwrap();
+            assert_eq!(response.headers()["content-type"], format!("{kind}; charset=utf-8"), "{accept}");
+            let text = response.text().await.unwrap();
+            assert!(text.contains(&format!("# TYPE twitter_updater_{build}\n")), "{accept}: {text}");
+            assert_eq!(text.ends_with("# EOF\n"), kind.contains("openmetrics"), "{accept}");
+        }
     }
     let ids = young(250);
     assert_eq!(post(&starter, &ids).await.0, 202);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -20,9 +20,9 @@ use super::{assets, dead, error_list, events, front, hands, overview, tweet};
 use crate::base::clock;
 use crate::engine::health::Vitals;
 use crate::ops::dead::Act;
-use crate::ops::probes::{exposed, probes};
+use crate::ops::probes::probes;
 use crate::ops::report::status::{Known, Report};
-use crate::ops::{Seen, WholeQueue, whole_queue};
+use crate::ops::{Seen, WholeQueue, metrics_format, whole_queue};
 
 /// Of which namespace.
 #[derive(Debug, Default, Deserialize)]
@@ -38,9 +38,9 @@ impl Site {
 
     /// `/metrics`
     pub fn metrics(self: &Arc<Self>) -> Router {
-        let metrics = async |State(site): State<Arc<Self>>| {
+        let metrics = async |State(site): State<Arc<Self>>, headers: HeaderMap| {
             let (seen, sources) = tokio::join!(site.seen(), site.sources());
-            exposed(whole_queue::metrics(&seen, &sources, clock::wall_ms()))
+            metrics_format::metrics_response(&headers, whole_queue::metrics(&seen, &sources, clock::wall_ms()))
         };
         Router::new().route("/metrics", get(metrics)).with_state(self.clone())
     }

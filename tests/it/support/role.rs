@@ -65,7 +65,10 @@ impl Role {
 
     /// Status and body; a status of 0 where nobody answers.
     pub async fn get(&self, path: &str) -> (u16, String) {
-        match self.client.get(format!("{}{path}", self.url)).send().await {
+        // Of /metrics, as Prometheus asks.
+        let request =
+            self.client.get(format!("{}{path}", self.url)).header("accept", "application/openmetrics-text, */*;q=0.5");
+        match request.send().await {
             Ok(response) => (response.status().as_u16(), response.text().await.unwrap()),
             Err(_) => (0, String::new()),
         }
