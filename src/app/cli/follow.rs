@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::accounts::each_account;
-use super::{Options, exit, write_answer};
+use super::{Options, exit, write_answer, write_line_as_it_is};
 use crate::app::{self, Service};
 use crate::base::clock;
 use crate::base::humanize::grouped;
@@ -25,7 +25,7 @@ use crate::pipelines::kind::Registered;
 use crate::pipelines::visits::follow::{Follower, PartQueue};
 use crate::pipelines::visits::{Timelines, visits_of};
 use crate::quota::Credentials;
-use crate::store::{Communities, Database, Forgetting, Mark, Part, Way};
+use crate::store::{Communities, Database, FollowedAccount, Forgetting, Mark, Part, Way};
 
 /// Follow accounts: visit their timelines again and again, and collect all of their posts.
 #[derive(Debug, Subcommand)]
@@ -40,6 +40,13 @@ pub(super) enum Command {
     /// Stop following the accounts of a file. What was collected of them stays. Exits with 65 if a line was refused.
     #[command(after_help = "Examples:\n  twitter-updater accounts unfollow accounts.txt")]
     Unfollow(File),
+    /// Print the ids of the followed accounts, one per line, as `accounts unfollow` takes them.
+    #[command(after_help = "Examples:\n  twitter-updater accounts list > followed.txt")]
+    List {
+        /// Print a JSON object per line, with the part of each account.
+        #[arg(long)]
+        json: bool,
+    },
     /// Divide the followed accounts among the parts (visits.parts) by the work that each makes, and put each into its part where
     /// it is missing. Accounts move while they are visited; what is interrupted is done by the next call.
     #[command(after_help = "Examples:\n  twitter-updater accounts divide")]
@@ -98,12 +105,16 @@ impl Command {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         let (settings, provider) = (&start.settings, start.settings.provider()?);
+        if let Self::List { json } = self {
+            return list(settings, &provider, json).await;
+        }
         if !settings.visits.collect {
             bail!("no account is visited; set visits.collect = true, also for the updater");
         }
         let (file, follows) = match self {
             Self::Follow(file) => (file, true),
             Self::Unfollow(file) => (file, false),
+            Self::List { .. } => return Ok(0),
             Self::Divide { json } => return divide(settings, &provider, json).await,
         };
         // The input first: where it is missing, no file of an embedded queue is made.
@@ -144,6 +155,22 @@ async fn unmark(belonging: &dyn Communities, communities: &[String], ids: &[Stri
         belonging.mark(community, ids, Mark::None).await?;
     }
     Ok(())
+}
+
+async fn list(settings: &Settings, provider: &Provider, json: bool) -> Result<u8> {
+    let Database { followed, .. } = app::store_as_it_is(settings).await?;
+    let namespace = visits_of(provider, 0).to_string();
+    let mut above = String::new();
+    loop {
+        let page = followed.page_followed(&namespace, &above, 1_000).await?;
+        let Some(last) = page.last() else { return Ok(0) };
+        above = last.account.clone();
+        let line = |FollowedAccount { account, part, .. }: &FollowedAccount| match json {
+            true => serde_json::json!({ "account": account, "part": part }).to_string(),
+            false => account.clone(),
+        };
+        write_line_as_it_is(&page.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    }
 }
 
 async fn divide(settings: &Settings, provider: &Provider, json: bool) -> Result<u8> {

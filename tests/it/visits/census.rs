@@ -1,6 +1,7 @@
 //! Real updaters visit simulated accounts that post by rates and hours of their own: no post is lost, none is doubled, and an
 //! account that is followed no more is left alone; through kills, a wiped queue, and accounts that change their parts.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
@@ -87,6 +88,12 @@ async fn nothing_is_lost(redis: bool) {
     // Ten are followed no more: they are not visited from then on, also after a rebuild.
     let (left, stay) = accounts.split_at(10);
     assert_eq!(change("unfollow", &world.settings, left)["changed"], 10);
+    let listed = run(&["accounts", "list"], &world.settings);
+    let listed: BTreeSet<String> = text(&listed.stdout).lines().map(str::to_owned).collect();
+    assert_eq!(listed, stay.iter().cloned().collect());
+    let objects = run(&["accounts", "list", "--json"], &world.settings);
+    let object: serde_json::Value = serde_json::from_str(text(&objects.stdout).lines().next().unwrap()).unwrap();
+    assert_eq!((stay.contains(&object["account"].as_str().unwrap().to_owned()), &object["part"]), (true, &0.into()));
     let to = wall_ms();
     all_visited(WITHIN, "at last", &world, &[VISITS], stay, to + 1_000).await;
     let output = run(&["rebuild"], &world.settings);
