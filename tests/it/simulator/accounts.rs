@@ -64,6 +64,7 @@ async fn every_network_tells_the_truth_at_all_times() {
                 assert!(is_true, "{provider} {number} at {at}: {told:?}, {:?}", people.at(*number, before));
                 let kind = match told {
                     Outcome::Found(account) => account.state.to_string(),
+                    Outcome::Emptied(_, why) => format!("Absent({why:?})"),
                     other => format!("{other:?}"),
                 };
                 *kinds.entry((provider.to_string(), kind)).or_default() += 1;
