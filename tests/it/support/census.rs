@@ -22,7 +22,14 @@ pub async fn census(queue: &dyn Queue, store: &dyn Store, ids: &[String]) -> Cen
         let standings = store.standing(queue.namespace(), ids).await.unwrap();
         let places = queue.locate(ids).await.unwrap();
         for ((id, places), standing) in ids.iter().zip(places).zip(standings) {
-            let state = standing.map(|known| known.state);
+            let mut state = standing.map(|known| known.state);
+            let mut places = places;
+            if places.is_empty() && state != Some(TweetState::Ended) {
+                // It may have ended between the two looks.
+                let id = std::slice::from_ref(id);
+                state = store.standing(queue.namespace(), id).await.unwrap().remove(0).map(|known| known.state);
+                places = queue.locate(id).await.unwrap().remove(0);
+            }
             match (&places[..], state) {
                 ([Place::Delayed { .. }], Some(TweetState::Live | TweetState::Unavailable)) => census.delayed += 1,
                 // The store hears of the end before the queue does.
