@@ -54,7 +54,7 @@ os.chdir(sys.argv[1])
 compared = gaps = 0
 for table in sys.argv[2:]:
     rows = [json.loads(line) for line in open(f"{table}.ndjson", encoding="utf-8")]
-    is_id = lambda value: isinstance(value, str) and value.isdigit() and len(value) >= 10
+    is_id = lambda value: isinstance(value, str) and value.isdigit()
     columns = [name for name in rows[0] if any(is_id(row[name]) for row in rows)]
     expected = {name: [row[name] or "" for row in rows] for name in columns}
     gaps += sum("" in values for values in expected.values())
@@ -66,5 +66,5 @@ for table in sys.argv[2:]:
             assert values == expected[name], f"{table}.{name} by {line}"
             compared += len(values)
     print(f"{table}: {len(rows)} rows, {', '.join(columns)}")
-assert gaps, "no column of ids has an empty cell"
+assert gaps or "posts" not in sys.argv, "no column of ids has an empty cell"
 print(f"{len(readers)} lines read {compared} ids as they are")
