@@ -105,16 +105,13 @@ impl Command {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         let (settings, provider) = (&start.settings, start.settings.provider()?);
-        if let Self::List { json } = self {
-            return list(settings, &provider, json).await;
-        }
-        if !settings.visits.collect {
-            bail!("no account is visited; set visits.collect = true, also for the updater");
-        }
         let (file, follows) = match self {
+            Self::List { json } => return list(settings, &provider, json).await,
+            _ if !settings.visits.collect => {
+                bail!("no account is visited; set visits.collect = true, also for the updater")
+            }
             Self::Follow(file) => (file, true),
             Self::Unfollow(file) => (file, false),
-            Self::List { .. } => return Ok(0),
             Self::Divide { json } => return divide(settings, &provider, json).await,
         };
         // The input first: where it is missing, no file of an embedded queue is made.
