@@ -6,8 +6,8 @@ use super::elements::elements;
 use super::named::NamedLines;
 use super::tweets::{Read, Tweets, read};
 use crate::model::bound::LONGEST_OBJECT;
-use crate::model::post::{Ingested, strip_id_mark};
-use crate::providers::named::{AccountOf, Named};
+use crate::model::post::Ingested;
+use crate::providers::named::{AccountOf, Named, strip_id_mark};
 use crate::providers::registry::Parse;
 
 const UTF8_BOM: &str = "\u{feff}";

@@ -5,9 +5,8 @@ use std::io;
 use tokio::io::AsyncBufRead;
 
 use super::lines::{CR_ALONE, Lines};
-use super::table::{SEPARATORS, Table, UNCLOSED_QUOTE, separator, unquoted};
-use crate::model::post::strip_id_mark;
-use crate::providers::named::{AccountOf, Named, is_comment, word};
+use super::table::{Row, SEPARATORS, Table, separator, unquoted};
+use crate::providers::named::{AccountOf, Named, is_comment, strip_id_mark, word};
 
 /// Names of columns that stand alone or first in files of accounts. Each could be a handle, too.
 const COLUMNS: [&str; 14] = [
@@ -142,10 +141,8 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
 
     /// The row that the input ends in.
     fn unended_row(&mut self) -> Option<NamedLine> {
-        let table = self.table.as_mut()?;
-        let line = table.unfinished()?;
-        table.discard_row();
-        Some(NamedLine { line, named: Err(UNCLOSED_QUOTE.to_owned()) })
+        let Row { line, id } = self.table.as_mut()?.end()?;
+        Some(NamedLine { line, named: id.and_then(|id| (self.read)(&id)) })
     }
 }
 

@@ -10,7 +10,7 @@ const ID_COLUMNS: [&str; 9] = ["tweet_id", "tweetid", "status_id", "post_id", "i
 const LONGEST_ID: usize = 4_096;
 
 /// Why a row is refused that has not ended where the input ends.
-pub(super) const UNCLOSED_QUOTE: &str = "a quote that opens in this row is never closed, so the rest of the file was not read: close it, or \
+const UNCLOSED_QUOTE: &str = "a quote that opens in this row is never closed, so the rest of the file was not read: close it, or \
      double it inside a cell";
 
 /// A column without the white space and the quotes around it.
@@ -95,6 +95,13 @@ impl Table {
         self.reader.reset();
         (self.begun, self.cells) = (None, 0);
         self.id.clear();
+    }
+
+    /// Returns the row that has not ended where the input ends.
+    pub fn end(&mut self) -> Option<Row> {
+        let line = self.begun?;
+        self.discard_row();
+        Some(Row { line, id: Err(UNCLOSED_QUOTE.to_owned()) })
     }
 
     /// The line where a row began that has not ended.

@@ -8,9 +8,9 @@ use tokio::io::AsyncBufRead;
 
 use super::elements::elements;
 use super::lines::{CR_ALONE, Lines};
-use super::table::{SEPARATORS, Table, UNCLOSED_QUOTE, unquoted};
-use crate::model::post::{BadId, Ingested, TweetId, strip_id_mark};
-use crate::providers::named::is_digits;
+use super::table::{Row, SEPARATORS, Table, unquoted};
+use crate::model::post::{BadId, Ingested, TweetId};
+use crate::providers::named::{is_digits, strip_id_mark};
 use crate::providers::registry::Parse;
 use crate::providers::x_v2::media::Included;
 
@@ -175,10 +175,8 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
 
     /// The row that the input ends in.
     fn unended_row(&mut self) -> Option<Item> {
-        let table = self.table.as_mut()?;
-        let line = table.unfinished()?;
-        table.discard_row();
-        Some(Item { line, bytes: 0, tweet: Err(UNCLOSED_QUOTE.to_owned()), hint: None })
+        let Row { line, id } = self.table.as_mut()?.end()?;
+        Some(Item { line, bytes: 0, tweet: id.map(Ingested::bare), hint: None })
     }
 }
 

@@ -282,17 +282,6 @@ pub struct Ingested {
     pub read_at: Option<Millis>,
 }
 
-/// Stands before an id of digits in CSV, so that no reader takes the id for a number. rtweet writes it, too.
-pub const ID_MARK: char = 'x';
-
-/// Returns the id without the mark of CSV.
-#[must_use]
-pub fn strip_id_mark(id: &str) -> &str {
-    let digits =
-        id.strip_prefix(ID_MARK).filter(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    digits.unwrap_or(id)
-}
-
 impl Ingested {
     /// A tweet of which the id is all that is known.
     pub fn bare(id: impl Into<String>) -> Self {

@@ -90,6 +90,15 @@ pub fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Stands before an id of digits in CSV, so that no reader takes the id for a number. rtweet writes it, too.
+pub const ID_MARK: char = 'x';
+
+/// Returns the id without the mark of CSV.
+#[must_use]
+pub fn strip_id_mark(id: &str) -> &str {
+    id.strip_prefix(ID_MARK).filter(|digits| is_digits(digits)).unwrap_or(id)
+}
+
 /// The parts of an address that may name an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {

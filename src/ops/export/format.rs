@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::parquet;
 use crate::base::clock::Millis;
 use crate::base::humanize::rfc3339_ms;
-use crate::model::post::ID_MARK;
+use crate::providers::named::{ID_MARK, is_digits};
 use crate::store::export::{Cell, Column, ID_FIELDS, Kind, Table};
 
 /// The format of a file.
@@ -131,10 +131,6 @@ fn changes_id(columns: &[Column], cells: &[Cell]) -> bool {
     columns.iter().zip(cells).any(|(column, cell)| is_field(column, cell))
 }
 
-fn is_number(id: &str) -> bool {
-    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 /// Rows on their way into bytes.
 pub(super) enum Encoder {
     Csv {
@@ -175,7 +171,7 @@ impl Encoder {
                 for (column, cell) in columns.iter().zip(cells) {
                     let is_id = column.kind == Kind::Id || column.kind == Kind::ChangedValue && changes_id;
                     match (cell, column.kind) {
-                        (Cell::Text(id), _) if is_id && !style.with_plain_ids && is_number(id) => {
+                        (Cell::Text(id), _) if is_id && !style.with_plain_ids && is_digits(id) => {
                             csv.write_field(format!("{ID_MARK}{id}"))?
                         }
                         (Cell::Text(text), _) if style.without_formulas && text.starts_with(FORMULA) => {

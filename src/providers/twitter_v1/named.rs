@@ -1,8 +1,8 @@
 //! Accounts of Twitter and X as people write them down. No I/O.
 
 use crate::base::clock::{self, Millis};
-use crate::model::post::{TweetId, strip_id_mark};
-use crate::providers::named::{Address, Named, is_digits, word};
+use crate::model::post::TweetId;
+use crate::providers::named::{Address, Named, is_digits, strip_id_mark, word};
 
 /// Longest handle. New ones have up to 15 characters, some of the first have more.
 const LONGEST: usize = 20;
