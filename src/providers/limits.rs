@@ -62,7 +62,26 @@ pub fn window(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
     let (limit, remaining): (u32, i64) = (header(limit)?.parse().ok()?, header(remaining)?.parse().ok()?);
     let remaining = u32::try_from(remaining.max(0)).unwrap_or(u32::MAX);
     let reset_at = reset(header(at)?, now)?;
-    Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now })
+    let length = header(POLICY).and_then(|policy| policy_length(policy, limit));
+    Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now, length })
+}
+
+/// The header that states the lengths of windows.
+const POLICY: &str = "ratelimit-policy";
+
+/// The length of the window with so many calls in it, ms: `3000;w=300`, or `"name";q=3000;w=300` as newer drafts write it; a list of
+/// several is separated by commas. `None` where the policy has none of that limit, or one too long to be a window.
+fn policy_length(policy: &str, limit: u32) -> Option<Millis> {
+    policy.split(',').find_map(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        let name = parts.next()?;
+        let value = |part: &str, key: &str| part.strip_prefix(key)?.trim().parse::<u32>().ok();
+        let parts: Vec<&str> = parts.collect();
+        let calls = name.parse().ok().or_else(|| parts.iter().find_map(|part| value(part, "q=")))?;
+        let seconds = parts.iter().find_map(|part| value(part, "w="))?;
+        let length = Millis::from(seconds) * 1_000;
+        (calls == limit && (1..=LONGEST_WINDOW_MS).contains(&length)).then_some(length)
+    })
 }
 
 /// End of a window, ms since the epoch, read from any form that servers use: seconds or milliseconds since the epoch, seconds left,
@@ -119,4 +138,28 @@ fn retry_after(reply: &Reply, now: Millis) -> Option<Duration> {
         Err(_) => clock::span(scalar::http_date(text)?.saturating_sub(now)),
     };
     (told <= LONGEST_RETRY_AFTER).then_some(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_states_the_length_of_the_window_with_that_limit() {
+        for (policy, length) in [
+            ("3000;w=300", Some(300_000)),
+            (" 3000; w=300 ", Some(300_000)),
+            ("10;w=86400, 3000;w=300;burst=1000", Some(300_000)),
+            ("\"default\";q=3000;w=60", Some(60_000)),
+            ("10;w=86400", None),
+            ("3000;w=86400", None),
+            ("3000;w=0", None),
+            ("3000", None),
+            ("3000;w=soon", None),
+            ("", None),
+            (";;,,=", None),
+        ] {
+            assert_eq!(policy_length(policy, 3_000), length, "{policy}");
+        }
+    }
 }

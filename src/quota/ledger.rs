@@ -69,8 +69,8 @@ pub struct CredentialStatus {
     pub limit: Option<u32>,
     /// True if the API answers without stating a limit.
     pub unmetered: bool,
-    /// The length of a window, ms: the longest remaining time in any answer. A window starts with its first call, so
-    /// the answer to that one tells it whole.
+    /// The length of a window, ms: as the API states it, else the longest remaining time in any answer. A window starts with its first
+    /// call, so the answer to that one tells it whole.
     pub window_ms: Option<Millis>,
     /// Calls that may still be granted; `None` while no window is known to be open.
     pub remaining: Option<u32>,

@@ -16,15 +16,22 @@ pub struct Window {
     pub reset_at: Millis,
     /// How far off that was when the answer was given, in ms, by whatever clock the API used.
     pub reset_in: Millis,
+    /// The length of a window in ms, where the API states it.
+    pub length: Option<Millis>,
 }
 
 impl Window {
+    /// The length of a window, in ms: as the API states it, else the longest that is known.
+    fn length_after(&self, known: Millis) -> Millis {
+        self.length.unwrap_or_else(|| known.max(self.reset_in).max(0))
+    }
+
     /// The window of an API that answers and tells no limit: for a minute, nothing is held back.
     #[must_use]
     pub fn unmetered() -> Self {
         const MINUTE_MS: Millis = 60_000;
         let reset_at = clock::wall_ms() + MINUTE_MS;
-        Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS }
+        Self { limit: UNMETERED, remaining: UNMETERED, reset_at, reset_in: MINUTE_MS, length: None }
     }
 
     /// Returns true if the window delays calls.
@@ -65,7 +72,7 @@ pub(super) struct RateWindow {
     pub told: i64,
     /// Until when the call that opens the window is awaited.
     pub opening_until: Millis,
-    /// The length of a window: the longest in any answer with this limit.
+    /// The length of a window: as the API states it, else the longest in any answer with this limit.
     pub length: Millis,
 }
 
@@ -118,11 +125,12 @@ impl RateWindow {
             self.told = self.told.min(told);
             self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
             self.reset_at = self.reset_at.min(reset_at);
-            self.length = self.length.max(reset_in);
+            self.length = window.length_after(self.length);
         } else if window.reset_at > self.reset || !self.is_open(now) {
             let limit = i64::from(window.limit);
             // With another limit it is another plan, so the length of its windows is learnt again.
-            let length = if limit == self.limit { self.length.max(reset_in) } else { reset_in };
+            let known = if limit == self.limit { self.length } else { 0 };
+            let length = window.length_after(known);
             *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
         } // else a late answer from a window that has ended: of no use
     }

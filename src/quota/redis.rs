@@ -98,6 +98,10 @@ impl Ledger for RedisLedger {
             call.arg("").arg("").arg("");
         }
         call.arg(&used.fingerprint);
+        match used.window.and_then(|window| window.length) {
+            Some(length) => call.arg(length),
+            None => call.arg(""),
+        };
         self.pool.invoke(&call).await
     }
 

@@ -132,7 +132,7 @@ fn worded(status: u16, headers: &BTreeMap<String, String>, body: &str) -> Respon
 
 /// A window for faults that talk of one, also where the simulator itself has none.
 fn any_window(window: Option<Window>, now: Millis) -> Window {
-    window.unwrap_or(Window { limit: 900, remaining: 899, reset: now.div_euclid(1000) + 900 })
+    window.unwrap_or(Window { limit: 900, remaining: 899, reset: now.div_euclid(1000) + 900, length_s: 900 })
 }
 
 /// A front server's page.

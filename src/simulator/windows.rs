@@ -38,6 +38,8 @@ pub struct Window {
     pub remaining: u32,
     /// When the next window can start, in seconds since the epoch.
     pub reset: Millis,
+    /// The length of a window, in seconds.
+    pub length_s: Millis,
 }
 
 /// A window that has ended, and what was made of it.
@@ -73,6 +75,7 @@ struct State {
 struct Open {
     starts: Millis,
     ends: Millis,
+    length: Millis,
     used: u32,
     refused: u32,
 }
@@ -84,7 +87,7 @@ impl Windows {
         let State { open, closed } = &mut *state;
         let window = open.entry((who.to_owned(), endpoint)).or_insert_with(|| Open::at(now, limit));
         if window.ends <= now {
-            let Open { starts, ends, used, refused } = *window;
+            let Open { starts, ends, used, refused, .. } = *window;
             let (who, span) = (who.to_owned(), (starts, ends));
             closed.push(ClosedWindow { who, endpoint, span, limit: limit.calls, used, refused });
             *window = Open::at(now, limit);
@@ -118,11 +121,12 @@ impl Open {
     /// that a window of less than one is one.
     fn at(now: Millis, Limit { length, aligned, .. }: Limit) -> Self {
         let starts = if aligned { now - now.rem_euclid(length.max(1)) } else { now };
-        Self { starts, ends: (starts + length + 999).div_euclid(1000) * 1000, used: 0, refused: 0 }
+        Self { starts, ends: (starts + length + 999).div_euclid(1000) * 1000, length, used: 0, refused: 0 }
     }
 
     fn told(self, limit: u32) -> Window {
-        Window { limit, remaining: limit.saturating_sub(self.used), reset: self.ends / 1000 }
+        let length_s = (self.length + 999).div_euclid(1000);
+        Window { limit, remaining: limit.saturating_sub(self.used), reset: self.ends / 1000, length_s }
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
         let windows = Windows::default();
         let two = Limit { calls: 2, length: 900_000, aligned: false };
         let take = |now| windows.take("me", "/e", two, now);
-        let told = |remaining, reset| Window { limit: 2, remaining, reset };
+        let told = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 900 };
         assert_eq!(windows.look("me", "/e", two, 500), told(2, 901));
         assert_eq!(take(500), Ok(told(1, 901)));
         assert_eq!(take(900_000), Ok(told(0, 901)), "not aligned to the clock");
@@ -163,7 +167,7 @@ mod tests {
     fn an_aligned_window_begins_with_the_clocks() {
         let windows = Windows::default();
         let limit = Limit { calls: 2, length: 300_000, aligned: true };
-        let told = |remaining, reset| Window { limit: 2, remaining, reset };
+        let told = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 300 };
         assert_eq!(windows.take("me", "/api", limit, 599_000), Ok(told(1, 600)));
         assert_eq!(windows.take("me", "/api", limit, 600_000), Ok(told(1, 900)));
     }

@@ -140,7 +140,7 @@ async fn refused(ledger: &dyn Ledger, of: &[&str]) -> Duration {
 
 /// The window that ends in so long.
 fn window(limit: u32, remaining: u32, reset_in: Millis) -> Window {
-    Window { limit, remaining, reset_at: (wall_ms() + reset_in) / 1_000 * 1_000, reset_in }
+    Window { limit, remaining, reset_at: (wall_ms() + reset_in) / 1_000 * 1_000, reset_in, length: None }
 }
 
 async fn answered(ledger: &dyn Ledger, name: &str, permit: &str, window: Window) {
@@ -429,6 +429,27 @@ async fn a_windows_length_is_the_longest_that_was_told(world: World) {
     granted(ledger, &["b"], "2").await;
     answered(ledger, "b", "2", Window { reset_at: wall_ms() + 90_000, ..window(15, 14, 30_000) }).await;
     assert_eq!(account(ledger, "b").await.window_ms, Some(30_000));
+    // What the API states is right from the first answer on, in the middle of a window, and after answers that did not state it.
+    let stated = Window { length: Some(300_000), ..window(3_000, 2_000, 20_000) };
+    for name in ["c", "b"] {
+        granted(ledger, &[name], "5").await;
+        let reset_at = wall_ms() + 120_000;
+        answered(ledger, name, "5", Window { reset_at, ..stated }).await;
+        assert_eq!(account(ledger, name).await.window_ms, Some(300_000), "{name}");
+        granted(ledger, &[name], "6").await;
+        answered(ledger, name, "6", Window { reset_at, remaining: 1_999, reset_in: 19_000, length: None, ..stated })
+            .await;
+        assert_eq!(account(ledger, name).await.window_ms, Some(300_000), "{name}");
+        granted(ledger, &[name], "7").await;
+        answered(
+            ledger,
+            name,
+            "7",
+            Window { reset_at, remaining: 1_998, reset_in: 18_000, length: Some(60_000), ..stated },
+        )
+        .await;
+        assert_eq!(account(ledger, name).await.window_ms, Some(60_000), "{name}: it states another");
+    }
 }
 
 async fn what_a_call_elsewhere_told_opens_the_window(world: World) {

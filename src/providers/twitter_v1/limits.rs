@@ -58,6 +58,6 @@ impl Told {
     fn quota(&self, reply: &Reply) -> Quota {
         let reset_at = Millis::from(self.reset) * 1000;
         let reset_in = reset_at - their_clock(reply);
-        Quota { limit: self.limit, remaining: self.remaining, reset_at, reset_in }
+        Quota { limit: self.limit, remaining: self.remaining, reset_at, reset_in, length: None }
     }
 }

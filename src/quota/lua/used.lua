@@ -2,7 +2,8 @@
 --
 -- ARGV   name, endpoint, permit (or '': the call took none),
 --        limit (or ''), remaining, reset_at (the API's clock, ms: names the window), reset_in (ms),
---        parked for (ms at least, or ''), why, 'everywhere' or '', fingerprint of the secret
+--        parked for (ms at least, or ''), why, 'everywhere' or '', fingerprint of the secret,
+--        the length of a window (ms), where the API states it, or ''
 -- returns nothing
 
 local name, endpoint, permit = ARGV[1], ARGV[2], ARGV[3]
@@ -36,10 +37,11 @@ if ARGV[4] ~= '' then
     local least = math.min(tonumber(flat[5] or told), told)
     redis.call('HSET', window, 'told', digits(least),
       'remaining', digits(others == 0 and least or math.min(tonumber(flat[2]), free)),
-      'reset_at', digits(math.min(tonumber(flat[3]), reset_at)), 'length', digits(math.max(length, reset_in)))
+      'reset_at', digits(math.min(tonumber(flat[3]), reset_at)), 'length', digits(tonumber(ARGV[12]) or math.max(length, reset_in)))
   elseif reset > known_reset or not open then
     -- With another limit it is another plan: how long its windows are is learnt anew.
-    if limit == known_limit then length = math.max(length, reset_in) else length = reset_in end
+    if limit ~= known_limit then length = 0 end
+    length = tonumber(ARGV[12]) or math.max(length, reset_in)
     redis.call('HSET', window,
       'limit', digits(limit), 'remaining', digits(free), 'reset_at', digits(reset_at), 'reset', digits(reset),
       'next_at', 0, 'told', digits(told), 'length', digits(length))

@@ -150,7 +150,7 @@ pub fn tell(window: Window, headers: &mut HeaderMap) {
     headers.insert("ratelimit-limit", HeaderValue::from(window.limit));
     headers.insert("ratelimit-remaining", HeaderValue::from(window.remaining));
     headers.insert("ratelimit-reset", HeaderValue::from(window.reset));
-    if let Ok(policy) = HeaderValue::from_str(&format!("{};w=300", window.limit)) {
+    if let Ok(policy) = HeaderValue::from_str(&format!("{};w={}", window.limit, window.length_s)) {
         headers.insert("ratelimit-policy", policy);
     }
 }

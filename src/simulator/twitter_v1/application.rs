@@ -62,7 +62,7 @@ impl Api {
             let family = endpoint.split('/').nth(1).unwrap_or_default();
             if asked(family) {
                 let limit = if limit.calls == 0 { Limit { calls: u32::MAX, ..limit } } else { limit };
-                let Window { limit, remaining, reset } = self.windows.look(&name, endpoint, limit, self.now());
+                let Window { limit, remaining, reset, .. } = self.windows.look(&name, endpoint, limit, self.now());
                 let told = json!({ "limit": limit, "remaining": remaining, "reset": reset });
                 resources.entry(family).or_default().insert(endpoint.to_owned(), told);
             }

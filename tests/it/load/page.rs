@@ -217,7 +217,7 @@ async fn use_credentials(ledger: &dyn Ledger, raw: &mut MultiplexedConnection) -
             backlog: 0,
         };
         ledger.acquire(&ask).await.unwrap();
-        let window = Window { limit: 900, remaining: 640, reset_at: now + minutes, reset_in: minutes };
+        let window = Window { limit: 900, remaining: 640, reset_at: now + minutes, reset_in: minutes, length: None };
         ledger.used(name, endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
     }
     let park = Park { pause: Duration::from_secs(900), why: "its account is locked".to_owned(), everywhere: true };

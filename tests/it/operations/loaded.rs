@@ -150,7 +150,8 @@ async fn use_credentials(ledger: &RedisLedger) {
     let endpoint = CAPABILITIES.endpoint;
     let ask = Ask { names: &names, fingerprints: &[], endpoint, permit: "p", expiry: LEASE, backlog: 0 };
     ledger.acquire(&ask).await.unwrap();
-    let window = Window { limit: 900, remaining: 640, reset_at: wall_ms() + 10 * MINUTE, reset_in: 10 * MINUTE };
+    let window =
+        Window { limit: 900, remaining: 640, reset_at: wall_ms() + 10 * MINUTE, reset_in: 10 * MINUTE, length: None };
     ledger.used("main", endpoint, "p", &Used { window: Some(window), ..Used::default() }).await.unwrap();
     let park = Park {
         pause: Duration::from_secs(900),

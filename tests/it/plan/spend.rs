@@ -88,7 +88,7 @@ impl Api {
         let (reset_at, made) = state.window;
         assert!(made <= self.calls_per_window, "a call that the quota has not");
         let remaining = self.calls_per_window - made;
-        Window { limit: self.calls_per_window, remaining, reset_at, reset_in: reset_at - now }
+        Window { limit: self.calls_per_window, remaining, reset_at, reset_in: reset_at - now, length: None }
     }
 }
 

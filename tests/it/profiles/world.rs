@@ -131,7 +131,7 @@ impl Network {
         assert!(window.1 <= limit, "a call that the quota has not");
         let (reset_at, made) = *window;
         self.calls.push(Call { at: now, credential: credential.to_owned(), ids: ids.to_vec() });
-        Window { limit, remaining: limit - made, reset_at, reset_in: reset_at - now }
+        Window { limit, remaining: limit - made, reset_at, reset_in: reset_at - now, length: None }
     }
 }
 

@@ -82,7 +82,7 @@ impl Relations for Network {
             *window = if now >= window.0 { (now + WINDOW, 1) } else { (window.0, window.1 + 1) };
             let (reset_at, made) = *window;
             assert!(made <= CALLS, "a call that the quota has not");
-            Window { limit: CALLS, remaining: CALLS - made, reset_at, reset_in: reset_at - now }
+            Window { limit: CALLS, remaining: CALLS - made, reset_at, reset_in: reset_at - now, length: None }
         };
         self.calls.lock().unwrap().push(now);
         if request.cursor.is_none() {

@@ -253,7 +253,7 @@ impl Provider {
         let full = *used >= self.calls_per_window;
         *used += u32::from(!full);
         let remaining = self.calls_per_window - *used;
-        let quota = Quota { limit: self.calls_per_window, remaining, reset_at, reset_in: reset_at - now };
+        let quota = Quota { limit: self.calls_per_window, remaining, reset_at, reset_in: reset_at - now, length: None };
         if full { Err(quota) } else { Ok(quota) }
     }
 

@@ -210,12 +210,12 @@ impl Ledger for MemoryLedger {
                     window.least_told = window.least_told.min(left);
                     window.remaining = if others == 0 { window.least_told } else { window.remaining.min(free) };
                     window.ends = window.ends.min(ends);
-                    window.lasts = window.lasts.max(ends - now);
+                    window.lasts = told.length.unwrap_or(window.lasts.max(ends - now));
                 } else if told.reset_at > window.named || !window.is_open(now) {
                     let same_plan = window.limit == i64::from(told.limit);
                     *window = Known {
                         limit: i64::from(told.limit),
-                        lasts: if same_plan { window.lasts.max(ends - now) } else { ends - now },
+                        lasts: told.length.unwrap_or(if same_plan { window.lasts.max(ends - now) } else { ends - now }),
                         remaining: free,
                         ends,
                         named: told.reset_at,

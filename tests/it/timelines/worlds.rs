@@ -121,7 +121,8 @@ impl Timeline for Fake {
         let now = wall_ms();
         let answers = *self.answers.lock().unwrap();
         let reading = Reading { sent_at: now, took: 1, date: Some(now / 1_000 * 1_000) };
-        let quota = Some(Quota { limit: 10_000, remaining: 9_000, reset_at: now + 900_000, reset_in: 900_000 });
+        let quota =
+            Some(Quota { limit: 10_000, remaining: 9_000, reset_at: now + 900_000, reset_in: 900_000, length: None });
         self.calls.lock().unwrap().push((now, ask.since.map_or(0, |since| now - self.network.1.made_at(since))));
         tokio::time::sleep(match answers {
             Answers::Never => CALL_TIMEOUT * 2,
