@@ -176,7 +176,8 @@ pub async fn run(
         None => None,
     };
     let updating: Vec<_> = updaters.into_iter().map(|updater| tokio::spawn(updater.run())).collect();
-    let starter = app::starter(&posts, queue.clone(), Some(shared.database.store.clone()), pipeline.schedule);
+    let starter =
+        app::starter(&settings, &posts, queue.clone(), Some(shared.database.store.clone()), pipeline.schedule);
     let tweets = some_tweets(&provider, &settings.tweet_age, options.tweets, clock::wall_ms());
     let mut view = View::new(&tweets, queue, shared.database.store, pipeline.metrics);
     view.accounts = accounts;

@@ -99,7 +99,7 @@ pub async fn open_poller(
         namespace,
         endpoint,
         pages: poll.pages,
-        starter: starter(&items, posts, Some(shared.database.store.clone()), schedule),
+        starter: starter(settings, &items, posts, Some(shared.database.store.clone()), schedule),
         way: "poll",
         keeps_old: false,
         positions: shared.database.positions.clone(),

@@ -20,12 +20,14 @@ use crate::store::{Store, Way};
 /// A starter of that pipeline's items; the queue is that of its namespace.
 #[must_use]
 pub fn starter(
+    settings: &Settings,
     pipeline: &Registered,
     queue: Arc<dyn Queue>,
     store: Option<Arc<dyn Store>>,
     schedule: impl Into<Arc<dyn Schedules>>,
 ) -> Starter {
-    Starter::new(queue, store, schedule, pipeline.id_date(), pipeline.kind.parse(&pipeline.id))
+    let starter = Starter::new(queue, store, schedule, pipeline.id_date(), pipeline.kind.parse(&pipeline.id));
+    starter.leaving_out_hidden(settings.bluesky.leave_out_hidden)
 }
 
 /// The pipelines, among all, that this one fans out to. One that is not there is no error: a kind may be turned off, or its
@@ -44,7 +46,8 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
         }
         for Monitored { items, schedule, namespace, .. } in all.iter().filter(is_meant) {
             let queue = shared.service.unchecked_queue(namespace).await?;
-            let starter = starter(items, queue, Some(shared.database.store.clone()), schedule.clone());
+            let settings = &shared.in_force.load().settings;
+            let starter = starter(settings, items, queue, Some(shared.database.store.clone()), schedule.clone());
             let (database, in_force) = (shared.database.clone(), shared.live());
             let receiving = Receiving { schedule: schedule.clone().into(), database, in_force };
             let receiver = items.kind.receives(&items.id, receiving);

@@ -149,7 +149,7 @@ pub async fn open_updater(
         health,
         stop: stop.clone(),
     };
-    let starter = starter(&items, queue.clone(), Some(store.clone()), schedule.clone());
+    let starter = starter(settings, &items, queue.clone(), Some(store.clone()), schedule.clone());
     let waiting = waiting_handles(settings, &items, &queue, store, (&schedule, &starter), &credentials)?;
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());

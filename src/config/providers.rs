@@ -139,6 +139,7 @@ pub enum CallsWanted {
 pub struct BlueskySettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
+    pub leave_out_hidden: bool,
 }
 
 impl Settings {

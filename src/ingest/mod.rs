@@ -57,9 +57,9 @@ use crate::base::clock::{self, Millis, Stopwatch};
 use crate::base::failpoint;
 use crate::engine::queue::{Incoming, NewJob, Queue, QueueError, Scheduled, check_id};
 use crate::engine::schedule::{Known, Schedules};
-use crate::model::post::Ingested;
 use crate::model::post::SECONDS_BELOW;
 use crate::model::post::TweetState;
+use crate::model::post::{Ingested, Tweet};
 use crate::providers::registry::Parse;
 use crate::store::{NewTweet, ONCE, Standing, Store, StoreError, Way};
 
@@ -192,6 +192,7 @@ pub struct Starter {
     first: First,
     /// The time limit for store and queue together.
     patience: Option<Duration>,
+    leaves_out_hidden: bool,
 }
 
 impl Starter {
@@ -213,7 +214,20 @@ impl Starter {
             way: Way::of("library"),
             first: First::Interval,
             patience: None,
+            leaves_out_hidden: false,
         }
+    }
+
+    /// The same, where of a post whose author asks that only people who are logged in see it the id alone is stored.
+    #[must_use]
+    pub fn leaving_out_hidden(mut self, leaves_out: bool) -> Self {
+        self.leaves_out_hidden = leaves_out;
+        self
+    }
+
+    /// What is stored of a post's content.
+    fn kept(&self, content: Option<Box<Tweet>>) -> Option<Box<Tweet>> {
+        content.filter(|content| !(self.leaves_out_hidden && content.details.is_for_members_only()))
     }
 
     /// The same for tweets that come by this way; the store keeps it of each.
@@ -258,7 +272,7 @@ impl Starter {
             id,
             created_at: created_at.or(Some(now)),
             next_due: None,
-            content,
+            content: self.kept(content),
             read_at,
         });
         let kept: Vec<NewTweet> = kept.collect();
@@ -349,7 +363,7 @@ impl Starter {
                 id: tweet.id,
                 created_at,
                 next_due,
-                content: tweet.content,
+                content: self.kept(tweet.content),
                 read_at: tweet.read_at,
             });
         }

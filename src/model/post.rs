@@ -181,6 +181,8 @@ pub struct Details {
     pub lang: Option<String>,
     /// The id of the post it replies to.
     pub reply_to: Option<String>,
+    /// The id of the account it replies to.
+    pub reply_to_author: Option<String>,
     /// The id of the post that it repeats.
     pub retweet_of: Option<String>,
     /// The id of the post that it quotes.
@@ -189,8 +191,21 @@ pub struct Details {
     pub conversation_id: Option<String>,
     /// Who may reply (X).
     pub reply_settings: Option<String>,
+    /// Labels of the post and of its author that say how to treat it, comma separated (Bluesky).
+    pub labels: Option<String>,
     /// True if its text is cut short: by the network, or here for its length ([`bounded`](super::bound::bounded)).
     pub truncated: Option<bool>,
+}
+
+/// The label of what is to be shown only to people who are logged in (Bluesky).
+const MEMBERS_ONLY: &str = "!no-unauthenticated";
+
+impl Details {
+    /// Returns true if its author asks that only people who are logged in see it.
+    #[must_use]
+    pub fn is_for_members_only(&self) -> bool {
+        self.labels.as_deref().is_some_and(|labels| labels.split(',').any(|label| label == MEMBERS_ONLY))
+    }
 }
 
 /// A tweet as a provider answered it.

@@ -16,10 +16,11 @@ use crate::providers::handles::Handles;
 use crate::providers::http::{HttpClient, HttpOptions};
 use crate::providers::lookup::{Api, Lookup, LookupError};
 use crate::providers::mastodon::{self, Calls, Mastodon, MastodonOptions};
+use crate::providers::registry;
 use crate::providers::relations::Relations;
 use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{self, XV2, XV2Options};
-use crate::quota::{Credential, CredentialKind, shortest_pause};
+use crate::quota::{Credential, CredentialKind, Window, shortest_pause};
 
 /// The bounds of every call, and its way.
 fn http_options(settings: &Settings) -> Result<HttpOptions, BadConfig> {
@@ -126,7 +127,10 @@ fn open(settings: &Settings, provider: &Provider) -> Result<Client> {
         }
         Provider::X => XV2::new(XV2Options { base_url, fields: settings.x_fields()?, http }).map(Client::X),
         Provider::Mastodon(name) => return open_instance(settings, name).map(Client::Mastodon),
-        Provider::Bluesky => Bluesky::new(BlueskyOptions { base_url, http }).map(Client::Bluesky),
+        Provider::Bluesky => {
+            let leaves_out_hidden = settings.bluesky.leave_out_hidden;
+            Bluesky::new(BlueskyOptions { base_url, http, leaves_out_hidden }).map(Client::Bluesky)
+        }
     };
     opened.map_err(|why| BadConfig(format!("{setting}: {why}")).into())
 }
@@ -173,16 +177,70 @@ pub async fn learn_accounts(
     }
 }
 
-/// The instance with what it can; `None` where nothing is to be asked.
-async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Result<Option<Mastodon>> {
+/// A lookup that shows whether a credential may make it.
+#[derive(Debug, Clone)]
+pub enum TriedLookup {
+    /// Of posts.
+    Posts(Arc<dyn Lookup>),
+    /// Of accounts.
+    Accounts(Arc<dyn Lookup<Account>>),
+}
+
+impl TriedLookup {
+    /// Looks up an id that nobody made. Answers the window, if the API states it.
+    ///
+    /// # Errors
+    /// As [`Lookup::look_up`].
+    pub async fn call(&self, provider: &Provider, credential: &Credential) -> Result<Option<Window>, LookupError> {
+        let [post, account] = registry::unused_ids(provider).map(str::to_owned);
+        match self {
+            Self::Posts(lookup) => lookup.look_up(&[post], credential).await.map(|answer| answer.quota),
+            Self::Accounts(lookup) => lookup.look_up(&[account], credential).await.map(|answer| answer.quota),
+        }
+    }
+}
+
+/// The API of that provider, and the lookup at that endpoint; `None` if there is another kind of call. An instance that is to be asked
+/// what it can was asked once.
+///
+/// # Errors
+/// The settings make no sense.
+pub async fn open_to_check(
+    settings: &Settings,
+    provider: &Provider,
+    endpoint: &str,
+) -> Result<(Arc<dyn Api>, Option<TriedLookup>)> {
+    let (mut posts, api) = open_provider(settings, provider)?;
+    let mut accounts = open_accounts(settings, provider)?;
+    if let Some((instance, credential)) = instance_to_ask(settings, provider)?
+        && let Ok(instance) = instance.learn(&credential).await
+    {
+        (posts, accounts) = (Arc::new(instance.clone()), Arc::new(mastodon::account::Accounts(instance)));
+    }
+    let tried = if posts.capabilities().endpoint == endpoint {
+        Some(TriedLookup::Posts(posts))
+    } else if accounts.capabilities().endpoint == endpoint {
+        Some(TriedLookup::Accounts(accounts))
+    } else {
+        None
+    };
+    Ok((api, tried))
+}
+
+/// The instance that is to be asked what it can, and the credential to ask with; `None` where nothing is to be asked.
+fn instance_to_ask(settings: &Settings, provider: &Provider) -> Result<Option<(Mastodon, Credential)>> {
     let Provider::Mastodon(name) = provider else { return Ok(None) };
     if settings.instance(name)?.calls != CallsWanted::Auto {
         return Ok(None);
     }
-    let instance = open_instance(settings, name)?;
     let credential = settings.every_credential(provider)?.into_iter().next();
-    let credential =
-        credential.unwrap_or_else(|| Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous });
+    let anonymous = || Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous };
+    Ok(Some((open_instance(settings, name)?, credential.unwrap_or_else(anonymous))))
+}
+
+/// The instance with what it can; `None` where nothing is to be asked.
+async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Result<Option<Mastodon>> {
+    let Some((instance, credential)) = instance_to_ask(settings, provider)? else { return Ok(None) };
     let (mut retry, mut refusals) = (Retry::new(BACKOFF.0, BACKOFF.1), 0);
     loop {
         health.beat();
@@ -195,7 +253,7 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
             // It answers, and does not say what it runs: every version takes one status a call.
             Err(LookupError::Credential(why) | LookupError::BadRequest(why) | LookupError::Stop(why)) => {
                 tracing::warn!(provider = %provider, why, "the instance does not say what it runs: one status a call");
-                return Ok(Some(open_instance(settings, name)?.with_calls(Calls::Single)));
+                return Ok(Some(instance.with_calls(Calls::Single)));
             }
             Err(error) => {
                 if health.is_out(&error.to_string()) {

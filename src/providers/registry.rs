@@ -181,6 +181,15 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     }
 }
 
+/// The ids of a post and of an account that nobody made: a lookup of them is answered, and costs nothing where reads are charged.
+#[must_use]
+pub fn unused_ids(of: &Provider) -> [&'static str; 2] {
+    match of {
+        Provider::Twitter | Provider::X | Provider::Mastodon(_) => ["1", "1"],
+        Provider::Bluesky => bluesky::UNUSED_IDS,
+    }
+}
+
 /// Completes answers of a lookup that name media without their addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct IngestedMedia {

@@ -124,6 +124,13 @@ pub fn notice_about(text: &str) -> Option<&str> {
     rests.iter().any(|known| rest.starts_with(known)).then_some(author)
 }
 
+/// The handle of the author of a repeated post, in the text of its retweet: `RT @ann: …`.
+pub fn reposted_name(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix("RT @")?.split_once(':')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(name)
+}
+
 /// A field that is there and not null.
 pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")

@@ -107,12 +107,12 @@ macro_rules! stays {
     };
 }
 
-/// Given rows that are not of people who are kept away. $35: their people; $36: [`PersonOf::by_id`].
+/// Given rows that are not of people who are kept away. $37: their people; $38: [`PersonOf::by_id`].
 macro_rules! kept {
     () => {
         $crate::store::postgres::stays!(
-            concat!("CASE WHEN $36 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
-            "$35"
+            concat!("CASE WHEN $38 THEN id ELSE ", $crate::store::postgres::author!(), " END"),
+            "$37"
         )
     };
 }
@@ -139,7 +139,7 @@ macro_rules! insert_rows {
              $15::text[], $16::text[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], \
              $21::bigint[], $22::bigint[], $23::bigint[], $24::text[], \
              $25::text[], $26::text[], $27::text[], $28::text[], $29::text[], $30::text[], $31::boolean[], \
-             $32::text[], $33::double precision[], $34::text[]) AS fresh (id, state, created_at, current_id, text, author) \
+             $32::text[], $33::double precision[], $34::text[], $35::text[], $36::text[]) AS fresh (id, state, created_at, current_id, text, author) \
              WHERE ",
             $crate::store::postgres::is_there!(),
             " AND ",
@@ -149,10 +149,10 @@ macro_rules! insert_rows {
     };
 }
 
-/// A visit to somebody who is kept away brings nothing: $37 and $38 are the way.
+/// A visit to somebody who is kept away brings nothing: $39 and $40 are the way.
 macro_rules! comes {
     () => {
-        concat!("($37 <> 'visit' OR ", stays!("$38", "$35"), ")")
+        concat!("($39 <> 'visit' OR ", stays!("$40", "$37"), ")")
     };
 }
 
@@ -165,7 +165,7 @@ const RECORD: &str = concat!(
     "\n",
     include_str!("sql/revive.sql"),
     "RETURNING xmax = 0 AS new), ways AS (INSERT INTO tweet_way \
-     SELECT $1::text, id, $37, $38, $39, $40 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
+     SELECT $1::text, id, $39, $40, $41, $42 FROM UNNEST($2::text[], $7::text[]) AS given (id, author) \
      WHERE ",
     is_there!(),
     " AND ",
@@ -240,7 +240,8 @@ const FILL: &str = "WITH locked AS MATERIALIZED (\
      retweet_of = COALESCE(tweet.retweet_of, value ->> 3), quote_of = COALESCE(tweet.quote_of, value ->> 4), \
      conversation_id = COALESCE(tweet.conversation_id, value ->> 5), \
      reply_settings = COALESCE(tweet.reply_settings, value ->> 6), \
-     truncated = COALESCE(tweet.truncated, (value ->> 7)::boolean) \
+     truncated = COALESCE(tweet.truncated, (value ->> 7)::boolean), \
+     reply_to_author = COALESCE(tweet.reply_to_author, value ->> 8), labels = COALESCE(tweet.labels, value ->> 9) \
      FROM locked WHERE tweet.namespace = $1 AND tweet.id = locked.id";
 
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
@@ -342,7 +343,7 @@ impl PostgresStore {
         self.people(Some(&network), people.iter().map(String::as_str).chain(others.iter().copied()))
     }
 
-    /// Binds `$1` to `$36` of [`insert_rows`].
+    /// Binds `$1` to `$38` of [`insert_rows`].
     fn bind_rows(&self, sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
         bind_rows(sql, namespace, rows, self.people_of_rows(namespace, rows, &[]))
     }
@@ -464,7 +465,7 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$36` of [`insert_rows`].
+/// Binds `$1` to `$38` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Option<String>) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
@@ -505,6 +506,8 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Optio
         .bind(column(rows, |row| row.unreadable.as_deref()))
         .bind(column(rows, |row| row.recent))
         .bind(column(rows, |row| row.missing_reason))
+        .bind(column(rows, |row| row.details.reply_to_author.as_deref()))
+        .bind(column(rows, |row| row.details.labels.as_deref()))
         .bind(people)
         .bind(by_id)
 }

@@ -18,7 +18,7 @@ macro_rules! columns {
          retweet_count, favorite_count, reply_count, quote_count, bookmark_count, impression_count, \
          withheld_in, raw, first_seen, checked_at, changed_at, next_due, lookups, misses, missing_since, reason, \
          lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated, unreadable, recent, \
-         missing_reason"
+         missing_reason, reply_to_author, labels"
     };
 }
 
@@ -303,10 +303,12 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     let texts = [
         &details.lang,
         &details.reply_to,
+        &details.reply_to_author,
         &details.retweet_of,
         &details.quote_of,
         &details.conversation_id,
         &details.reply_settings,
+        &details.labels,
     ];
     if !texts.into_iter().flatten().any(|text| text.contains('\0') || text.len() > LONGEST_TEXT) {
         return Cow::Borrowed(details);
@@ -315,10 +317,12 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     Cow::Owned(Details {
         lang: clean(&details.lang),
         reply_to: clean(&details.reply_to),
+        reply_to_author: clean(&details.reply_to_author),
         retweet_of: clean(&details.retweet_of),
         quote_of: clean(&details.quote_of),
         conversation_id: clean(&details.conversation_id),
         reply_settings: clean(&details.reply_settings),
+        labels: clean(&details.labels),
         truncated: details.truncated,
     })
 }
@@ -420,13 +424,34 @@ pub(super) const FILLED: &str = "DELETE FROM tweet_fill WHERE namespace = $1 AND
 /// Rows whose details are filled in at once: some 4 MB of raw objects.
 pub(super) const FILL_ROWS: i64 = 1_000;
 
-/// What a page's raw objects say, as JSON: a list of [id, lang, reply_to, …, truncated] for both databases.
+/// What a page's raw objects say, as JSON: a list of [id, lang, reply_to, …, labels] for both databases.
 pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details_of: DetailsOf) -> String {
     let filled = page.iter().filter_map(|(id, raw)| {
         let details = details_of(namespace, raw.as_deref()?)?;
         let details = clean_details(&details);
-        let Details { lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated } = &*details;
-        Some(serde_json::json!([id, lang, reply_to, retweet_of, quote_of, conversation_id, reply_settings, truncated]))
+        let Details {
+            lang,
+            reply_to,
+            reply_to_author,
+            retweet_of,
+            quote_of,
+            conversation_id,
+            reply_settings,
+            labels,
+            truncated,
+        } = &*details;
+        Some(serde_json::json!([
+            id,
+            lang,
+            reply_to,
+            retweet_of,
+            quote_of,
+            conversation_id,
+            reply_settings,
+            truncated,
+            reply_to_author,
+            labels
+        ]))
     });
     serde_json::Value::from_iter(filled).to_string()
 }

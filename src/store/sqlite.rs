@@ -37,8 +37,8 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 900 × 35 values stay below SQLite's 32,766 parameters.
-const ROWS_PER_INSERT: usize = 900;
+/// Rows in one INSERT: 800 × 37 values stay below SQLite's 32,766 parameters.
+const ROWS_PER_INSERT: usize = 800;
 
 pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrator = sqlx_macros::migrate!("src/store/migrations/sqlite");
@@ -108,7 +108,8 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
      lang = COALESCE(lang, given.value ->> 1), reply_to = COALESCE(reply_to, given.value ->> 2), \
      retweet_of = COALESCE(retweet_of, given.value ->> 3), quote_of = COALESCE(quote_of, given.value ->> 4), \
      conversation_id = COALESCE(conversation_id, given.value ->> 5), \
-     reply_settings = COALESCE(reply_settings, given.value ->> 6), truncated = COALESCE(truncated, given.value ->> 7) \
+     reply_settings = COALESCE(reply_settings, given.value ->> 6), truncated = COALESCE(truncated, given.value ->> 7), \
+     reply_to_author = COALESCE(reply_to_author, given.value ->> 8), labels = COALESCE(labels, given.value ->> 9) \
      FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id";
 
 /// The store in a file of this machine. The embedded queue may live in the same file.
@@ -228,7 +229,9 @@ async fn insert(
                 .put(row.details.truncated)
                 .put(row.unreadable.as_deref())
                 .put(row.recent)
-                .put(row.missing_reason);
+                .put(row.missing_reason)
+                .put(row.details.reply_to_author.as_deref())
+                .put(row.details.labels.as_deref());
         }
         let texts =
             [concat!("INSERT INTO tweet (key, ", columns!(), ") VALUES "), &values.placeholders(rows.len()), clause];

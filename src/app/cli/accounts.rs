@@ -85,7 +85,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     let receiver = profiles.kind.receiver(&profiles.id, schedule.clone().into(), store.clone());
     let Some(receiver) = receiver else { bail!("{} takes no accounts", profiles.namespace()) };
     let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
-    let starter = app::starter(&profiles, queue, Some(store), schedule).by(way);
+    let starter = app::starter(settings, &profiles, queue, Some(store), schedule).by(way);
     let naming = Naming { receiver, starter, ahead };
     let mut summary = Summary::default();
     let hand_over = async |resolved: Vec<Resolved>| {

@@ -337,6 +337,6 @@ async fn by_hand(settings: &Settings, service: &Service, name: &str) -> Result<(
     let database = app::open_store(settings).await?;
     let Database { store, communities, .. } = database.clone();
     let schedule = Reloadable::new(pipeline.schedule(settings));
-    let starter = app::starter(&pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
+    let starter = app::starter(settings, &pipeline, queue, Some(store.clone()), schedule).by(Way::of("by_hand"));
     Ok((ByHand { namespace: pipeline.namespace(), store, communities, starter }, database))
 }

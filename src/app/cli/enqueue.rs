@@ -81,7 +81,7 @@ impl Arguments {
         };
         let (input, queue, store, first) = opened?;
         let way = Way { source: input.name.clone(), ..Way::of("enqueue") };
-        let starter = app::starter(pipeline, queue, store, Reloadable::new(pipeline.schedule(settings)));
+        let starter = app::starter(settings, pipeline, queue, store, Reloadable::new(pipeline.schedule(settings)));
         let starter = starter.by(way).first(first);
         let display = ProgressDisplay::new(&input.name, input.bytes);
         let mut refusals = Refusals::beside(&display);

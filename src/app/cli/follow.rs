@@ -192,7 +192,8 @@ async fn open(settings: &Settings, provider: &Provider) -> Result<Opened> {
         let pipeline = Registered { id: visits_of(provider, Part::from(part)), kind: Arc::new(Timelines) };
         let queue = service.queue(&pipeline.namespace()).await?;
         let schedule = Reloadable::new(pipeline.schedule(settings));
-        let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("follow"));
+        let starter =
+            app::starter(settings, &pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("follow"));
         parts.push(PartQueue { queue, starter });
     }
     let Some(PartQueue { queue, .. }) = parts.first() else {

@@ -53,14 +53,15 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let (Shared { database: Database { store, .. }, .. }, queues) = opened?;
     let ages = Reloadable::new(settings.ages());
     let starter = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
-        let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), ages.clone());
+        let starter = app::starter(&settings, pipeline, queue.clone(), Some(store.clone()), ages.clone());
         (pipeline.id.provider.to_string(), starter.by(Way::of("http")))
     };
     let starters = pipelines.iter().zip(&queues).take(providers.len()).map(starter).collect();
     let door = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
         // When a new account is due does not depend on the intervals: no change of them has to be taken over.
         let schedule = Reloadable::new(pipeline.schedule(&settings));
-        let starter = app::starter(pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
+        let starter =
+            app::starter(&settings, pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
         let provider = &pipeline.id.provider;
         AccountDoor { provider: provider.to_string(), starter, read: account_of(provider) }
     };

@@ -26,6 +26,7 @@ use serde_json::value::RawValue;
 pub use self::post::{indexed_at, moment, sort_time};
 use super::asked::{batch, share};
 use crate::base::clock::Millis;
+use crate::model::account::Absence;
 use crate::model::post::Tweet;
 use crate::providers::auth::{self, asked_as_nobody};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
@@ -36,6 +37,10 @@ use crate::quota::{Credential, CredentialKind};
 
 /// Ids in one call: the lexicon's limit.
 pub const BATCH_LIMIT: usize = 25;
+
+/// The ids of a post and of an account that do not exist.
+pub const UNUSED_IDS: [&str; 2] =
+    ["at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/app.bsky.feed.post/2222222222222", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"];
 
 /// Its capabilities.
 pub const CAPABILITIES: Capabilities =
@@ -62,11 +67,17 @@ pub struct BlueskyOptions {
     pub base_url: String,
     /// The bounds of a call. A post is 2 to 10 KB.
     pub http: HttpOptions,
+    /// Posts whose authors ask that only people who are logged in see them are absent.
+    pub leaves_out_hidden: bool,
 }
 
 impl Default for BlueskyOptions {
     fn default() -> Self {
-        Self { base_url: "https://public.api.bsky.app".to_owned(), http: HttpOptions::default() }
+        Self {
+            base_url: "https://public.api.bsky.app".to_owned(),
+            http: HttpOptions::default(),
+            leaves_out_hidden: false,
+        }
     }
 }
 
@@ -82,6 +93,7 @@ pub struct Bluesky {
     records: Url,
     session: Url,
     health: Url,
+    leaves_out_hidden: bool,
 }
 
 impl Bluesky {
@@ -95,7 +107,8 @@ impl Bluesky {
         let (session, health) = (below(&base, SESSION_PATH)?, below(&base, HEALTH_PATH)?);
         let (followers, follows) = (below(&base, FOLLOWERS_PATH)?, below(&base, FOLLOWS_PATH)?);
         let records = below(&base, RECORDS_PATH)?;
-        Ok(Self { http, endpoint, accounts, account, followers, follows, records, session, health })
+        let leaves_out_hidden = options.leaves_out_hidden;
+        Ok(Self { http, endpoint, accounts, account, followers, follows, records, session, health, leaves_out_hidden })
     }
 }
 
@@ -115,7 +128,13 @@ impl Lookup for Bluesky {
         address.query_pairs_mut().extend_pairs(batch.into_iter().map(|uri| ("uris", uri)));
         let reply = auth::get(&self.http, address, credential).await?;
         let reply = reply.json(|reply| refused(reply, &credential.kind))?;
-        reply.answer(errors::quota(&reply), |body| read_answer(body, ids))
+        let mut answer = reply.answer(errors::quota(&reply), |body| read_answer(body, ids))?;
+        for outcome in answer.outcomes.iter_mut().filter(|_| self.leaves_out_hidden) {
+            if matches!(outcome, Outcome::Found(post) if post.details.is_for_members_only()) {
+                *outcome = Outcome::Absent(Absence::Protected);
+            }
+        }
+        Ok(answer)
     }
 }
 

@@ -19,6 +19,8 @@ struct Post<'a> {
     #[serde(borrow)]
     author: Option<&'a RawValue>,
     #[serde(borrow)]
+    labels: Option<&'a RawValue>,
+    #[serde(borrow)]
     record: Option<&'a RawValue>,
     #[serde(borrow)]
     indexed_at: Option<&'a RawValue>,
@@ -40,6 +42,25 @@ struct Author<'a> {
     did: Option<&'a RawValue>,
     #[serde(borrow)]
     handle: Option<&'a RawValue>,
+    #[serde(borrow)]
+    labels: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Label<'a> {
+    #[serde(borrow)]
+    val: Option<&'a RawValue>,
+    /// It is taken back.
+    #[serde(borrow)]
+    neg: Option<&'a RawValue>,
+}
+
+/// Labels of a view, without those that are taken back.
+fn labels(field: Option<&RawValue>) -> Vec<String> {
+    let labels: Vec<&RawValue> = scalar::value(field).unwrap_or_default();
+    let labels = labels.into_iter().filter_map(|label| scalar::value::<Label<'_>>(Some(label)));
+    let standing = labels.filter(|label| label.neg.is_none_or(|neg| neg.get() != "true"));
+    standing.filter_map(|label| present(label.val).and_then(scalar::string)).filter(|label| !label.is_empty()).collect()
 }
 
 /// The author's record.
@@ -154,10 +175,12 @@ impl Record<'_> {
     fn details(&self, id: &str) -> Details {
         let reply: Option<Reply<'_>> = scalar::value(self.reply);
         let post = |field: Option<&RawValue>| Reference::of(field)?.post();
+        let reply_to = reply.as_ref().and_then(|reply| post(reply.parent));
         let langs: Vec<String> = scalar::value(self.langs).unwrap_or_default();
         Details {
             lang: Some(langs.join(",")).filter(|langs| !langs.is_empty()),
-            reply_to: reply.as_ref().and_then(|reply| post(reply.parent)),
+            reply_to_author: reply_to.as_deref().and_then(uri::author).map(str::to_owned),
+            reply_to,
             quote_of: post(self.embed),
             conversation_id: match &reply {
                 Some(reply) => post(reply.root),
@@ -175,6 +198,10 @@ impl Post<'_> {
         let text = present(record.text).and_then(scalar::string).ok_or("the text is not a string")?;
         let author: Author<'_> = scalar::value(self.author).unwrap_or_default();
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
+        let mut known = [labels(self.labels), labels(author.labels)].concat();
+        known.sort_unstable();
+        known.dedup();
+        let known = known.join(",");
         Ok(Tweet {
             created_at: self.created_at(&record, &id),
             text: Some(text),
@@ -188,7 +215,7 @@ impl Post<'_> {
                 bookmark_count: count(self.bookmark_count),
                 impression_count: None,
             },
-            details: record.details(&id),
+            details: Details { labels: Some(known).filter(|known| !known.is_empty()), ..record.details(&id) },
             withheld_in: None,
             newer: Vec::new(),
             raw: raw.to_owned(),

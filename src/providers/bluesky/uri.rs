@@ -26,6 +26,12 @@ pub fn key(uri: &str) -> Result<&str, String> {
     Ok(key)
 }
 
+/// The DID of the author of the post with that uri.
+pub fn author(uri: &str) -> Option<&str> {
+    key(uri).ok()?;
+    uri.strip_prefix("at://")?.split('/').next()
+}
+
 /// Returns true if the text is a DID: an account's id, which stays when its handle changes.
 pub fn is_did(text: &str) -> bool {
     let method = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));

@@ -32,6 +32,8 @@ struct Status<'a> {
     #[serde(borrow)]
     in_reply_to_id: Option<&'a RawValue>,
     #[serde(borrow)]
+    in_reply_to_account_id: Option<&'a RawValue>,
+    #[serde(borrow)]
     reblog: Option<&'a RawValue>,
     /// Since 4.4; other servers have the quoted status itself in it.
     #[serde(borrow)]
@@ -108,6 +110,7 @@ impl Status<'_> {
             details: Details {
                 lang: present(self.language).and_then(scalar::string),
                 reply_to: present(self.in_reply_to_id).and_then(text_or_number),
+                reply_to_author: present(self.in_reply_to_account_id).and_then(text_or_number),
                 retweet_of: Referred::of(self.reblog).and_then(|status| status.id()),
                 quote_of: Referred::of(self.quote).and_then(|quote| quote.quoted()),
                 truncated: Some(false),

@@ -35,6 +35,8 @@ pub struct Object<'a> {
     lang: Option<&'a RawValue>,
     in_reply_to_status_id: Option<&'a RawValue>,
     in_reply_to_status_id_str: Option<&'a RawValue>,
+    in_reply_to_user_id: Option<&'a RawValue>,
+    in_reply_to_user_id_str: Option<&'a RawValue>,
     quoted_status_id: Option<&'a RawValue>,
     quoted_status_id_str: Option<&'a RawValue>,
     retweeted_status: Option<&'a RawValue>,
@@ -152,6 +154,7 @@ impl<'a> Object<'a> {
         let details = Details {
             lang: present(self.lang).and_then(scalar::string),
             reply_to: id_in(self.in_reply_to_status_id_str, self.in_reply_to_status_id),
+            reply_to_author: id_in(self.in_reply_to_user_id_str, self.in_reply_to_user_id),
             retweet_of: original.as_ref().and_then(|original| Some(original.id().ok()?.to_string())),
             quote_of: id_in(self.quoted_status_id_str, self.quoted_status_id),
             truncated: text.as_ref().map(|_| truncated),
@@ -189,7 +192,7 @@ impl<'a> Object<'a> {
             Some(MapOrElse::Else) | None => None,
         };
         if let Some(original) = original
-            && let Some(name) = name(original).or_else(|| reposted_name(own.as_deref()?).map(str::to_owned))
+            && let Some(name) = name(original).or_else(|| scalar::reposted_name(own.as_deref()?).map(str::to_owned))
             && let Ok((Some(text), truncated)) = original.whole_text(None)
             && scalar::notice_about(&text) != Some(&*name)
         {
@@ -208,13 +211,6 @@ impl<'a> Object<'a> {
         }
         self.withheld_copyright.is_some_and(|raw| raw.get() == "true").then(|| COPYRIGHT.to_owned())
     }
-}
-
-/// The handle of the author of a repeated post, in the text of its retweet: `RT @ann: …`.
-pub fn reposted_name(text: &str) -> Option<&str> {
-    let (name, _) = text.strip_prefix("RT @")?.split_once(':')?;
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_name.then_some(name)
 }
 
 /// The id in `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is no readable `id_str`.

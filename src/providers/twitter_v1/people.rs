@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::object::{known_id, reposted_name};
+use super::object::known_id;
 use crate::model::account::{Person, Role};
 use crate::providers::scalar::{self, present};
 
@@ -67,7 +67,7 @@ impl<'a> Post<'a> {
     /// The handle of the author of the post that it repeats, by its own text.
     fn reposted_name(&self) -> Option<String> {
         let text = scalar::string(present(self.full_text).or(present(self.text))?)?;
-        reposted_name(&text).map(str::to_owned)
+        scalar::reposted_name(&text).map(str::to_owned)
     }
 }
 

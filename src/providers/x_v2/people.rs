@@ -1,9 +1,12 @@
 //! The accounts in a post of API v2: ids alone. What X sends of them beside the posts (`includes`) is not a part of a post.
-//! The author of a repeated post is not named in the post that repeats it.
+//! The author of a repeated post is known by the text that repeats it (`RT @ann: …`), which names the author.
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::post::REPEATS;
 use crate::model::account::{Person, Role};
 use crate::providers::scalar::{self, present};
 
@@ -15,6 +18,29 @@ struct Post<'a> {
     in_reply_to_user_id: Option<&'a RawValue>,
     #[serde(borrow)]
     entities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_tweets: Option<&'a RawValue>,
+    #[serde(borrow)]
+    referenced_posts: Option<&'a RawValue>,
+}
+
+impl Post<'_> {
+    /// The handle of the author of the post that it repeats.
+    fn reposted_name(&self) -> Option<String> {
+        let references = present(self.referenced_tweets).or(present(self.referenced_posts));
+        let references: Vec<Reference<'_>> = scalar::value(references)?;
+        let repeats = references.iter().any(|of| REPEATS.contains(&&*of.kind));
+        let text = scalar::string(present(self.text).filter(|_| repeats)?)?;
+        scalar::reposted_name(&text).map(str::to_owned)
+    }
+}
+
+#[derive(Deserialize)]
+struct Reference<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +53,8 @@ struct Entities<'a> {
 struct Mention<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    username: Option<&'a RawValue>,
 }
 
 /// Reads them; an odd field is no reason to lose the others.
@@ -36,8 +64,16 @@ pub fn people(raw: &str) -> Vec<Person> {
     let id = |field: Option<&RawValue>| Some(scalar::id(present(field)?).ok()?.to_string());
     let entities: Option<Entities<'_>> = scalar::value(post.entities);
     let mentions: Vec<&RawValue> = entities.and_then(|of| scalar::value(of.mentions)).unwrap_or_default();
-    let mentioned = mentions.into_iter().filter_map(|user| id(scalar::value::<Mention<'_>>(Some(user))?.id));
+    let mentions: Vec<Mention<'_>> = mentions.into_iter().filter_map(|user| scalar::value(Some(user))).collect();
+    let reposted = post.reposted_name().and_then(|name| {
+        let is_named = |of: &&Mention<'_>| {
+            present(of.username).and_then(scalar::string).is_some_and(|known| known.eq_ignore_ascii_case(&name))
+        };
+        Some(Person::named(Role::Reposted, id(mentions.iter().find(is_named)?.id)?))
+    });
+    let mentioned = mentions.iter().filter_map(|user| id(user.id));
     let mentioned = id(post.in_reply_to_user_id).into_iter().chain(mentioned);
+    let mentioned = mentioned.map(|id| Person::named(Role::Mentioned, id));
     let author = id(post.author_id).map(|id| Person::named(Role::Author, id));
-    author.into_iter().chain(mentioned.map(|id| Person::named(Role::Mentioned, id))).collect()
+    author.into_iter().chain(reposted).chain(mentioned).collect()
 }

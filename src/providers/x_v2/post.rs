@@ -45,12 +45,17 @@ pub struct Post<'a> {
     #[serde(borrow)]
     conversation_id: Option<&'a RawValue>,
     #[serde(borrow)]
+    in_reply_to_user_id: Option<&'a RawValue>,
+    #[serde(borrow)]
     reply_settings: Option<&'a RawValue>,
     #[serde(borrow)]
     referenced_tweets: Option<&'a RawValue>,
     #[serde(borrow)]
     referenced_posts: Option<&'a RawValue>,
 }
+
+/// What X calls the reference of a post to the one that it repeats.
+pub(super) const REPEATS: [&str; 2] = ["retweeted", "reposted"];
 
 /// A post that it refers to.
 #[derive(Deserialize)]
@@ -146,17 +151,20 @@ impl<'a> Post<'a> {
             let of = references.iter().find(|reference| kinds.contains(&&*reference.kind))?;
             Some(scalar::id(of.id).ok()?.to_string())
         };
-        let retweet_of = to(&["retweeted", "reposted"]);
+        let id = |field| Some(scalar::id(present(field)?).ok()?.to_string());
+        let retweet_of = to(&REPEATS);
         Details {
             lang: present(self.lang).and_then(scalar::string),
             reply_to: to(&["replied_to"]),
+            reply_to_author: id(self.in_reply_to_user_id),
             quote_of: to(&["quoted"]),
-            conversation_id: present(self.conversation_id).and_then(|id| Some(scalar::id(id).ok()?.to_string())),
+            conversation_id: id(self.conversation_id),
             reply_settings: present(self.reply_settings).and_then(scalar::string),
             truncated: text.map(|text| {
                 !is_note && text.ends_with('\u{2026}') && (retweet_of.is_some() || text.chars().count() >= LONG)
             }),
             retweet_of,
+            labels: None,
         }
     }
 

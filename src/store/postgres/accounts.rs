@@ -14,7 +14,7 @@ use crate::store::{
     StoredAccount,
 };
 
-/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$37` are their values, and `$38`
+/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$39` are their values, and `$40`
 /// stands before the names of the communities whose evidence quotes them. Of an answer that an earlier save stored nothing is
 /// left to do, since that was one statement, too; but another one of the same moment may not have shown the account, which is
 /// put in then.
@@ -23,7 +23,7 @@ const SAVE: &str = save_statement!(
     account_columns!(),
     ") SELECT $1, given.id, at, state, handle, display_name, description, location, url, picture, banner, protected, \
      verified, withheld_in, moved_to, followers, following, posts, listed, likes, last_post_at, last_post_at, forgotten_at \
-     FROM json_to_recordset($37::json) AS given (id text, at bigint, state text, handle text, display_name text, \
+     FROM json_to_recordset($39::json) AS given (id text, at bigint, state text, handle text, display_name text, \
      description text, location text, url text, picture text, banner text, protected boolean, verified boolean, \
      withheld_in text, moved_to text, followers bigint, following bigint, posts bigint, listed bigint, likes bigint, \
      last_post_at bigint, forgotten_at bigint) \
@@ -39,7 +39,7 @@ const SAVE: &str = save_statement!(
      (SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
      ON given.id = written.id WHERE given.raw = '')), \
      evidence AS (UPDATE community_account SET evidence = NULL WHERE namespace = ANY(ARRAY(",
-    communities!("$38"),
+    communities!("$40"),
     ")) AND account = ANY(ARRAY(SELECT written.id FROM written JOIN UNNEST($2::text[], $16::text[]) AS given (id, raw) \
      ON given.id = written.id WHERE given.raw = '')))"
 );

@@ -111,7 +111,9 @@ impl Provider {
                 let options = MastodonOptions { calls, http, ..MastodonOptions::of(&base_url) };
                 Built::Mastodon(Mastodon::new(options).unwrap())
             }
-            Self::Bluesky => Built::Bluesky(Bluesky::new(BlueskyOptions { base_url, http }).unwrap()),
+            Self::Bluesky => {
+                Built::Bluesky(Bluesky::new(BlueskyOptions { base_url, http, ..BlueskyOptions::default() }).unwrap())
+            }
         }
     }
 

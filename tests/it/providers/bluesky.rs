@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 use twitter_updater::base::clock::wall_ms;
+use twitter_updater::model::account::Absence;
 use twitter_updater::providers::bluesky::{Bluesky, BlueskyOptions};
 use twitter_updater::providers::lookup::{Answer, Api, Charge, Lookup, LookupError, Outcome};
 
 use super::{decision, found};
 use crate::support::http::{CANARY, Canned, CannedServer, anonymous, bearer, ids};
+use crate::support::process::{run, text, variables};
 
 /// Made at 2024-10-17T07:06:51.642Z, says its key.
 const A: &str = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3l6oveex3ii2l";
@@ -110,6 +112,7 @@ async fn a_reset_is_a_date_or_a_span() {
     };
     let quota = ask(answer("1729148899"), &[A]).await.unwrap().quota.unwrap();
     assert_eq!((quota.limit, quota.remaining, quota.reset_at), (3_000, 2_999, 1_729_148_899_000));
+    assert_eq!(quota.length, Some(300_000));
     let quota = ask(answer("120"), &[A]).await.unwrap().quota.unwrap();
     assert_eq!(quota.reset_in, 120_000);
     assert!((quota.reset_at - 120_000 - wall_ms()).abs() < 60_000, "{quota:?}");
@@ -149,4 +152,60 @@ async fn a_refusal_is_decided_by_its_status_and_its_name() {
         let error = ask(Canned::new(200, body), &[A]).await.unwrap_err();
         assert!(decision(&error) == "bad answer" && error.to_string().contains(why), "{body}: {error}");
     }
+}
+
+#[tokio::test]
+async fn labels_of_a_post_and_its_author_are_kept_and_hidden_posts_may_be_left_out() {
+    let label = |value: &str| json!({ "src": "did:plc:l", "uri": A, "val": value, "cts": "2024-10-17T07:06:51.000Z" });
+    let mut hidden = post("2024-10-17T07:06:51.000Z", "2024-10-17T07:06:52.000Z");
+    hidden["author"]["labels"] = json!([label("!no-unauthenticated"), { "val": 7 }, "odd"]);
+    hidden["labels"] = json!([label("porn"), label("porn"), { "val": "spam", "neg": true }]);
+    let mut shown = post("2024-10-17T07:06:51.000Z", "2024-10-17T07:06:52.000Z");
+    shown["author"]["labels"] = json!([{ "val": "!no-unauthenticated", "neg": true }]);
+    for (view, labels, is_hidden) in [(hidden, Some("!no-unauthenticated,porn".to_owned()), true), (shown, None, false)]
+    {
+        let body = json!({ "posts": [view] }).to_string();
+        let answer = ask(Canned::new(200, body.clone()), &[A]).await.unwrap();
+        let details = &found(&answer.outcomes[0]).details;
+        assert_eq!((&details.labels, details.is_for_members_only()), (&labels, is_hidden));
+        let server = CannedServer::start(Canned::new(200, body)).await;
+        let options =
+            BlueskyOptions { base_url: server.base_url(), leaves_out_hidden: true, ..BlueskyOptions::default() };
+        let answer = Bluesky::new(options).unwrap().look_up(&ids(&[A]), &anonymous()).await.unwrap();
+        match is_hidden {
+            true => assert_eq!(answer.outcomes, [Outcome::Absent(Absence::Protected)]),
+            false => assert_eq!(found(&answer.outcomes[0]).id, A),
+        }
+    }
+}
+
+/// A personal data server knows the session, and answers no lookup.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_tries_the_lookup_it_reports_on() {
+    let server = CannedServer::start_with(|asked| match asked.target.split('?').next() {
+        Some("/xrpc/_health" | "/xrpc/com.atproto.server.getSession") => Canned::new(200, "{}"),
+        Some("/xrpc/app.bsky.actor.getProfiles") => Canned::new(200, r#"{"profiles":[]}"#),
+        _ => Canned::new(401, r#"{"error":"AuthMissing","message":"Authentication Required"}"#),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("home.db").to_str().unwrap().to_owned();
+    let settings = variables(&[
+        ("providers", "bluesky"),
+        ("bluesky.api", &server.base_url()),
+        ("accounts.collect", "true"),
+        ("queue.embedded.path", &file),
+        ("store.sqlite.path", &file),
+    ]);
+    let check = run(&["credentials", "--check"], &settings);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(69), "{said}");
+    assert!(said.contains("REFUSED: ") && !said.contains("works"), "{said}");
+    // Another lookup is another question.
+    let check = run(&["credentials", "--check", "--pipeline", "profiles:bluesky"], &settings);
+    let said = text(&check.stdout);
+    assert!(check.status.success() && said.contains("works") && !said.contains("no lookup"), "{said}");
+    let looked_up: Vec<_> =
+        server.asked().into_iter().map(|asked| asked.target).filter(|at| at.contains('?')).collect();
+    assert_eq!(looked_up.len(), 2, "each check makes one lookup: {looked_up:?}");
 }

@@ -7,6 +7,7 @@ use twitter_updater::app;
 use twitter_updater::base::clock::wall_ms;
 use twitter_updater::base::retry::RetryPolicy;
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Lane, NewJob, Place};
 use twitter_updater::ingest::{Drain, DrainRound, First, Lanes, Pace, Queued, Rebuild, Starter};
 use twitter_updater::model::post::{Ingested, TweetId, TweetState};
@@ -47,7 +48,13 @@ on_both! {
 
 fn starter(rig: &Rig) -> Starter {
     let posts = posts_of(&Provider::Twitter);
-    app::starter(&posts, rig.queue.clone(), Some(rig.store.clone()), rig.ages.clone())
+    app::starter(
+        &Settings::load_with(&[], None, &[]).unwrap(),
+        &posts,
+        rig.queue.clone(),
+        Some(rig.store.clone()),
+        rig.ages.clone(),
+    )
 }
 
 fn once(rig: &Rig) -> Starter {

@@ -18,7 +18,7 @@ use twitter_updater::providers::lookup::LookupError;
 use twitter_updater::providers::relations::{Listing, PageRequest, Relations};
 use twitter_updater::providers::source::{SourceKind, TimelineOf};
 use twitter_updater::providers::timeline::{Ask, More, Timeline};
-use twitter_updater::store::{Edges, Lifecycle, SqliteStore};
+use twitter_updater::store::{self, Edges, Lifecycle, SqliteStore};
 
 use super::Recorded;
 use crate::support::http::{Asked, Canned, CannedServer, anonymous};
@@ -296,6 +296,15 @@ async fn posts_dated_before_1970_are_scheduled_by_their_keys_and_counted() {
     assert_eq!(states, [TweetState::Live, TweetState::Live, TweetState::Ended]);
     let made: Vec<Option<Millis>> = rows.iter().flatten().map(|row| row.created_at).collect();
     assert_eq!(made[..2], [bluesky::date_of(&uris[0]).unwrap(), bluesky::date_of(&uris[1]).unwrap()]);
+    // Their counts are those of the moment at which they were read.
+    for uri in &uris {
+        let history = store::Posts::history(&store, "bluesky:update", uri).await.unwrap();
+        let [counted] = &history[..] else { panic!("{uri}: {history:?}") };
+        assert!(
+            (wall_ms() - counted.checked_at).abs() < 60_000 && counted.metrics.favorite_count.is_some(),
+            "{counted:?}"
+        );
+    }
     let metrics = poller.get("/metrics").await.1;
     let of = |name: &str| {
         let line = metrics.lines().find(|line| line.starts_with(&format!("twitter_updater_{name}_total{{")));

@@ -52,9 +52,9 @@ pub fn accounts(running: &Running, provider: &Provider, calls: Calls) -> Box<dyn
             let options = MastodonOptions { calls, http, ..MastodonOptions::of(&base_url) };
             Box::new(mastodon::account::Accounts(Mastodon::new(options).unwrap()))
         }
-        Provider::Bluesky => {
-            Box::new(bluesky::account::Accounts(Bluesky::new(BlueskyOptions { base_url, http }).unwrap()))
-        }
+        Provider::Bluesky => Box::new(bluesky::account::Accounts(
+            Bluesky::new(BlueskyOptions { base_url, http, ..BlueskyOptions::default() }).unwrap(),
+        )),
     }
 }
 

@@ -146,6 +146,74 @@ async fn of_postgres_while_others_write() {
     assert_eq!(filled as u64, rows());
 }
 
+/// Rows of the version before get what their objects say of an answered account and of labels.
+async fn of_replies(store: &dyn Store, mut plain: impl AsyncFnMut(&str), undo: &str) {
+    store.migrate().await.unwrap();
+    let uri = |key: &str| format!("at://did:plc:ann/app.bsky.feed.post/{key}");
+    let raw = format!(
+        r#"{{"uri":"{}","author":{{"did":"did:plc:ann","labels":[{{"val":"!no-unauthenticated"}}]}},"record":{{"text":"a","reply":{{"parent":{{"uri":"at://did:plc:bob/app.bsky.feed.post/k"}}}}}}}}"#,
+        uri("a")
+    );
+    for (namespace, id, raw) in [
+        (NAMESPACE, "21".to_owned(), r#"{"id_str":"21","full_text":"a","in_reply_to_user_id_str":"12"}"#.to_owned()),
+        ("bluesky:update", uri("a"), raw),
+    ] {
+        plain(&format!(
+            "INSERT INTO tweet (namespace, id, state, text, raw, first_seen, checked_at, lookups, misses)
+             VALUES ('{namespace}', '{id}', 'live', 'a', '{raw}', 0, 1, 1, 0)"
+        ))
+        .await;
+    }
+    plain(undo).await;
+    store.migrate().await.unwrap();
+    while store.fill_details(details_of).await.unwrap() > 0 {}
+    let details = async |namespace: &str, id: &str| store.tweet(namespace, id).await.unwrap().unwrap().details;
+    assert_eq!(details(NAMESPACE, "21").await.reply_to_author.as_deref(), Some("12"));
+    let of_bluesky = details("bluesky:update", &uri("a")).await;
+    assert_eq!(
+        (of_bluesky.reply_to_author.as_deref(), of_bluesky.labels.as_deref()),
+        (Some("did:plc:bob"), Some("!no-unauthenticated"))
+    );
+}
+
+const UNDO_REPLIES: &str =
+    "ALTER TABLE tweet DROP COLUMN missing_reason; ALTER TABLE tweet DROP COLUMN reply_to_author;
+     ALTER TABLE tweet DROP COLUMN labels; DELETE FROM store_migrations WHERE version = 23;";
+
+#[tokio::test]
+async fn replies_of_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tweets.db");
+    let store = SqliteStore::open(&path, PATIENCE).await.unwrap();
+    let mut plain = on_sqlite::plain(&path).await;
+    let undo = format!("DROP TRIGGER account_takes_handle; DROP TRIGGER account_takes_first_handle; {UNDO_REPLIES}");
+    of_replies(
+        &store,
+        async |text: &str| {
+            plain.execute(AssertSqlSafe(text.to_owned())).await.unwrap();
+        },
+        &undo,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn replies_of_postgres() {
+    let server = postgres::own();
+    let url = server.url("postgres");
+    let store = open_postgres(&url).await;
+    let mut plain = PgConnection::connect(&url).await.unwrap();
+    let undo = format!("DROP FUNCTION account_takes_handle CASCADE; {UNDO_REPLIES}");
+    of_replies(
+        &store,
+        async |text: &str| {
+            plain.execute(AssertSqlSafe(text.to_owned())).await.unwrap();
+        },
+        &undo,
+    )
+    .await;
+}
+
 const POLL: &str = "source:poll:search/tweets";
 
 /// What the version before saves of a source.

@@ -179,6 +179,7 @@ impl Model {
                     (row.current_id, row.unreadable) = (None, None);
                     if answer.forget {
                         (row.text, row.author_id, row.author_name) = (None, None, None);
+                        (row.details.reply_to_author, row.details.labels) = (None, None);
                         // A row that is made by it has nothing to forget.
                         row.raw = (!known).then(String::new);
                     }
@@ -316,10 +317,12 @@ fn take(row: &mut StoredTweet, tweet: &Tweet, follow: Option<&String>) {
     row.details = Details {
         lang: new.lang.or(old.lang),
         reply_to: new.reply_to.or(old.reply_to),
+        reply_to_author: new.reply_to_author.or(old.reply_to_author),
         retweet_of: new.retweet_of.or(old.retweet_of),
         quote_of: new.quote_of.or(old.quote_of),
         conversation_id: new.conversation_id.or(old.conversation_id),
         reply_settings: new.reply_settings.or(old.reply_settings),
+        labels: new.labels,
         truncated: if is_cut { Some(old.truncated.unwrap_or(false)) } else { new.truncated.or(old.truncated) },
     };
     row.withheld_in.clone_from(&tweet.withheld_in);
@@ -378,10 +381,12 @@ impl Random {
         Details {
             lang: self.maybe("pt".to_owned()),
             reply_to: self.maybe(mark.to_string()),
+            reply_to_author: self.maybe(mark.to_string()),
             retweet_of: self.0.random_bool(0.2).then(|| mark.to_string()),
             quote_of: self.maybe(mark.to_string()),
             conversation_id: self.maybe(mark.to_string()),
             reply_settings: self.maybe(reply_settings),
+            labels: self.maybe("!no-unauthenticated".to_owned()),
             truncated: self.maybe(truncated),
         }
     }

@@ -6,6 +6,21 @@ ALTER TABLE tweet ADD COLUMN missing_reason TEXT;
 
 COMMENT ON COLUMN tweet.missing_reason IS 'Why it is missing, as the network states it: not_found, deactivated, deleted, suspended or not_authorized; NULL: it states nothing, or it is not missing';
 
+ALTER TABLE tweet ADD COLUMN reply_to_author TEXT;
+ALTER TABLE tweet ADD COLUMN labels TEXT;
+
+COMMENT ON COLUMN tweet.reply_to_author IS 'The id of the account that it replies to';
+COMMENT ON COLUMN tweet.labels IS 'Labels of the post and of its author, comma separated';
+
+-- Both are read out of the objects that are stored.
+WITH RECURSIVE known (namespace) AS (
+    SELECT MIN(namespace) FROM tweet
+    UNION ALL
+    SELECT (SELECT MIN(namespace) FROM tweet WHERE namespace > known.namespace) FROM known WHERE known.namespace IS NOT NULL
+)
+INSERT INTO tweet_fill SELECT namespace, '' FROM known WHERE namespace IS NOT NULL
+ON CONFLICT (namespace) DO UPDATE SET after_id = '';
+
 -- The version before stored the short link (t.co) of a profile of Twitter or X. Another short link, or the address in full, is no
 -- change of the address.
 CREATE OR REPLACE FUNCTION account_changes() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -2,6 +2,18 @@
 -- not missing.
 ALTER TABLE tweet ADD COLUMN missing_reason TEXT;
 
+ALTER TABLE tweet ADD COLUMN reply_to_author TEXT; -- the id of the account that it replies to
+ALTER TABLE tweet ADD COLUMN labels TEXT; -- labels of the post and of its author, comma separated
+
+-- Both are read out of the objects that are stored.
+WITH RECURSIVE known (namespace) AS (
+    SELECT MIN(namespace) FROM tweet
+    UNION ALL
+    SELECT (SELECT MIN(namespace) FROM tweet WHERE namespace > known.namespace) FROM known WHERE known.namespace IS NOT NULL
+)
+INSERT INTO tweet_fill SELECT namespace, '' FROM known WHERE namespace IS NOT NULL
+ON CONFLICT (namespace) DO UPDATE SET after_id = '';
+
 -- The version before stored the short link (t.co) of a profile of Twitter or X. Another short link, or the address in full, is no
 -- change of the address.
 DROP TRIGGER account_changes;

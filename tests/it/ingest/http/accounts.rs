@@ -31,8 +31,10 @@ impl Doors {
             let file = world.dir.path().join(format!("{provider}.db"));
             let queue = EmbeddedQueue::open(&file, &pipeline.namespace(), Duration::from_secs(10)).await.unwrap();
             let queue = Arc::new(WatchedQueue::around(Arc::new(queue)));
-            let schedule = Reloadable::new(pipeline.schedule(&Settings::load_with(&[], None, &[]).unwrap()));
-            let starter = app::starter(&pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
+            let settings = Settings::load_with(&[], None, &[]).unwrap();
+            let schedule = Reloadable::new(pipeline.schedule(&settings));
+            let starter =
+                app::starter(&settings, &pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));
             doors.push(AccountDoor { provider: provider.to_string(), starter, read: account_of(&provider) });
             queues.push(queue);
         }

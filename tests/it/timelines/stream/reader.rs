@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use twitter_updater::app;
 use twitter_updater::base::clock::{Stopwatch, wall_ms};
 use twitter_updater::base::shutdown::Stop;
+use twitter_updater::config::Settings;
 use twitter_updater::engine::queue::{Inspection, Jobs, NewJob, Place, Verdict};
 use twitter_updater::engine::schedule::age::AgeTable;
 use twitter_updater::model::post::TweetId;
@@ -154,7 +155,13 @@ impl Rig {
             },
             feed: Feed {
                 name: "rust".into(),
-                starter: app::starter(&posts_of(&Provider::X), tweets, Some(store), ages),
+                starter: app::starter(
+                    &Settings::load_with(&[], None, &[]).unwrap(),
+                    &posts_of(&Provider::X),
+                    tweets,
+                    Some(store),
+                    ages,
+                ),
                 counters: counters.clone(),
             },
             counters,
