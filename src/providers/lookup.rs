@@ -316,8 +316,8 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
 /// The API of a provider, whatever is looked up at it.
 #[async_trait]
 pub trait Api: Send + Sync + std::fmt::Debug {
-    /// Tries the credential by the provider's cheapest call, which spends none of a lookup's quota.
-    /// Answers what the provider says of the window of posts, if it does.
+    /// Tries the credential by the provider's cheapest call, which spends none of a lookup's quota and says nothing of whether a lookup
+    /// is allowed. Answers what the provider says of the window of posts, if it does.
     ///
     /// # Errors
     /// About the call that was made: being throttled there says nothing of the lookup's quota.

@@ -287,9 +287,10 @@ async fn a_check_signs_fetches_and_corrects_its_clock() {
     let options = SimulatorOptions { credentials: Some(known()), clock_skew: 3_600_000, ..SimulatorOptions::default() };
     let running = start(options).await;
     let (credentials, _folder) = accounted(vec![user(), app()]).await;
-    let checks = check(&credentials, &twitter(&running.base_url()), "statuses/lookup").await.unwrap();
+    let checks =
+        check(&credentials, &twitter(&running.base_url()), async |_: &_| None, "statuses/lookup").await.unwrap();
     for (one, limit) in checks.iter().zip([900, 300]) {
-        let Check::Works { window: Some(window), freed: false } = one else { panic!("{one:?}") };
+        let Check::Works { window: Some(window), freed: false, looked_up: false } = one else { panic!("{one:?}") };
         assert_eq!(
             (window.limit, window.remaining),
             (limit, limit),
@@ -319,7 +320,8 @@ async fn what_a_check_meets_on_its_own_way_parks_nobody() {
     ] {
         let server = CannedServer::start(answer).await;
         let (credentials, _folder) = accounted(vec![bearer("any")]).await;
-        let checks = check(&credentials, &twitter(&server.base_url()), "statuses/lookup").await.unwrap();
+        let checks =
+            check(&credentials, &twitter(&server.base_url()), async |_: &_| None, "statuses/lookup").await.unwrap();
         assert_eq!(serde_json::to_value(&checks[0]).unwrap()["result"], says, "{checks:?}");
         let account = credentials.statuses("statuses/lookup").await.unwrap().remove(0);
         assert_eq!((account.parked_for_ms, account.limit), (0, None), "{checks:?}");

@@ -7,7 +7,8 @@ use crate::app::{self, Service};
 use crate::config::Settings;
 use crate::model::provider::Provider;
 use crate::ops::report::credentials::{self, CredentialsReport};
-use crate::pipelines::apis::open_provider;
+use crate::pipelines::apis::open_to_check;
+use crate::quota::Credential;
 
 /// Print each credential's remaining quota, and which credentials are parked and why.
 #[derive(Debug, clap::Args)]
@@ -15,8 +16,7 @@ use crate::pipelines::apis::open_provider;
     after_help = "Examples:\n  twitter-updater credentials\n  twitter-updater credentials --check\n  twitter-updater credentials --pipeline visits:twitter\n  twitter-updater credentials --json | jq '.credentials[] | select(.parked_why)'\n\nEach endpoint has limits of its own; --pipeline names another one than that of lookups of posts. Without --check it makes no calls and needs no secrets. With --check it exits with 69 if a credential does not work."
 )]
 pub(super) struct Arguments {
-    /// Ask the API about each, without using the lookup's quota. Parks refused credentials and frees those that work
-    /// again.
+    /// Ask the API about each, and try one lookup with it. Parks refused credentials and frees those that work again.
     #[arg(long)]
     check: bool,
     /// One JSON object.
@@ -62,9 +62,13 @@ impl Arguments {
             };
             return Ok(CredentialsReport::new(endpoint, callers, known).with_reads(reads));
         }
-        let (_, api) = open_provider(settings, provider)?;
+        let (api, lookup) = open_to_check(settings, provider, endpoint).await?;
         let credentials = app::open_credentials(settings, &service, provider).await?;
-        let checks = credentials::check(&credentials, &*api, endpoint).await.with_context(unusable)?;
+        let lookup = async |credential: &Credential| match &lookup {
+            Some(lookup) => Some(lookup.call(provider, credential).await),
+            None => None,
+        };
+        let checks = credentials::check(&credentials, &*api, lookup, endpoint).await.with_context(unusable)?;
         let known = credentials.statuses(endpoint).await.with_context(unusable)?;
         let reads = credentials.reads().await.with_context(unusable)?;
         let usage = credentials::usage(&credentials, &*api).await;

@@ -64,6 +64,8 @@ pub enum Check {
         window: Option<Window>,
         /// It was parked for every endpoint until now.
         freed: bool,
+        /// A lookup with it was answered.
+        looked_up: bool,
     },
     /// It may not.
     Refused {
@@ -118,25 +120,26 @@ impl CredentialsReport {
 
 /// Asks the API about each credential, once and all at the same time, and tells the ledger: one that is
 /// refused is parked as a worker parks it, one that works and was parked for every endpoint is free again.
-/// `endpoint` is the one whose window an answer may tell.
+/// `endpoint` is the one whose window an answer may tell; `look_up` makes a call to it, if there is a way to try it.
 ///
 /// # Errors
 /// The ledger is out.
 pub async fn check(
     credentials: &Credentials,
     api: &dyn Api,
+    look_up: impl AsyncFn(&Credential) -> Option<Result<Option<Window>, LookupError>>,
     endpoint: &'static str,
 ) -> Result<Vec<Check>, LedgerError> {
-    let answers = join_all(credentials.all().iter().map(|credential| ask(api, credential))).await;
+    let answers = join_all(credentials.all().iter().map(|credential| ask(api, &look_up, credential))).await;
     let mut checks = Vec::with_capacity(answers.len());
     for (credential, answer) in credentials.all().iter().zip(answers) {
         let name = &credential.name;
         checks.push(match answer {
-            Ok(window) => {
+            Ok(Answered { window, looked_up }) => {
                 if window.is_some() {
                     credentials.learnt(name, endpoint, Used { window, ..Used::default() }).await?;
                 }
-                Check::Works { window, freed: credentials.free(name).await? }
+                Check::Works { window, freed: credentials.free(name).await?, looked_up }
             }
             Err(error) => {
                 // Out of quota is this call's own, which has a window of its own.
@@ -168,11 +171,35 @@ pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageTold
     told
 }
 
-async fn ask(api: &dyn Api, credential: &Arc<Credential>) -> Result<Option<Window>, LookupError> {
-    match api.check(credential).await {
+/// The answers of an API about a credential.
+struct Answered {
+    window: Option<Window>,
+    looked_up: bool,
+}
+
+/// Asks the API about the credential, and looks something up with it: a server may know a token and refuse its lookups. Without a call
+/// left nothing is looked up.
+async fn ask(
+    api: &dyn Api,
+    look_up: &impl AsyncFn(&Credential) -> Option<Result<Option<Window>, LookupError>>,
+    credential: &Arc<Credential>,
+) -> Result<Answered, LookupError> {
+    let window = match api.check(credential).await {
         // The lookup has corrected its clock: once more.
         Err(LookupError::Clock(_)) => api.check(credential).await,
         answer => answer,
+    }?;
+    if window.is_some_and(|window| window.remaining == 0) {
+        return Ok(Answered { window, looked_up: false });
+    }
+    match look_up(credential).await {
+        None => Ok(Answered { window, looked_up: false }),
+        Some(Ok(told)) => Ok(Answered { window: told.or(window), looked_up: true }),
+        // The id is refused, and not the credential.
+        Some(Err(LookupError::BadRequest(_))) => Ok(Answered { window, looked_up: true }),
+        // It may call, and has no call left.
+        Some(Err(LookupError::Throttled { quota, .. })) => Ok(Answered { window: quota.or(window), looked_up: false }),
+        Some(Err(error)) => Err(error),
     }
 }
 
@@ -227,7 +254,7 @@ impl fmt::Display for CredentialsReport {
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Works { window, freed } => {
+            Self::Works { window, freed, looked_up } => {
                 f.write_str("works: ")?;
                 match window {
                     None => f.write_str("nothing is said of its limit")?,
@@ -240,6 +267,7 @@ impl fmt::Display for Check {
                         whole_seconds(window.reset_in)
                     )?,
                 }
+                f.write_str(if *looked_up { "" } else { "; no lookup was answered" })?;
                 f.write_str(if *freed { "; was parked, is free again" } else { "" })
             }
             Self::Refused { why, parked } => write!(f, "REFUSED: {why}{}", if *parked { "; parked" } else { "" }),

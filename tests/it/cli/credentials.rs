@@ -116,15 +116,15 @@ async fn workers_park_and_a_check_frees(home: &Home, more: &[(&str, &str)]) {
     let [good, locked, revoked] = [0, 1, 2].map(|at| &checked["credentials"][at]);
     assert_eq!((&good["check"]["result"], &good["check"]["freed"]), (&"works".into(), &false.into()));
     assert_eq!((&locked["check"]["freed"], &locked["parked_for_ms"]), (&true.into(), &0.into()));
-    assert_eq!(locked["check"]["window"]["remaining"], 900);
-    assert_eq!((&locked["limit"], &locked["remaining"]), (&900.into(), &900.into()), "the ledger was told");
+    assert_eq!((&locked["check"]["window"]["remaining"], &locked["check"]["looked_up"]), (&899.into(), &true.into()));
+    assert_eq!((&locked["limit"], &locked["remaining"]), (&900.into(), &899.into()), "the ledger was told");
     assert_eq!((&revoked["check"]["result"], &revoked["check"]["parked"]), (&"refused".into(), &true.into()));
     // All is well.
     assert!(api.set_standing("revoked", Standing::Good));
     let well = credentials(&["--check"], &file, &worker, 0);
     assert!(row(well.split_once("\ncheck\n").unwrap().1, "revoked").ends_with("was parked, is free again"), "{well}");
     assert!(!text(&run(&["--config", &file, "status"], &operator).stdout).contains("parked credentials"));
-    assert_eq!(api.counters().requests, looked_up, "a check spends none of the lookup's calls");
+    assert_eq!(api.counters().requests, looked_up + 6, "a check makes one lookup with each credential that works");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
