@@ -25,6 +25,8 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
         app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before anything listens
     }
     settings.ops_token()?;
+    app::queue_is_there(settings)?;
+    app::store_is_there(settings)?;
     let server = role.bind(role.address()?.unwrap_or(LISTEN)).await?;
     let metrics_port = role.bind_metrics().await?;
     let service = Service::new(settings)?;

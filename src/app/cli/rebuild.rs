@@ -44,6 +44,7 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
+        app::store_is_there(&start.settings)?; // what is rebuilt is what it holds
         start.wait_for(Needed::Everything).await?;
         let (settings, stop) = (start.settings.clone(), start.stop.clone());
         let scheduled = |one: Registered| {

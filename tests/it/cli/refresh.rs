@@ -78,6 +78,14 @@ fn where_nothing_is_stored_nothing_is_made() {
     for which in [&["--since", "2h"][..], &["--state", "unavailable"], &["20"]] {
         says_one_line(&home.run(&[&["refresh"], which].concat()), 69, "there is no file");
     }
+    for role in [
+        &["rebuild"][..],
+        &["ops", "--listen", "127.0.0.1:0"],
+        &["export", "posts"],
+        &["export", "replies", "--format", "gexf"],
+    ] {
+        says_one_line(&home.run(role), 69, "there is no file");
+    }
     assert_eq!(std::fs::read_dir(home.folder.path()).unwrap().count(), 0);
 }
 

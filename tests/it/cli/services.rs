@@ -10,7 +10,7 @@ use crate::support::process::command;
 use crate::support::redis::TestRedis;
 
 /// The commands that need the queue, and those that need the store.
-const QUEUE: [&[&str]; 5] = [&["status"], &["enqueue"], &["updater"], &["rebuild"], &["dead", "list"]];
+const QUEUE: [&[&str]; 4] = [&["status"], &["enqueue"], &["updater"], &["dead", "list"]];
 const LEDGER: &[&str] = &["credentials"];
 const STORE: [&[&str]; 4] = [&["enqueue"], &["updater"], &["rebuild"], &["dead", "retry", "--all"]];
 
@@ -22,6 +22,16 @@ fn refuses(home: &Home, arguments: &[&str], settings: &[(&str, &str)], says: &st
     says_one_line(&output, 69, says);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     assert!(!text(&output.stderr).contains("canary"), "{}", text(&output.stderr));
+}
+
+/// The same of `rebuild`, which needs the queue once there is a store.
+fn refuses_to_rebuild(settings: &[(&str, &str)], says: &str) {
+    let home = Home::new();
+    let (store, queue) = (home.path("store.db"), home.path("queue.db"));
+    let store = ("store.sqlite.path", store.to_str().unwrap());
+    let stored = home.settings(&[store, ("queue.embedded.path", queue.to_str().unwrap())]);
+    assert!(run(&["enqueue", &home.file("ids.txt", young(1).join("\n"))], &stored).status.success());
+    refuses(&home, &["rebuild"], &[settings, &[store]].concat(), says);
 }
 
 fn files(home: &Home) -> usize {
@@ -47,6 +57,8 @@ fn a_redis_that_is_not_there_is_not_replaced() {
             );
         }
     }
+    let absent = [("queue.backend", "redis"), ("queue.redis.url", &*nobody)];
+    refuses_to_rebuild(&absent, "the queue cannot be used (queue.redis.url is redis");
     refuses(
         &home,
         LEDGER,
@@ -78,6 +90,7 @@ async fn the_file_of_another_program_is_refused_and_stays_as_it_is() {
             );
         }
     }
+    refuses_to_rebuild(&[("queue.embedded.path", path)], "history.db belongs to another program");
     refuses(&home, &["export", "posts"], &[("store.sqlite.path", path)], "belongs to another program");
     assert!(std::fs::read(&file).unwrap() == before);
     assert!(!home.path("history.db-wal").exists() && !home.path("history.db-shm").exists());
@@ -91,6 +104,8 @@ fn a_redis_that_would_forget_is_refused() {
         let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
         refuses(&home, arguments, &settings, "maxmemory-policy \"allkeys-lru\"");
     }
+    let settings = [("queue.backend", "redis"), ("queue.redis.url", &*redis.url)];
+    refuses_to_rebuild(&settings, "maxmemory-policy \"allkeys-lru\"");
     assert_eq!(files(&home), 0, "an embedded file was made");
 }
 
