@@ -48,7 +48,8 @@ pub use self::sources::sources;
 pub use self::starters::{dead_of, rebuild_of, starter};
 pub use self::status::{errors, ids_per_second_left, status};
 pub use self::store::{
-    connect_store, fill_details, open_graphs, open_patient_store, open_store, open_tables, store_as_it_is, store_name,
+    connect_store, fill_details, open_graphs, open_patient_store, open_store, open_tables, open_tables_of_people,
+    store_as_it_is, store_name,
 };
 pub use self::tasks::print_tasks_on_quit;
 pub use self::tuning::{budget, fill, read_terms};

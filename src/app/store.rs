@@ -75,6 +75,15 @@ pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
     Ok(whole)
 }
 
+/// The same, and beside it who is to be forgotten.
+///
+/// # Errors
+/// As of [`open_store`].
+pub async fn open_tables_of_people(settings: &Settings) -> Result<(Arc<dyn Tables>, Arc<dyn Forgetting>)> {
+    let whole = open_to_read(settings).await?;
+    Ok((whole.clone(), whole))
+}
+
 /// The same for graphs, and the store beside it.
 ///
 /// # Errors

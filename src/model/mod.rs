@@ -6,6 +6,7 @@ pub mod bound;
 pub mod community;
 pub mod media;
 pub mod pipeline_id;
+pub mod plain_text;
 pub mod post;
 pub mod provider;
 pub mod relation;

@@ -13,6 +13,9 @@ use sqlx::{AssertSqlSafe, ColumnIndex, Database, Decode, Encode, Executor, IntoA
 
 use super::{Result, StoreError};
 use crate::base::clock::Millis;
+use crate::model::pipeline_id::PipelineId;
+use crate::model::plain_text::plain_text;
+use crate::model::provider::Provider;
 use crate::model::words::stored_as_word;
 
 /// The type of a column's values.
@@ -20,6 +23,8 @@ use crate::model::words::stored_as_word;
 pub enum Kind {
     /// Text.
     Text,
+    /// Text without the markup that its network writes it in ([`plain_text`]).
+    PlainText,
     /// The id of a post, an account or a medium: text, often of digits alone.
     Id,
     /// The old or new value of a change: an id if the row's field is one of [`ID_FIELDS`], else text.
@@ -302,7 +307,8 @@ pub const POSTS: &[Table] = &[
             )
             .computed(STATE),
             time("created_at", "time of creation"),
-            text("text", "its text"),
+            text("text", "its text, as the network writes it: HTML on Mastodon, `&amp;` for `&` on Twitter and X"),
+            Column::new("plain_text", Kind::PlainText, "its text, as a reader sees it").computed("tweet.text"),
             text("lang", "its language, as the network states it; several are comma separated"),
             id("author_id", "its author's id"),
             text("author_name", "its author's handle"),
@@ -313,10 +319,12 @@ pub const POSTS: &[Table] = &[
             number("bookmark_count", "number of bookmarks"),
             number("impression_count", "number of views"),
             id("reply_to", "the id of the post that it replies to"),
+            id("reply_to_author", "the id of the account that it replies to"),
             id("retweet_of", "the id of the reposted post"),
             id("quote_of", "the id of the post that it quotes"),
             id("conversation_id", "the id of the post with which the conversation began"),
             text("reply_settings", "who may reply"),
+            text("labels", "labels of the post and of its author, comma separated: `!no-unauthenticated`, `porn` …"),
             id("current_id", "the id of its newest version, if it was edited"),
             Column::new("truncated", Kind::Flag, "true if the text is cut short"),
             text("withheld_in", "countries in which it is withheld, comma separated"),
@@ -383,7 +391,9 @@ pub const ACCOUNTS: &[Table] = &[
                 .computed("COALESCE(beside.state, 'unknown')"),
             text("handle", "its handle, without `@`"),
             text("display_name", "the name that is shown"),
-            text("description", "the owner's description"),
+            text("description", "the owner's description, as the network writes it: HTML on Mastodon"),
+            Column::new("plain_description", Kind::PlainText, "the same, as a reader sees it")
+                .computed("beside.description"),
             text("location", "where the owner says to be"),
             text("url", "the address in the profile"),
             text("picture", "the address of the picture"),
@@ -573,6 +583,43 @@ pub const COMMUNITIES: &[Table] = &[
     .beside("community_reason", &[("source", Kind::Text), ("reason", Kind::Text)]),
 ];
 
+const AUTHOR: [Column; 3] = [
+    id("author_id", "its author's id"),
+    text("author_name", "its author's handle"),
+    time("created_at", "time of creation"),
+];
+
+/// Whom a post answers, with its author and date: a row of each reply.
+pub static REPLIES: Table = Table::of_items(
+    "replies",
+    "a post that replies to an account",
+    &[AUTHOR[0], AUTHOR[1], AUTHOR[2], id("reply_to_author", "the id of the account that it replies to")],
+)
+.only("tweet.author_id IS NOT NULL AND tweet.reply_to_author IS NOT NULL");
+
+/// The object of a post, with its author and date, and the author of the stored post that it repeats.
+pub static OBJECTS: Table = Table::of_items(
+    "objects",
+    "a post as the network sent it",
+    &[
+        AUTHOR[0],
+        AUTHOR[1],
+        AUTHOR[2],
+        id("reply_to_author", "the id of the account that it replies to"),
+        id("reposted_author", "the id of the author of the stored post that it repeats").computed(
+            "(SELECT original.author_id FROM tweet AS original \
+             WHERE original.namespace = tweet.namespace AND original.id = tweet.retweet_of)",
+        ),
+        text("raw", "JSON"),
+    ],
+)
+.only("tweet.author_id IS NOT NULL AND tweet.raw <> ''");
+
+/// The handle of an account.
+pub static HANDLES: Table =
+    Table::of_items("handles", "the handle of an account", &[ID, text("handle", "its handle, without `@`")])
+        .beside_if_any("account");
+
 /// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
 /// quotes, views`.
 pub static HISTORIES: Table = Table::of_items(
@@ -654,7 +701,8 @@ where
     let (key, kinds): (Vec<String>, Vec<Kind>) = table.key::<D>().into_iter().unzip();
     let Statement { text, values } = Statement::new::<D>(table, &key, wanted);
     let query = bind_all(sqlx::query::<D>(AssertSqlSafe(text)), values);
-    query.fetch(pool).map(move |row| exported::<D>(&kinds, table.columns, &row?)).boxed()
+    let provider = PipelineId::read(&wanted.namespace).map(|pipeline| pipeline.provider);
+    query.fetch(pool).map(move |row| exported::<D>(&kinds, table.columns, provider.as_ref(), &row?)).boxed()
 }
 
 /// Counts the rows.
@@ -766,7 +814,7 @@ impl Statement {
     }
 }
 
-fn exported<D>(key: &[Kind], columns: &[Column], row: &D::Row) -> Result<Exported>
+fn exported<D>(key: &[Kind], columns: &[Column], provider: Option<&Provider>, row: &D::Row) -> Result<Exported>
 where
     D: Dialect,
     usize: ColumnIndex<D::Row>,
@@ -777,6 +825,10 @@ where
     let cell = |(at, kind)| {
         let cell = match kind {
             Kind::Text | Kind::Id | Kind::ChangedValue => row.try_get::<Option<String>, _>(at)?.map(Cell::Text),
+            Kind::PlainText => row.try_get::<Option<String>, _>(at)?.map(|text| match provider {
+                Some(provider) => Cell::Text(plain_text(&text, provider).into_owned()),
+                None => Cell::Text(text),
+            }),
             Kind::Number | Kind::Time => row.try_get::<Option<i64>, _>(at)?.map(Cell::Number),
             Kind::Flag => row.try_get::<Option<bool>, _>(at)?.map(Cell::Flag),
         };
@@ -806,7 +858,11 @@ mod tests {
             after: (after > 0).then(|| vec![Cell::Number(1); after]),
             ..Wanted::default()
         };
-        for table in [ITEMS, POSTS, ACCOUNTS, MEDIA, EDGES, COMMUNITIES].into_iter().flatten().chain([&HISTORIES]) {
+        for table in [ITEMS, POSTS, ACCOUNTS, MEDIA, EDGES, COMMUNITIES]
+            .into_iter()
+            .flatten()
+            .chain([&HISTORIES, &REPLIES, &OBJECTS, &HANDLES])
+        {
             let (key, _): (Vec<String>, Vec<Kind>) = table.key::<Sqlite>().into_iter().unzip();
             for after in [0, key.len()] {
                 let sql = Statement::new::<Sqlite>(table, &key, &wanted(after)).text;

@@ -1,6 +1,7 @@
 //! `export`: writes collected data to files.
 
 mod graph;
+mod network;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -15,23 +16,23 @@ use crate::app;
 use crate::base::clock::Millis;
 use crate::base::humanize::counted;
 use crate::ingest::{Moment, ProgressDisplay};
-use crate::ops::export::{CsvStyle, Export, Format, GraphFormat, NoSuchFormat};
+use crate::ops::export::{CsvStyle, Export, Format, GraphFormat, Network, NoSuchFormat};
 use crate::pipelines::kind::Registered;
 use crate::store::export::{ExportState, Wanted};
 
 /// Write collected data to a file.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n  twitter-updater export edges --to follows.gexf\n  twitter-updater export edges --to members.graphml --among members.txt --at 2026-01-31T00:00:00Z\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
+    after_help = "Examples:\n  twitter-updater export posts --to posts.csv\n  twitter-updater export metrics --to metrics.parquet\n  twitter-updater export posts --since 30d --lang pt,en --format ndjson | gzip > posts.ndjson.gz\n  twitter-updater export raw --to tweets.ndjson\n  twitter-updater export ids --state live\n  twitter-updater export edges --to follows.gexf\n  twitter-updater export mentions --to mentions.gexf --since 30d\n  twitter-updater export edges --to members.graphml --among members.txt --at 2026-01-31T00:00:00Z\n\nThe tables and their columns: docs/data.md. Other processes may run meanwhile: an export is a snapshot of its start. After an interruption the same command continues."
 )]
 pub(super) struct Arguments {
-    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls; languages; where communities are set, community, community_changes or community_reasons; where media are collected, media or media_uses.
+    /// The table: posts, metrics, changes, ways, unavailable, ids or raw (objects as the network sent them); replies, mentions or reposts, a graph of accounts; where accounts are collected, accounts, account_changes, account_counts or account_posts; where lists are read, edges or crawls; languages; where communities are set, community, community_changes or community_reasons; where media are collected, media or media_uses.
     #[arg(value_name = "TABLE")]
     table: String,
     /// The file; - for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     to: PathBuf,
-    /// csv, ndjson, lines or parquet; of edges also gexf or graphml, a graph. By default the file's extension; without one, lines for ids and raw, else CSV.
+    /// csv, ndjson, lines or parquet; of edges, replies, mentions and reposts gexf or graphml, a graph. By default the file's extension; without one, lines for ids and raw, else CSV.
     #[arg(long)]
     format: Option<Kind>,
     /// Only rows in these states: live, unavailable, ended (no longer looked up, and there), missing (no longer looked up, and not there), dead.
@@ -76,6 +77,12 @@ impl Arguments {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
         let (pipeline, others) = start.pipelines_with(&self.table)?;
+        if let Some(network) = Network::named(&self.table) {
+            if self.csv_style() != CsvStyle::default() {
+                return BadUsage::because(NOT_CSV);
+            }
+            return self.draw_network(&start, &pipeline, network, self.graph_format()).await;
+        }
         if let Some(format) = self.graph_format() {
             if self.csv_style() != CsvStyle::default() {
                 return BadUsage::because(NOT_CSV);
@@ -142,6 +149,18 @@ impl Arguments {
         Ok(())
     }
 
+    /// The rows of that pipeline that were asked for.
+    fn wanted(&self, pipeline: &Registered) -> Wanted {
+        Wanted {
+            namespace: pipeline.namespace(),
+            states: self.state.clone(),
+            since: self.since.as_ref().map(|since| since.at),
+            until: self.until.as_ref().map(|until| until.at),
+            languages: self.lang.iter().map(|lang| lang.trim().to_owned()).collect(),
+            after: None,
+        }
+    }
+
     async fn export(&self, start: &Start, pipeline: &Registered) -> Result<Export> {
         let settings = &start.settings;
         let Some(table) = pipeline.table(&self.table) else {
@@ -180,14 +199,7 @@ impl Arguments {
                 table.name
             ));
         }
-        let wanted = Wanted {
-            namespace: pipeline.namespace(),
-            states: self.state.clone(),
-            since: self.since.as_ref().map(|since| since.at),
-            until: self.until.as_ref().map(|until| until.at),
-            languages: self.lang.iter().map(|lang| lang.trim().to_owned()).collect(),
-            after: None,
-        };
+        let wanted = self.wanted(pipeline);
         let Self { state, lang, .. } = self;
         let [since, until] = [&self.since, &self.until].map(|moment| moment.as_ref().map(|moment| &moment.word));
         let (of, from) = (pipeline.namespace(), app::store_name(settings));

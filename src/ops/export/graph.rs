@@ -1,4 +1,4 @@
-//! The graph of who follows whom as a file: GEXF 1.2, which Gephi and networkx read, or GraphML.
+//! The graph of who follows whom as a file.
 //!
 //! Each two accounts have one edge, from the follower to the followed one. Of its times, those are certain in which pages show
 //! it: a spell in GEXF is from the first page that showed it (or the time of the follow, where the network states that) to the
@@ -12,38 +12,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::format::time;
+use super::graph_markup::{Attribute, GraphFormat, Markup, MarkupEdge, Subject};
 use super::{ExportError, Note, Sink, WRITTEN_BYTES, into_file, into_output};
 use crate::base::clock::Stopwatch;
 use crate::base::humanize::{counted, grouped};
 use crate::base::shutdown::Stop;
 use crate::store::{Edge, GraphPart, GraphWanted, Graphs, Interval, Node};
-
-/// The format of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GraphFormat {
-    /// GEXF 1.2; with times, unless it is that of one moment.
-    Gexf,
-    /// GraphML, which has no times of its own: they are attributes.
-    Graphml,
-}
-
-impl GraphFormat {
-    /// The format of that name, which is the end of a file's name, too.
-    #[must_use]
-    pub fn named(word: &str) -> Option<Self> {
-        match word {
-            "gexf" => Some(Self::Gexf),
-            "graphml" => Some(Self::Graphml),
-            _ => None,
-        }
-    }
-
-    /// The format that the name of a file ends in.
-    #[must_use]
-    pub fn of(file: &Path) -> Option<Self> {
-        Self::named(&file.extension()?.to_str()?.to_ascii_lowercase())
-    }
-}
 
 /// A graph on its way out.
 #[derive(Debug)]
@@ -111,11 +85,11 @@ impl GraphExport {
         let (mut bytes, mut failure) = (0, None);
         let mut visit = |part: GraphPart| {
             file.add(part);
-            if file.out.len() >= WRITTEN_BYTES {
-                let ready = std::mem::take(&mut file.out);
+            if file.markup.out.len() >= WRITTEN_BYTES {
+                let ready = std::mem::take(&mut file.markup.out);
                 bytes += ready.len() as u64;
                 failure = to.write(&ready).err();
-                progress(file.nodes + file.edges);
+                progress(file.markup.nodes + file.markup.edges);
             }
             if failure.is_some() || stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -124,7 +98,7 @@ impl GraphExport {
             return Err(failed(why));
         }
         if stop.is_draining() {
-            return Err(ExportError::Stopped(file.nodes + file.edges, again));
+            return Err(ExportError::Stopped(file.markup.nodes + file.markup.edges, again));
         }
         let (last, nodes, edges) = file.finish();
         to.write(&last).map_err(failed)?;
@@ -134,9 +108,6 @@ impl GraphExport {
         Ok(Drawn { nodes, edges, bytes, seconds: watch.elapsed().as_secs_f64() })
     }
 }
-
-/// An attribute: its name, and its type in GEXF and in GraphML.
-type Attribute = (&'static str, &'static str);
 
 const NODE: [Attribute; 8] = [
     ("handle", "string"),
@@ -160,61 +131,19 @@ const EDGE: [Attribute; 9] = [
     ("surely", "boolean"),
 ];
 
-/// A file in the making.
+/// A file of follows in the making.
 struct GraphFile {
-    format: GraphFormat,
+    markup: Markup,
     /// It is that of one moment.
     is_cut: bool,
-    out: Vec<u8>,
-    nodes: u64,
-    edges: u64,
     /// The intervals of the edge that is read.
     pair: Vec<Interval>,
-    are_edges: bool,
 }
 
 impl GraphFile {
     fn new(format: GraphFormat, is_cut: bool) -> Self {
-        let mut file = Self { format, is_cut, out: Vec::new(), nodes: 0, edges: 0, pair: Vec::new(), are_edges: false };
-        file.begin();
-        file
-    }
-
-    fn text(&mut self, markup: &str) {
-        self.out.extend_from_slice(markup.as_bytes());
-    }
-
-    fn begin(&mut self) {
-        self.text("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        let classes = [("node", &NODE[..]), ("edge", &EDGE[..])];
-        match self.format {
-            GraphFormat::Gexf => {
-                let mode = if self.is_cut { "static\"" } else { "dynamic\" timeformat=\"date\"" };
-                self.text("<gexf xmlns=\"http://www.gexf.net/1.2draft\" version=\"1.2\">\n");
-                self.text("<meta><creator>twitter-updater</creator></meta>\n");
-                self.text(&format!("<graph defaultedgetype=\"directed\" mode=\"{mode}>\n"));
-                for (class, attributes) in classes {
-                    self.text(&format!("<attributes class=\"{class}\">\n"));
-                    for (name, kind) in attributes {
-                        self.text(&format!("<attribute id=\"{name}\" title=\"{name}\" type=\"{kind}\"/>\n"));
-                    }
-                    self.text("</attributes>\n");
-                }
-                self.text("<nodes>\n");
-            }
-            GraphFormat::Graphml => {
-                self.text("<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n");
-                self.text("<key id=\"label\" for=\"node\" attr.name=\"label\" attr.type=\"string\"/>\n");
-                for (class, attributes) in classes {
-                    for (name, kind) in attributes {
-                        self.text(&format!(
-                            "<key id=\"{class}.{name}\" for=\"{class}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>\n"
-                        ));
-                    }
-                }
-                self.text("<graph id=\"follows\" edgedefault=\"directed\">\n");
-            }
-        }
+        let follows = Subject { name: "follows", nodes: &NODE, edges: &EDGE, is_dynamic: !is_cut };
+        Self { markup: Markup::new(format, follows), is_cut, pair: Vec::new() }
     }
 
     fn add(&mut self, part: GraphPart) {
@@ -234,10 +163,7 @@ impl GraphFile {
     }
 
     fn node(&mut self, node: &Node) {
-        self.nodes += 1;
-        let id = escaped(&node.id);
         let handle = node.handle.as_deref().filter(|handle| !handle.is_empty());
-        let label = escaped(handle.unwrap_or(&node.id));
         let number = |count: Option<i64>| count.map(|count| count.to_string());
         let values = [
             handle.map(str::to_owned),
@@ -249,24 +175,13 @@ impl GraphFile {
             Some(node.is_read.to_string()),
             Some(node.is_given.to_string()),
         ];
-        match self.format {
-            GraphFormat::Gexf => self.text(&format!("<node id=\"{id}\" label=\"{label}\">")),
-            GraphFormat::Graphml => self.text(&format!("<node id=\"{id}\"><data key=\"label\">{label}</data>")),
-        }
-        self.attributes("node", &NODE, &values);
-        self.text("</node>\n");
+        self.markup.node(&node.id, handle.unwrap_or(&node.id), &values);
     }
 
     /// Writes the edge whose intervals are complete.
     fn edge(&mut self) {
         let pair = std::mem::take(&mut self.pair);
         let (Some(first), Some(last)) = (pair.first(), pair.last()) else { return };
-        if !std::mem::replace(&mut self.are_edges, true) && self.format == GraphFormat::Gexf {
-            self.text("</nodes>\n<edges>\n");
-        }
-        let (source, target) = (escaped(&first.follower), escaped(&first.followed));
-        self.text(&format!("<edge id=\"{}\" source=\"{source}\" target=\"{target}\">", self.edges));
-        self.edges += 1;
         let moment = |at: Option<i64>| at.map(time);
         let values = [
             Some(first.list.to_owned()),
@@ -279,73 +194,25 @@ impl GraphFile {
             Some(pair.len().to_string()),
             self.is_cut.then(|| pair.iter().any(|interval| interval.surely).to_string()),
         ];
-        self.attributes("edge", &EDGE, &values);
-        if self.format == GraphFormat::Gexf && !self.is_cut {
-            self.text("<spells>");
-            for Interval { edge, .. } in &pair {
-                self.spell(edge);
-            }
-            self.text("</spells>");
-        }
-        self.text("</edge>\n");
-    }
-
-    /// The time in which pages show it.
-    fn spell(&mut self, edge: &Edge) {
-        let start = edge.followed_at.unwrap_or(edge.appeared_by);
-        // Between the request for a page and its answer, both ends are possible.
-        let end = edge.vanished_after.map(|end| time(end.max(start)));
-        let end = end.map_or(String::new(), |end| format!(" end=\"{end}\""));
-        self.text(&format!("<spell start=\"{}\"{end}/>", time(start)));
-    }
-
-    fn attributes(&mut self, class: &str, attributes: &[Attribute], values: &[Option<String>]) {
-        let known = attributes.iter().zip(values).filter_map(|((name, _), value)| Some((name, value.as_ref()?)));
-        match self.format {
-            GraphFormat::Gexf => {
-                self.text("<attvalues>");
-                for (name, value) in known {
-                    self.text(&format!("<attvalue for=\"{name}\" value=\"{}\"/>", escaped(value)));
-                }
-                self.text("</attvalues>");
-            }
-            GraphFormat::Graphml => {
-                for (name, value) in known {
-                    self.text(&format!("<data key=\"{class}.{name}\">{}</data>", escaped(value)));
-                }
-            }
-        }
+        let spells: Vec<_> = pair.iter().map(|interval| spell(&interval.edge)).collect();
+        let (source, target) = (&first.follower, &first.followed);
+        self.markup.edge(&MarkupEdge { source, target, weight: None, values: &values, spells: &spells });
     }
 
     /// The rest of the file; the numbers of its accounts and edges.
     fn finish(mut self) -> (Vec<u8>, u64, u64) {
         self.edge();
-        let end = match (self.format, self.are_edges) {
-            (GraphFormat::Gexf, true) => "</edges>\n</graph>\n</gexf>\n",
-            (GraphFormat::Gexf, false) => "</nodes>\n<edges>\n</edges>\n</graph>\n</gexf>\n",
-            (GraphFormat::Graphml, _) => "</graph>\n</graphml>\n",
-        };
-        self.text(end);
-        (self.out, self.nodes, self.edges)
+        self.markup.finish();
+        (self.markup.out, self.markup.nodes, self.markup.edges)
     }
 }
 
-/// A text between tags or in an attribute. White space but blanks is written as a number: a reader of attributes would make
-/// blanks of it. What no XML 1.0 file can hold becomes U+FFFD.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\t' | '\n' | '\r' => safe.push_str(&format!("&#{};", u32::from(c))),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => safe.push(char::REPLACEMENT_CHARACTER),
-            c => safe.push(c),
-        }
-    }
-    safe
+/// The time in which pages show it.
+fn spell(edge: &Edge) -> (String, Option<String>) {
+    let start = edge.followed_at.unwrap_or(edge.appeared_by);
+    // Between the request for a page and its answer, both ends are possible.
+    let end = edge.vanished_after.map(|end| time(end.max(start)));
+    (time(start), end)
 }
 
 #[cfg(test)]
@@ -409,12 +276,5 @@ mod tests {
         let edge = graphml.lines().find(|line| line.contains("source=\"1\"")).unwrap();
         assert!(edge.contains("<data key=\"edge.intervals\">2</data>"), "{graphml}");
         assert!(graphml.contains("<data key=\"label\">ann</data>"), "{graphml}");
-    }
-
-    #[test]
-    fn the_name_of_a_file_names_its_format() {
-        assert_eq!(GraphFormat::of(Path::new("a.gexf")), Some(GraphFormat::Gexf));
-        assert_eq!(GraphFormat::of(Path::new("a.graphml")), Some(GraphFormat::Graphml));
-        assert_eq!(GraphFormat::of(Path::new("a.csv")), None);
     }
 }

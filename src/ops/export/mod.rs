@@ -12,6 +12,8 @@
 
 mod format;
 mod graph;
+mod graph_markup;
+mod network;
 #[cfg(feature = "parquet")]
 mod parquet;
 
@@ -26,7 +28,9 @@ use serde::{Deserialize, Serialize};
 
 use self::format::Encoder;
 pub use self::format::{CsvStyle, Format, NoSuchFormat};
-pub use self::graph::{Drawn, GraphExport, GraphFormat};
+pub use self::graph::{Drawn, GraphExport};
+pub use self::graph_markup::GraphFormat;
+pub use self::network::{Network, NetworkExport};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::humanize::{counted, grouped};
 use crate::base::private_file::{self, with_end};

@@ -41,7 +41,7 @@ impl Encoder {
         let values = |column: &Column| Values {
             there: Vec::new(),
             of: match column.kind {
-                Kind::Text | Kind::Id | Kind::ChangedValue => Of::Texts(Vec::new()),
+                Kind::Text | Kind::PlainText | Kind::Id | Kind::ChangedValue => Of::Texts(Vec::new()),
                 Kind::Number | Kind::Time => Of::Numbers(Vec::new()),
                 Kind::Flag => Of::Flags(Vec::new()),
             },
@@ -111,7 +111,9 @@ impl Values {
 fn begin(columns: &[Column]) -> Result<SerializedFileWriter<Vec<u8>>> {
     let field = |column: &Column| {
         let (physical, logical) = match column.kind {
-            Kind::Text | Kind::Id | Kind::ChangedValue => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Text | Kind::PlainText | Kind::Id | Kind::ChangedValue => {
+                (Physical::BYTE_ARRAY, Some(LogicalType::String))
+            }
             Kind::Number => (Physical::INT64, None),
             Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
             Kind::Flag => (Physical::BOOLEAN, None),
