@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::postgres::PgPoolCopyExt;
 use sqlx::{Connection, PgConnection, PgPool, SqliteConnection};
 use twitter_updater::base::clock::Stopwatch;
-use twitter_updater::store::export::POSTS;
+use twitter_updater::store::export::{Kind as ColumnKind, POSTS};
 
 use crate::Size;
 use crate::enqueue::peak_mb;
@@ -68,10 +68,16 @@ async fn export(services: &Services, to: &Path) -> (f64, f64) {
     (watch.elapsed().as_secs_f64(), peak)
 }
 
-/// The columns of the table, as both databases name them.
+/// The stored columns of the table, as both databases name them.
 fn columns() -> String {
     let posts = POSTS.iter().find(|table| table.name == "posts").unwrap();
-    posts.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ")
+    posts
+        .columns
+        .iter()
+        .filter(|column| column.kind != ColumnKind::PlainText)
+        .map(|column| column.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Fills SQLite; rows a second of a bare SELECT.
