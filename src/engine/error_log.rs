@@ -1,4 +1,4 @@
-//! Errors of one pipeline of a process, until its heartbeat hands them to the queue.
+//! Errors of one pipeline of a process, kept until its heartbeat sends them to the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,42 +7,34 @@ use crate::base::clock;
 use crate::base::humanize::{cut, one_line};
 use crate::engine::queue::{ERRORS_KEPT, RecordedError};
 
-/// Characters of a message.
+/// Maximum length of a message, characters.
 const MESSAGE: usize = 300;
-/// Characters of a host and of an endpoint.
+/// Maximum length of a host and of an endpoint, characters.
 const NAME: usize = 100;
-/// Last messages that are remembered: more than the calls that fail together.
+/// Number of recent messages remembered: more than the calls that fail together.
 const REMEMBERED: usize = 64;
 
-/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The API, or another host, is out, unreachable or too slow.
+    /// The API or another host is down, unreachable or too slow.
     NoAnswer,
-    /// An answer cannot be read.
+    /// A response cannot be parsed.
     BadAnswer,
-    /// The API refuses calls that its quota allowed.
+    /// The API rejects calls that its quota allowed.
     RateLimit,
-    /// The API refuses a credential.
     Credential,
-    /// The API refuses a request.
     Refused,
-    /// A clock is wrong.
     Clock,
-    /// A service keeps the worker from working: the store, the ledger, the disk.
+    /// A service that the worker needs is down: the store, the ledger, the disk.
     Outage,
-    /// The queue does not answer.
     Queue,
-    /// An item failed for good.
     Dead,
-    /// It can never work as it is configured.
+    /// The pipeline can never work with its configuration.
     Stopped,
-    /// A task failed and was restarted.
     Restart,
 }
 
 impl ErrorKind {
-    /// Its fixed words.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -61,14 +53,13 @@ impl ErrorKind {
     }
 }
 
-/// The place of an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ErrorPlace<'a> {
     /// The host that was called; `None` for the pipeline's API.
     pub host: Option<&'a str>,
-    /// The endpoint; empty where no host was called.
+    /// Empty if no host was called.
     pub endpoint: &'a str,
-    /// An id that it was about.
+    /// One of the ids that the error is about.
     pub example: Option<&'a str>,
 }
 
@@ -84,18 +75,15 @@ pub struct ErrorLog {
 #[derive(Debug, Default)]
 struct Log {
     entries: BTreeMap<String, RecordedError>,
-    /// The last messages.
     messages: VecDeque<String>,
 }
 
 impl ErrorLog {
-    /// Creates an empty log for a pipeline that calls the API at `host`.
     #[must_use]
     pub fn new(pipeline: &str, host: &str) -> Self {
         Self { pipeline: pipeline.to_owned(), host: cut(host, NAME), log: Mutex::default() }
     }
 
-    /// Records an error.
     pub fn record(&self, kind: ErrorKind, message: &str, place: ErrorPlace<'_>) {
         let error = self.error(kind, message, place);
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,8 +94,7 @@ impl ErrorLog {
         log.add(error);
     }
 
-    /// Records the reason why a batch failed, unless it is the message of an error that [`record`](Self::record) recorded lately: of a
-    /// call, mostly.
+    /// Records why a batch failed. Skips a message that [`record`](Self::record) recorded recently, mostly for the failed call.
     pub fn record_reason(&self, kind: ErrorKind, why: &str, place: ErrorPlace<'_>) {
         let error = self.error(kind, why, place);
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +105,7 @@ impl ErrorLog {
 
     fn error(&self, kind: ErrorKind, message: &str, place: ErrorPlace<'_>) -> RecordedError {
         let ErrorPlace { host, endpoint, example } = place;
-        // Outside a batch only this machine's clock is known.
+        // Outside a batch the queue's clock is unknown, so this machine's clock serves.
         let now = clock::queue_ms().unwrap_or_else(clock::wall_ms);
         let host = match host {
             Some(host) => cut(host, NAME),
@@ -138,13 +125,12 @@ impl ErrorLog {
         }
     }
 
-    /// The errors that are not in the queue yet.
     #[must_use]
     pub fn pending(&self) -> Vec<RecordedError> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).entries.values().cloned().collect()
     }
 
-    /// Subtracts errors that the queue has stored; errors recorded since then stay.
+    /// Subtracts errors that the queue has stored. Errors recorded since then stay.
     pub fn merged(&self, errors: &[RecordedError]) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         for merged in errors {

@@ -1,6 +1,6 @@
-//! The health of a process: whether its loops run, and whether it can work.
+//! Health of a process: whether its loops run, and whether it can work.
 //!
-//! Health makes no calls. A loop notes when it runs, and callers of a service note the result. So liveness depends on
+//! Health makes no calls. A loop records that it runs, and callers of a service record the result. So liveness depends on
 //! no service, and an outage of Redis restarts no process.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 use crate::base::clock::{Millis, Stopwatch, millis, wall_ms};
 use crate::base::shutdown::Stop;
 
-/// The state of one loop and the services it needs: of a process that has one, or of a pipeline of several.
+/// State of one loop and of the services it needs. A process has one, or one per pipeline.
 #[derive(Debug)]
 pub struct Health {
     started: Stopwatch,
-    /// When that was, by this machine's clock, ms since the epoch.
+    /// Start time by this machine's clock, ms since the epoch.
     started_ms: Millis,
-    /// When the loop last turned, ms since the start.
+    /// Last turn of the loop, ms since the start.
     beat: AtomicI64,
     patience: Duration,
     contact: Mutex<Contact>,
@@ -29,34 +29,27 @@ pub struct Health {
     stop: Stop,
 }
 
-/// The result of the last contact with a service.
 #[derive(Debug, PartialEq, Eq)]
 enum Contact {
-    /// There was none yet.
     None,
     Works,
-    /// It failed.
     Out(Trouble),
-    /// There will be no other: the loop has ended for good.
+    /// The loop has ended for good, so no other contact will follow.
     Ended(Trouble),
 }
 
-/// The reason why a pipeline cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// Why, as it was said last.
     pub why: String,
-    /// Since when, by this machine's clock, ms since the epoch.
+    /// Start of the trouble by this machine's clock, ms since the epoch.
     pub since_ms: Millis,
 }
 
-/// Why a process that is to stop can do no more.
 const STOPPING: &str = "it is stopping";
-/// The same of one that has just started.
 const OPENING: &str = "its services are not open yet";
 
 impl Health {
-    /// The health of a process that starts now and whose loop runs at least once per `patience`.
+    /// Creates the health of a process that starts now and whose loop runs at least once per `patience`.
     #[must_use]
     pub fn new(patience: Duration, stop: Stop) -> Self {
         Self {
@@ -71,29 +64,27 @@ impl Health {
         }
     }
 
-    /// The loop turns.
     pub fn beat(&self) {
         self.beat.store(self.started.elapsed_ms(), Ordering::Relaxed);
     }
 
-    /// The services answered. Answers whether that is news.
+    /// Records that the services responded. Returns true if that is new.
     pub fn works(&self) -> bool {
         self.note(Contact::Works)
     }
 
-    /// A service is out, for this reason. Answers whether that is news: that it is out, not why.
+    /// Records that a service is down. Returns true if that is new; another reason alone is not.
     pub fn is_out(&self, why: &str) -> bool {
         let since_ms = self.trouble().map_or_else(wall_ms, |known| known.since_ms);
         self.note(Contact::Out(Trouble { why: why.to_owned(), since_ms }))
     }
 
-    /// The loop has ended for good, for this reason, while the process goes on: it is out, and nobody waits for it to
-    /// turn.
+    /// Records that the loop has ended for good while the process continues. From then on `live` ignores this loop.
     pub fn ended(&self, why: &str) {
         self.note(Contact::Ended(Trouble { why: why.to_owned(), since_ms: wall_ms() }));
     }
 
-    /// A task beside the loop, or a part of it, failed and is begun anew.
+    /// Records that a task failed and was restarted: a task beside the loop, or a part of the loop.
     pub fn fails(&self, task: &str, why: &str) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let since_ms = failing.get(task).map_or_else(wall_ms, |known| known.since_ms);
@@ -102,20 +93,19 @@ impl Health {
         self.changed.notify_one();
     }
 
-    /// That task runs well again.
     pub fn is_steady(&self, task: &str) {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
         self.changed.notify_one();
     }
 
-    /// The task that has failed for the longest time, if one failed lately; the rest works.
+    /// The task that has been failing for the longest time; `None` if all run well. The rest of the pipeline works.
     #[must_use]
     pub fn failing(&self) -> Option<Trouble> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         failing.values().min_by_key(|trouble| trouble.since_ms).cloned()
     }
 
-    /// The reason why it cannot work: the last contact failed, or there was none yet.
+    /// The reason why the pipeline cannot work: the last contact failed, or there was none yet.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -139,15 +129,12 @@ impl Health {
         is_news
     }
 
-    /// Waits until the services go out or answer again, if they have not since the last call. For one caller at a time.
+    /// Waits until the services go down or come back. Returns at once if they did since the last call. For one caller at a time.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Checks that the loop runs.
-    ///
-    /// # Errors
-    /// One line: for how long it has not.
+    /// Checks that the loop runs. The error states how long it has not.
     pub fn live(&self) -> Result<(), String> {
         let still = self.started.elapsed_ms() - self.beat.load(Ordering::Relaxed);
         if still <= millis(self.patience) || self.has_ended() {
@@ -157,22 +144,17 @@ impl Health {
         }
     }
 
-    /// Returns true if the process has to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.is_draining()
     }
 
-    /// Until the process is to stop.
     pub async fn stopping(&self) {
         self.stop.draining().await;
     }
 
-    /// Checks that it can work: its services are open, the last contact with them went well, and the process is not
-    /// stopping.
-    ///
-    /// # Errors
-    /// One line that says why not.
+    /// Checks that the pipeline can work: its services are open, the last contact succeeded, and the process is not stopping.
+    /// The error is the reason, in one line.
     pub fn ready(&self) -> Result<(), String> {
         match &*self.contact.lock().unwrap_or_else(PoisonError::into_inner) {
             Contact::Ended(trouble) => Err(format!("it has stopped for good: {}", trouble.why)),
@@ -185,53 +167,45 @@ impl Health {
 }
 
 impl Default for Health {
-    /// The health of a process without observers.
     fn default() -> Self {
         Self::new(Duration::MAX, Stop::new())
     }
 }
 
-/// All of a process: its pipelines, each with a loop and services of its own.
+/// Health of a process: its pipelines, each with its own loop and services.
 #[derive(Debug, Clone)]
 pub struct Vitals {
-    /// Each by its name.
     pipelines: Arc<[(String, Arc<Health>)]>,
 }
 
 impl Vitals {
-    /// The vitals of a process that works on these namespaces.
     #[must_use]
     pub fn new(pipelines: impl IntoIterator<Item = (String, Arc<Health>)>) -> Self {
         Self { pipelines: pipelines.into_iter().collect() }
     }
 
-    /// Checks that every loop runs: only a new process repairs a loop that hangs.
-    ///
-    /// # Errors
-    /// One line: for how long which one has not.
+    /// Checks that every loop runs. Only a restart of the process repairs a loop that hangs.
+    /// The error names each loop that does not run, and for how long, in one line.
     pub fn live(&self) -> Result<(), String> {
         let (_, hung) = self.each(Health::live);
         if hung.is_empty() { Ok(()) } else { Err(hung.join("; ")) }
     }
 
-    /// Checks that at least one pipeline can work. What keeps another from it (one line for each, with its name) is no
-    /// reason to call the process unfit for the rest.
-    ///
-    /// # Errors
-    /// One line that says why none can.
+    /// Checks that at least one pipeline can work. Returns one line, with the name, for each pipeline that cannot: those alone do
+    /// not make the process unready. The error is one line with the reasons of all pipelines.
     pub fn ready(&self) -> Result<Vec<String>, String> {
         let (fine, out) = self.each(Health::ready);
         if fine > 0 {
             return Ok(out);
         }
-        // One that is told to stop is told so with all that go on.
+        // A stop applies to every pipeline that has not ended.
         if self.pipelines.iter().any(|(_, health)| health.is_stopping() && !health.has_ended()) {
             return Err(STOPPING.to_owned());
         }
         Err(if out.is_empty() { "it has nothing to work on".to_owned() } else { out.join("; ") })
     }
 
-    /// The number of healthy pipelines, and the reasons of the others, with names if there are several.
+    /// Number of healthy pipelines, and the reasons of the others. Names are added if there are several pipelines.
     fn each(&self, ask: impl Fn(&Health) -> Result<(), String>) -> (usize, Vec<String>) {
         let asked = |(name, health): &(String, Arc<Health>)| {
             let why = ask(health).err()?;
@@ -243,7 +217,7 @@ impl Vitals {
 }
 
 impl From<&Arc<Health>> for Vitals {
-    /// The vitals of a process with one loop, which needs no name.
+    /// A process with one loop, which needs no name.
     fn from(health: &Arc<Health>) -> Self {
         Self::new([(String::new(), health.clone())])
     }
@@ -314,7 +288,7 @@ mod tests {
         assert_eq!(both.live().unwrap_err(), "y:update: the loop has not run for 31000 ms");
         other.beat();
         one.works();
-        // One that can never work leaves the process alive, and ready for the rest.
+        // A pipeline that can never work leaves the process alive, and ready for the other pipelines.
         other.ended("its token was refused");
         tokio::time::advance(Duration::from_secs(29)).await;
         one.beat();

@@ -1,4 +1,4 @@
-//! Lanes: a word the queue and the age table share. No I/O.
+//! Lanes, shared by the queue and the age table. No I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,49 +7,45 @@ use serde::Serialize;
 
 use crate::base::clock::{self, Millis};
 
-/// A class of jobs inside a namespace, with how long one of them can wait: the interval at which it
-/// is refreshed. Under overload every lane of a tier is late by the same multiple of its patience.
+/// A class of jobs inside a namespace. Its patience is the longest wait of a job: the interval at which the job is refreshed.
+/// Under overload every lane of a tier is late by the same multiple of its patience.
 ///
-/// A lane travels with the jobs put into it, so the queue always knows every lane that holds any,
-/// also after a change of configuration or a wiped Redis.
+/// A lane travels with its jobs. So the queue always knows every lane that holds any, even after a change of configuration or
+/// the loss of all data in Redis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lane {
-    /// Its name in the keys: `18m`.
+    /// Name in the keys, for example `18m`.
     pub name: Arc<str>,
-    /// Its patience in milliseconds, at least 1.
+    /// At least 1 ms.
     pub patience: Millis,
-    /// Its tier: 0 is claimed first. No job of a later tier is claimed while an earlier one fills the batch.
+    /// Tier 0 is claimed first. Jobs of a later tier are claimed only if the earlier tiers leave room in the batch.
     pub tier: u8,
-    /// Order of its jobs.
     pub order: Order,
 }
 
-/// The first letter of the names of lanes that lend: see [`Lane::lends`]. It keeps them apart from those of the age table, which are
-/// named by an age.
+/// First letter of the names of lanes that lend: see [`Lane::lends`]. Lanes of the age table are named by an age instead.
 pub const LENDS: char = '~';
 
-/// Order in which the due jobs of a lane are claimed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// By (now − due) ÷ patience. A job is late from its due time on.
+    /// Order by (now − due) ÷ patience. A job is late from its due time on.
     #[default]
     #[serde(rename = "lateness")]
     ByLateness,
-    /// The same order, of due times that are the age of the data (the last visit, 0 for never). The oldest go first, the
-    /// rest is meant to wait: no job is late.
+    /// The same order, but the due time is the age of the data: the last visit, 0 for never. The oldest go first. The other jobs
+    /// are meant to wait, so no job is late.
     #[serde(rename = "oldest")]
     OldestFirst,
-    /// The newest due time first, after the other lanes of its tier. The rest is meant to wait: no job is late.
+    /// The newest due time first, after the other lanes of its tier. The other jobs are meant to wait, so no job is late.
     #[serde(rename = "newest")]
     NewestFirst,
 }
 
 impl Order {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::ByLateness, Self::OldestFirst, Self::NewestFirst];
 
-    /// The word for it in keys and tables.
+    /// The word in keys and tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -59,39 +55,35 @@ impl Order {
         }
     }
 
-    /// The order that the word stands for; an unknown word stands for the default.
+    /// The order for a word; the default for an unknown word.
     #[must_use]
     pub fn of(word: &str) -> Self {
         Self::ALL.into_iter().find(|order| order.word() == word).unwrap_or_default()
     }
 
-    /// Returns true if a job in such a lane can be late.
     #[must_use]
     pub fn is_timed(self) -> bool {
         self == Self::ByLateness
     }
 }
 
-/// The name of [`Lane::first`].
 const FIRST: &str = "first";
-/// The name of [`Lane::once`].
 pub const ONCE: &str = "once";
-/// The lanes of every pipeline that items pass through: their patience is no interval. A schedule may
+/// Lanes of every pipeline in which items stay only once: their patience is no interval. A schedule may
 /// [have more](crate::engine::schedule::Schedule::is_passing).
 pub(super) const PASSING: [&str; 2] = [FIRST, ONCE];
-/// The patience of items that were put in to be looked up at once, if calls are scarce.
+/// Patience of items to look up at once. It matters only while calls are scarce.
 const AT_ONCE: Duration = Duration::from_secs(3_600);
 
 impl Lane {
-    /// The lane of items that were put in to be looked up at once: their first lookup. They take their turn as fast as the
-    /// quota goes, and none is late.
+    /// The lane of first lookups that should happen at once. They run as fast as the quota allows, and none is late.
     #[must_use]
     pub fn first() -> Self {
         Self::new(FIRST, AT_ONCE).ordered(Order::OldestFirst)
     }
 
-    /// The lane of items that are looked up once. What says so is their way in the store
-    /// ([`ONCE`](crate::store::ONCE)); the lane alone says that it has to be asked.
+    /// The lane of items that are looked up once. The item's row in the store decides that ([`ONCE`](crate::store::ONCE)); this
+    /// lane only tells the worker to read the row.
     #[must_use]
     pub fn once() -> Self {
         Self::new(ONCE, AT_ONCE).ordered(Order::OldestFirst)
@@ -102,20 +94,18 @@ impl Lane {
         Self { name: name.into(), patience: clock::millis(patience).max(1), tier: 0, order: Order::default() }
     }
 
-    /// Returns true if its jobs wait for about its patience, so that (due − now) ÷ patience says how early one is: lanes of the grid of an
-    /// adaptive schedule, `~5m`. Those that wait for what was missing or failed are others, whose jobs may come back sooner.
+    /// Returns true if its jobs wait for about its patience, so (due − now) ÷ patience states how early a job is. These are the grid
+    /// lanes of an adaptive schedule (`~5m`). In other lanes a job may return sooner, for example after a failure.
     #[must_use]
     pub fn lends(&self) -> bool {
         self.order.is_timed() && self.name.starts_with(LENDS)
     }
 
-    /// The same lane in that tier.
     #[must_use]
     pub fn in_tier(self, tier: u8) -> Self {
         Self { tier, ..self }
     }
 
-    /// The same lane in that order.
     #[must_use]
     pub fn ordered(self, order: Order) -> Self {
         Self { order, ..self }

@@ -1,4 +1,4 @@
-//! The last call of a pipeline to its API: an idle pipeline whose last call failed is not well until a call is answered.
+//! The last API call of a pipeline. An idle pipeline whose last call failed stays unhealthy until a call succeeds.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -6,50 +6,46 @@ use std::sync::{Mutex, PoisonError};
 use crate::base::clock::{self, Millis};
 use crate::engine::error_log::ErrorKind;
 
-/// An error of a call.
 pub trait CallError: Display {
-    /// Returns true if the API gave no usable answer. A refusal is an answer.
+    /// Returns true if the API gave no usable response. A refusal is a response.
     fn is_outage(&self) -> bool;
 
-    /// The kind under which the error of any call is recorded; `None` for one that is expected, or whose cause only the caller
-    /// finds: an item, or the credential.
+    /// The kind under which the error is recorded. `None` for an expected error, and where only the caller finds the cause: an
+    /// item, or the credential.
     fn kind(&self) -> Option<ErrorKind>;
 }
 
-/// The outcome of the last call, shared by the tasks of a pipeline.
 #[derive(Debug, Default)]
 pub struct LastCall(Mutex<CallOutcome>);
 
-/// The outcome of the last call. Times are by the queue's clock, ms since the epoch.
+/// Times are by the queue's clock, ms since the epoch.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CallOutcome {
-    /// Why it failed; `None` if it was answered, or there was none.
+    /// Reason of the failure; `None` if the call succeeded, or before the first call.
     pub failure: Option<String>,
-    /// When a call failed last; 0 if none did.
+    /// Time of the last failed call; 0 if none failed.
     pub failed_at: Millis,
-    /// When a call was answered last; 0 if none was.
+    /// Time of the last successful call; 0 if none succeeded.
     pub answered_at: Millis,
 }
 
 impl LastCall {
-    /// The API answered.
     pub fn answered(&self) {
         self.change(|last, now| (last.failure, last.answered_at) = (None, now));
     }
 
-    /// The API did not answer, or what depends on the answer failed.
+    /// Records that the API did not respond, or that work with the response failed.
     pub fn failed(&self, why: &str) {
         self.change(|last, now| (last.failure, last.failed_at) = (Some(why.to_owned()), now));
     }
 
-    /// Its outcome.
     #[must_use]
     pub fn outcome(&self) -> CallOutcome {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn change(&self, change: impl FnOnce(&mut CallOutcome, Millis)) {
-        // Outside a batch only this machine's clock is known.
+        // Outside a batch the queue's clock is unknown, so this machine's clock serves.
         let now = clock::queue_ms().unwrap_or_else(clock::wall_ms);
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), now);
     }

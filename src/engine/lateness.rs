@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use crate::base::clock::Millis;
 
-/// How many ids were claimed how late, by fixed upper bounds: 1, 2, 3, 4, 6, 8, 12, 16, 24 … ms, that is each
-/// power of two and the middle to the next. So those of many workers and minutes add up, and a [quantile] is never
-/// less than the lateness it stands for, and less than half above it.
+/// Number of ids by lateness, with fixed upper bounds: 1, 2, 3, 4, 6, 8, 12, 16, 24 … ms. These are the powers of two and the
+/// middles between them. So counts of many workers and minutes add up. A [quantile] is never below the true lateness, and
+/// exceeds it by less than half.
 ///
 /// [quantile]: Lateness::quantile
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Lateness(BTreeMap<Millis, u64>);
 
-/// The least bound that holds this lateness. What is early or on time is in the first.
+/// The least bound that holds this lateness. The first bound also holds ids that are early or on time.
 fn upper_bound(late: Millis) -> Millis {
     let late = late.max(1);
     let power = 1 << late.ilog2();
@@ -28,7 +28,7 @@ fn upper_bound(late: Millis) -> Millis {
 }
 
 impl Lateness {
-    /// So many ids were that late, in ms; or up to that late, where it is a bound.
+    /// Adds `ids` ids that were `late` ms late. A bound may stand for all lateness up to it.
     pub fn add(&mut self, late: Millis, ids: u64) {
         if ids > 0 {
             let sum = self.0.entry(upper_bound(late)).or_default();
@@ -36,12 +36,11 @@ impl Lateness {
         }
     }
 
-    /// Adds all of another.
     pub fn merge(&mut self, other: &Self) {
         other.bounds().for_each(|(upper, ids)| self.add(upper, ids));
     }
 
-    /// Takes away what it has of another.
+    /// Subtracts the counts of another; no count falls below 0.
     pub fn remove(&mut self, other: &Self) {
         for (upper, ids) in other.bounds() {
             if let Some(sum) = self.0.get_mut(&upper) {
@@ -51,19 +50,18 @@ impl Lateness {
         self.0.retain(|_, ids| *ids > 0);
     }
 
-    /// Each upper bound in ms that has any, with its ids; rising.
+    /// Each upper bound in ms that has any ids, with their number; rising.
     pub fn bounds(&self) -> impl Iterator<Item = (Millis, u64)> {
         self.0.iter().map(|(upper, ids)| (*upper, *ids))
     }
 
-    /// All ids.
     #[must_use]
     pub fn ids(&self) -> u64 {
         self.0.values().fold(0, |sum, ids| sum.saturating_add(*ids))
     }
 
-    /// How late that share of the ids was at the most (0.99: all but a hundredth), in ms: the upper bound it lies
-    /// under, less than half above the truth. `None` where there is no id.
+    /// Upper bound of the lateness of that share of the ids, ms: 0.99 is all but a hundredth. It exceeds the truth by less than
+    /// half. `None` if there are no ids.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Millis> {
         let rank = (self.ids() as f64 * share).ceil().max(1.0);
@@ -72,7 +70,7 @@ impl Lateness {
             below += *ids as f64;
             below >= rank
         };
-        // What rounding leaves over is in the last.
+        // Rounding may leave a rest: it counts as the last bound.
         self.bounds().find(reaches).or_else(|| self.bounds().last()).map(|(upper, _)| upper)
     }
 }

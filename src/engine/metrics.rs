@@ -1,5 +1,5 @@
-//! Counts and measurements of one process. Each metric is named once, here or beside the pipeline that counts it; the
-//! queue sums the counters over all workers, `ops` shows all of them.
+//! Counts and measurements of one process. Each metric is named once, here or beside the pipeline that counts it. The queue
+//! sums the counters over all workers, and `ops` shows all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::engine::error_log::{ErrorLog, ErrorPlace};
 use crate::engine::last_call::{CallError, LastCall};
 use crate::engine::lateness::Lateness;
 
-/// Reasons that are counted apart,
+/// Number of reasons that are counted separately.
 const REASONS: usize = 32;
-/// and what the others are counted as.
+/// Reason under which all others are counted.
 const ANOTHER_REASON: &str = "another reason";
 
-/// Defines a set of counters, each with its help text.
+/// Defines a set of counters. The doc comment of each is its help text.
 macro_rules! counters {
     ($(#[doc = $of:literal])* $Counters:ident { $(#[doc = $doc:literal] $name:ident),* $(,)? }) => {
         $(#[doc = $of])*
@@ -39,7 +39,6 @@ pub(crate) use counters;
 
 macro_rules! histograms {
     ($(#[doc = $doc:literal] $name:ident: $bounds:expr),* $(,)?) => {
-        /// The measurements of one process since its start.
         #[derive(Debug)]
         pub struct Histograms {
             $(#[doc = $doc] pub $name: Histogram,)*
@@ -52,7 +51,6 @@ macro_rules! histograms {
         }
 
         impl Histograms {
-            /// Every histogram with its name and what it measures.
             pub fn described(&self) -> impl Iterator<Item = (&'static str, &'static str, &Histogram)> {
                 [$((stringify!($name), $doc, &self.$name)),*].into_iter()
             }
@@ -119,36 +117,33 @@ counters! {
     }
 }
 
-/// Counters of one kind: what a scrape and the queue read of them.
+/// Counters of one kind, for a scrape and for the queue.
 pub trait CounterSet: fmt::Debug + Send + Sync {
-    /// Every counter with its name and what it counts.
+    /// Every counter with its name and its help text.
     fn described(&self) -> Vec<(&'static str, &'static str, &Counter)>;
 
-    /// The counts not yet reported to the queue.
     fn untold(&self) -> Untold<'_> {
         let untold = self.described().into_iter().map(|(name, _, counter)| (name, counter.untold(), counter));
         Untold(untold.filter(|(_, by, _)| *by != 0).collect())
     }
 }
 
-/// The increments of some counters since the last report to the queue.
+/// Increments of some counters since the last report to the queue.
 #[derive(Debug)]
 pub struct Untold<'a>(Vec<(&'static str, i64, &'a Counter)>);
 
 impl Untold<'_> {
-    /// By name: those that have grown.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, i64)> {
         self.0.iter().map(|(name, by, _)| (*name, *by)).collect()
     }
 
-    /// The queue has heard of these.
+    /// Records that the queue has these.
     pub fn told(&self) {
         self.0.iter().for_each(|(_, by, counter)| counter.told(*by));
     }
 }
 
-/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter {
     total: AtomicI64,
@@ -156,49 +151,38 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Adds.
     pub fn add(&self, by: usize) {
         self.total.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
-    /// The sum since the process started.
     pub fn get(&self) -> i64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// The increment since the last [`Counter::told`].
     fn untold(&self) -> i64 {
         self.get() - self.told.load(Ordering::Relaxed)
     }
 
-    /// Records that this many more were reported to the queue.
+    /// Records that `by` more were reported to the queue.
     fn told(&self, by: i64) {
         self.told.fetch_add(by, Ordering::Relaxed);
     }
 }
 
-/// The counts and measurements of one process.
 #[derive(Debug)]
 pub struct Metrics {
-    /// The counters.
     pub counters: Counters,
-    /// The distributions.
     pub histograms: Histograms,
     /// Batches claimed and not settled yet.
     pub in_flight: Gauge,
-    /// The last call.
     pub last_call: LastCall,
-    /// The errors that are not in the queue yet.
     pub errors: ErrorLog,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
-    /// The counts not yet reported to the queue.
     untold_lateness: Mutex<Lateness>,
-    /// Further counters, by namespace.
     beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
-    /// Answers that could not be read, by reason.
     unreadable: Mutex<BTreeMap<String, u64>>,
-    /// Tasks that were begun anew, by name and cause.
+    /// Number of task restarts, by name and cause.
     restarts: Mutex<BTreeMap<(String, &'static str), u64>>,
 }
 
@@ -209,17 +193,14 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All zero.
     #[must_use]
     pub fn new() -> Self {
         Self::with(ErrorLog::default())
     }
 
-    /// All zero, with this log of errors.
     #[must_use]
     pub fn with(errors: ErrorLog) -> Self {
-        // Two digits of a number of milliseconds; grows by itself. 2 is within what the crate takes
-        // (0 to 5), so this cannot fail.
+        // Two significant digits of ms; it grows automatically. The crate accepts 0 to 5 digits, so this cannot fail.
         #[allow(clippy::expect_used)]
         let lateness = hdrhistogram::Histogram::new(2).expect("two significant digits");
         Self {
@@ -236,10 +217,7 @@ impl Metrics {
         }
     }
 
-    /// Makes a call to an endpoint of the API for `ids` ids, counts and times it, and records its error. `example` is one of the ids.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// Makes an API call for `ids` ids, counts and times it, and records its error. `example` is one of the ids.
     pub async fn call<T, E: CallError>(
         &self,
         (endpoint, example): (&str, Option<&str>),
@@ -270,19 +248,18 @@ impl Metrics {
         answer
     }
 
-    /// Has these counters shown, too, under that namespace.
+    /// Shows these counters, too, under that namespace.
     pub fn also_show(&self, namespace: &str, counters: Arc<dyn CounterSet>) {
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         beside.push((namespace.to_owned(), counters));
     }
 
-    /// The counters shown in addition to the process's own, by namespace.
     #[must_use]
     pub fn beside(&self) -> Vec<(String, Arc<dyn CounterSet>)> {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// An answer that could not be read. What it quotes of the answer is left out, so that there are few reasons.
+    /// Counts a response that could not be read. Quoted parts of the reason are removed, so that there are few reasons.
     pub fn unreadable(&self, why: &str) {
         let mut reason = String::new();
         for (at, part) in why.split('"').enumerate() {
@@ -295,50 +272,46 @@ impl Metrics {
         *reasons.entry(reason).or_default() += 1;
     }
 
-    /// The number of unreadable answers, by reason.
     #[must_use]
     pub fn unreadable_by_reason(&self) -> BTreeMap<String, u64> {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A task was begun anew.
     pub fn restarted(&self, task: &str, cause: &'static str) {
         let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
         *restarts.entry((task.to_owned(), cause)).or_default() += 1;
     }
 
-    /// The number of restarts, by task and cause.
     #[must_use]
     pub fn restarts(&self) -> BTreeMap<(String, &'static str), u64> {
         self.restarts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes how late jobs were claimed, in ms; early ones count as 0.
+    /// Records the lateness of claimed jobs, ms. Early jobs count as 0.
     pub fn late(&self, lateness: impl Iterator<Item = Millis>) {
         let mut histogram = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
         let mut untold = self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner);
         for late in lateness {
-            // Refused only by a histogram that may not grow.
+            // It fails only in a histogram that may not grow.
             let _ = histogram.record(u64::try_from(late).unwrap_or(0));
             untold.add(late, 1);
             self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
         }
     }
 
-    /// The lateness below which so many of a hundred jobs stayed, in ms; 0 when there was none.
+    /// The lateness in ms that this percentage of the jobs did not exceed; 0 before the first job.
     #[must_use]
     pub fn lateness(&self, percentile: f64) -> Millis {
         let histogram = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
         Millis::try_from(histogram.value_at_percentile(percentile)).unwrap_or(Millis::MAX)
     }
 
-    /// The lateness of claims since the last [`Metrics::told_lateness`].
     #[must_use]
     pub fn untold_lateness(&self) -> Lateness {
         self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The queue has heard of these.
+    /// Records that the queue has these.
     pub fn told_lateness(&self, told: &Lateness) {
         self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).remove(told);
     }

@@ -1,4 +1,4 @@
-//! What a pipeline's health and metrics hear of its tasks.
+//! Reports of task restarts to a pipeline's health and metrics.
 
 use std::sync::Arc;
 
@@ -7,12 +7,10 @@ use super::health::Health;
 use super::metrics::Metrics;
 use crate::base::supervise::{Cause, Observer};
 
-/// A pipeline, as seen from outside.
+/// The parts of a pipeline that an observer of its tasks updates.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Its health: a task that failed is trouble until it runs well again.
     pub health: Arc<Health>,
-    /// Its metrics: they count restarts.
     pub metrics: Arc<Metrics>,
 }
 

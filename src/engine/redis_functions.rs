@@ -1,16 +1,15 @@
-//! The picture of the queue and its quota for people with redis-cli: a library of Redis Functions, all read-only.
+//! Status of the queue and its quota for people with redis-cli: a library of Redis Functions, all read-only.
 //!
 //! ```text
 //! redis-cli FCALL_RO twitter_updater_status 1 '{thing:update}'
 //! ```
 //!
-//! It is in the server, so that a user with read access needs only redis-cli; `docs/operations.md` has the lines.
-//! Processes that open the Redis queue load it, and updaters see to it once a minute, since a server that was replaced
-//! may have lost it. Nothing depends on it: where it may not be loaded, one line of the log says so.
+//! The library is in the server, so a user with read access needs only redis-cli; `docs/operations.md` has the commands.
+//! Processes that open the Redis queue load it. Updaters check it once a minute, since a replaced server may have lost it.
+//! Nothing depends on it: if it cannot be loaded, the process logs one line.
 //!
-//! During a rolling update processes of two versions are alive. The library's number only rises: an older process
-//! leaves a newer library alone, so they do not replace each other's for ever. A rollback leaves the newer one, too;
-//! it only reads.
+//! During a rolling update processes of two versions run. An older process leaves a newer library as it is, so the two do not
+//! replace each other's library for ever. A rollback leaves the newer one, too; it only reads.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -24,12 +23,12 @@ use crate::base::backend::redis::RedisPool;
 use crate::base::task;
 use crate::model::pipeline_id::{LEDGER, NAMESPACE};
 
-/// The library's name; its functions' names begin with it.
+/// Name of the library, and prefix of its functions' names.
 pub const NAME: &str = "twitter_updater";
-/// Rises with each change of the library.
+/// Must rise with each change of the library.
 pub const VERSION: u32 = 5;
 
-/// The line of the library that holds its number.
+/// Start of the line of the library that holds its version.
 const VERSION_LINE: &str = "-- version ";
 
 static CODE: LazyLock<String> = LazyLock::new(|| {
@@ -43,18 +42,16 @@ static CODE: LazyLock<String> = LazyLock::new(|| {
         include_str!("redis_functions/lua/due.lua"),
         include_str!("redis_functions/lua/dead.lua"),
     ];
-    // The tags of the namespace that stands in examples, and of the ledger that the whole picture shows.
+    // The hash tags of the namespace used in examples, and of the ledger that the status shows.
     let tags = format!("local NAMESPACE, LEDGER = '{{{NAMESPACE}}}', '{{{LEDGER}}}'");
     format!("#!lua name={NAME}\n{VERSION_LINE}{VERSION}\n{tags}\n{}", files.join("\n"))
 });
 
-/// The library as it is loaded.
 #[must_use]
 pub fn code() -> &'static str {
     &CODE
 }
 
-/// The action for a server's library.
 #[derive(Debug, PartialEq, Eq)]
 enum Load {
     Nothing,
@@ -67,7 +64,7 @@ impl Load {
         match there {
             None => Self::New,
             Some(there) if there == code() || version_of(there) > VERSION => Self::Nothing,
-            // Older, or of our number and another text: somebody's own.
+            // Older, or our version with another text: a library of another author.
             Some(_) => Self::Replace,
         }
     }
@@ -78,10 +75,8 @@ fn version_of(code: &str) -> u32 {
     number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Loads the library into each server that holds keys and has none, or an older one.
-///
-/// # Errors
-/// A server is out, or the user may not (`FUNCTION LIST` and `FUNCTION LOAD`).
+/// Loads the library into each server that holds keys and has none, or an older one. Fails if a server is down, or if the user
+/// lacks the right to `FUNCTION LIST` and `FUNCTION LOAD`.
 pub async fn load(redis: &RedisPool) -> Result<(), BackendError> {
     let mut list = redis::cmd("FUNCTION");
     list.arg("LIST").arg("LIBRARYNAME").arg(NAME).arg("WITHCODE");
@@ -99,7 +94,7 @@ pub async fn load(redis: &RedisPool) -> Result<(), BackendError> {
             }
         }
         match redis.tell(&server, load.arg(code())).await {
-            // Another process was quicker.
+            // Another process loaded it first.
             Err(BackendError::Refused(why)) if known.is_none() && why.contains("already exists") => {}
             done => done?,
         }
@@ -107,7 +102,7 @@ pub async fn load(redis: &RedisPool) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Sees to it at this pace until `stop`. What keeps it from that is told once, when it was loaded before.
+/// Checks the library once per `every` until `stop`. Logs a failure once, and again only after a success.
 pub async fn keep(redis: &RedisPool, every: Duration, stop: CancellationToken) {
     let mut is_there = true;
     let keeping = async {
@@ -124,7 +119,7 @@ pub async fn keep(redis: &RedisPool, every: Duration, stop: CancellationToken) {
     }
 }
 
-/// Loads it and tells why it could not be, if `tell`. Answers whether it is there.
+/// Loads the library; logs the failure if `tell`. Returns true if the library is there.
 pub async fn loaded(redis: &RedisPool, tell: bool) -> bool {
     match load(redis).await {
         Ok(()) => true,
@@ -160,6 +155,6 @@ mod tests {
         assert_eq!(text, TEXT, "the library was changed: raise picture::VERSION, and put its hash here");
     }
 
-    /// SHA-1 of the library of that number.
+    /// SHA-1 of the library of that version.
     const TEXT: &str = "7d043b1c3f38a95e7bd792c182777e254d33c048";
 }

@@ -1,8 +1,8 @@
 //! The worker loop: permit → claim → handle → settle. It does not depend on the kind of items.
 //!
-//! A worker serves one pipeline, so that no other waits for its API, its outages or its batches. It runs as many of
-//! these loops as it may have batches in flight; that figure may change. They take turns at asking for work, so an idle
-//! one asks the queue once per wait, and one that met an outage sends one probe per back-off step.
+//! A worker serves one pipeline, so no pipeline waits for the API, outages or batches of another. It runs one loop per batch
+//! that may be in flight; that number may change. The loops take turns to ask for work. So an idle worker asks the queue once
+//! per wait, and a worker that met an outage sends one probe per backoff step.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,95 +28,87 @@ use crate::engine::observer::Seen;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, Queue, QueueError, Settled, Verdict};
 use crate::quota::{Acquired, Credentials, Pacing, Permit};
 
-/// The loop looks for work at least this often.
+/// Longest pause before the loop looks for work again.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The first and the longest delay of a process that meets an outage. A probe every five seconds on average is no burden for
-/// a service, and everything is up to date again within 15 s of the end of an outage.
+/// First and longest delay of a process that meets an outage. One probe per five seconds on average does not burden a service.
+/// Everything is up to date again within 15 s of the end of an outage.
 pub const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// The same for one call to the queue that has to be made, while the lease lasts.
+/// The same for a call to the queue that must succeed before the lease ends.
 const SETTLE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The shortest interval at which the queue is asked for the number of due ids.
+/// Shortest interval at which the worker asks the queue for the number of due ids.
 const BACKLOG_EVERY: Duration = Duration::from_secs(1);
-/// The share of time that may go into that: one in so many. A file counts a million in 0.4 s.
+/// The worker spends at most 1/50 of its time on that. A file counts a million in 0.4 s.
 const BACKLOG_SHARE: u32 = 50;
 
-/// Places for batches in flight: more than there are loops, so that nobody waits for one but a batch in isolation,
-/// which takes them all.
+/// Slots for batches in flight: more than there are loops, so only a batch in isolation waits, as it takes all of them.
 const PLACES: u32 = 1 << 20;
 
-/// Handles the batches of a pipeline whose calls are metered: each batch brings a permit.
+/// Handles the batches of a pipeline with metered calls: each batch brings a permit.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// The endpoint whose quota a batch needs.
     fn endpoint(&self) -> &'static str;
 
-    /// Does the work. It ends well before the lease does, whatever the services do, and may be
-    /// dropped at any await: what it has not said in its answer is done again.
+    /// Does the work. It must end well before the lease does, even if services hang. It may be dropped at any await: work that it
+    /// has not returned is done again.
     async fn handle(&self, batch: &Batch, permit: Permit) -> Handled;
 
-    /// Says what to do with a batch whose work was dropped. By default it is given back, uncounted. A handler whose jobs may
-    /// be half done has a delivery of them counted.
+    /// The result for a batch whose work was dropped. By default the jobs are released, uncounted. A handler whose jobs may be
+    /// half done returns them with a counted delivery instead.
     fn cut_off(&self, batch: &Batch) -> Handled {
         Handled::released(batch, Outlook::Unchanged)
     }
 }
 
-/// Handles the batches of a pipeline without a quota: no permit is asked for.
+/// Handles the batches of a pipeline without a quota: the worker acquires no permit.
 #[async_trait]
 pub trait FreeHandler: Send + Sync {
-    /// Does the work. The same holds as for [`Handler::handle`].
+    /// Does the work, under the same rules as [`Handler::handle`].
     async fn handle(&self, batch: &Batch) -> Handled;
 }
 
-/// Handler of a pipeline, and whether its batches need permits.
 #[derive(Clone)]
 pub enum Handling {
     /// The worker acquires a permit of these credentials for the handler's endpoint before it claims.
     Metered(Arc<dyn Handler>, Arc<Credentials>),
-    /// The worker claims without a permit, also while every quota is used up.
+    /// The worker claims without a permit, even while every quota is used up.
     Free(Arc<dyn FreeHandler>),
 }
 
 /// The result of a batch. Jobs in neither list stay leased until the lease ends.
 #[derive(Debug, Default)]
 pub struct Handled {
-    /// Jobs with their verdicts.
     pub verdicts: Vec<(Job, Verdict)>,
-    /// Jobs to give back at once, uncounted.
+    /// Jobs to release at once, uncounted.
     pub release: Vec<Job>,
     /// Counters to add to the namespace's in the same step as the verdicts, if one of them is applied.
     pub tally: Vec<(&'static str, i64)>,
-    /// How the process should continue.
     pub outlook: Outlook,
 }
 
-/// The outcome of a batch for the process.
+/// Effect of a batch on the process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub enum Outlook {
-    /// All is well.
     #[default]
     Fine,
-    /// No fault of the services, and no sign that they work either: no quota, say.
+    /// No fault of the services, and no sign that they work either, for example without quota.
     Unchanged,
-    /// A service is out: back off.
+    /// A service is down: back off.
     Outage(String),
     /// The pipeline can never work: stop the process with this message.
     Stop(String),
 }
 
 impl Handled {
-    /// The whole batch goes back, uncounted.
+    /// Releases the whole batch, uncounted.
     #[must_use]
     pub fn released(batch: &Batch, outlook: Outlook) -> Self {
         Self { release: batch.jobs.clone(), outlook, ..Self::default() }
     }
 }
 
-/// The settings for claims of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimSettings {
-    /// The maximum number of ids in a batch.
     pub limit: usize,
     /// See [`ClaimRequest::linger`].
     pub linger: Duration,
@@ -126,99 +118,80 @@ pub struct ClaimSettings {
     pub lease: Duration,
 }
 
-/// The loops of one pipeline.
 pub struct Worker {
-    /// Its name in the queue.
     pub name: String,
-    /// The pipeline's queue.
     pub queue: Arc<dyn Queue>,
-    /// Its handler, with or without a quota.
     pub handling: Handling,
-    /// The settings for claims, applied from the next claim on.
+    /// Changes apply from the next claim on.
     pub claims: Reloadable<ClaimSettings>,
-    /// See [`ClaimRequest::early`]; above 0 the calls are spread evenly over the quota's window, so that all of it is used.
+    /// See [`ClaimRequest::early`]. Above 0 the calls are spread evenly over the quota window, so that all of it is used.
     pub early: Reloadable<f64>,
-    /// The maximum number of batches in flight. If it is lowered, those in flight are finished, and none is claimed
-    /// until they are few enough.
+    /// Maximum number of batches in flight. If it falls, the worker finishes the batches in flight and claims none until there
+    /// are few enough.
     pub concurrency: Reloadable<usize>,
-    /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// Its health.
     pub health: Arc<Health>,
-    /// When it ends.
     pub stop: Stop,
 }
 
-/// How many calls were due.
+/// Number of calls that were due when the queue was last asked.
 #[derive(Clone, Copy)]
 struct Backlog {
     calls: u64,
     asked: Stopwatch,
-    /// When it is asked again: later where counting takes long.
+    /// Time until the queue is asked again; longer if counting takes long.
     good_for: Duration,
 }
 
-/// State shared by the loops: the turn to claim, and the state of the services.
 struct ClaimState {
-    /// The token of a claim that has brought no batch yet. Its answer may have been lost, so it is made again under
-    /// that token until a batch comes.
+    /// Token of a claim that has brought no batch yet. Its reply may have been lost, so the worker repeats the claim with this
+    /// token until a batch comes.
     token: Option<String>,
-    /// True until a claim brings a batch, and after one that brings none.
+    /// True until a claim brings a batch, and after a claim that brings none.
     is_idle: bool,
-    /// Calls that were due when that was last asked.
     backlog: Option<Backlog>,
-    /// Delays while a service is out.
     retry: Retry,
-    /// Failures so far.
     failures: u64,
-    /// The wait before the next claim.
     pause: Option<Duration>,
-    /// Other claim settings end the wait: it was reckoned from the old ones.
+    /// Changed claim settings end the wait, since it was computed from the old ones.
     changes: Changes,
 }
 
-/// The places of batches, and who waits for work.
 struct Places {
-    /// Those that are free.
     free: Arc<Semaphore>,
-    /// A batch has left something that is due at once: who waits for what comes due need wait no longer.
+    /// Signals that a batch left a job that is due at once, so a loop that waits for due jobs can go on.
     due_at_once: Notify,
 }
 
-/// A claimed batch, and what handles it.
 struct Claimed {
     call: Call,
     batch: Batch,
-    /// The lease it was claimed for.
     lease: Duration,
 }
 
-/// A handler with all it needs for one batch.
 enum Call {
     Metered(Arc<dyn Handler>, Arc<Credentials>, Permit),
     Free(Arc<dyn FreeHandler>),
 }
 
-/// Answer of the pipeline that was asked for a batch.
 enum Asked {
     Batch(Claimed),
-    /// Nothing yet; it may be worth asking again after this.
+    /// Nothing yet. The worker asks again after this time.
     Wait(Duration),
 }
 
-/// A claimed batch on its way. It keeps the turn until it is settled, so that nothing else is asked for,
-/// while a service is out (one probe per back-off step) and when it is in isolation.
+/// A claimed batch in work. While a service is down (one probe per backoff step), and in isolation, it keeps the turn until it
+/// is settled. So no other loop claims.
 struct Work {
     claimed: Claimed,
-    /// Its place among the batches in flight.
     place: OwnedSemaphorePermit,
-    /// The failures known when it was claimed. Batches in flight together fail together: all of them
-    /// are one failure, or a hiccup with 16 in flight would cost 16 steps of the back-off.
+    /// Number of failures known when the batch was claimed. Batches in flight together fail together and count as one failure:
+    /// otherwise a short fault with 16 batches in flight would cost 16 backoff steps.
     failures: u64,
     turn: Option<OwnedMutexGuard<ClaimState>>,
 }
 
-/// Counts a batch as in flight until it is dropped, also by a panic.
+/// Counts a batch as in flight until it is dropped, even by a panic.
 struct InFlight<'a>(&'a Metrics);
 
 impl<'a> InFlight<'a> {
@@ -234,23 +207,20 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// A batch, as it is told to whoever asks what a loop is doing.
+/// Describes a batch for the list of tasks.
 fn told(batch: &Batch) -> String {
     let first = batch.jobs.first().map_or("-", |job| job.id.as_str());
     let more = batch.jobs.len().saturating_sub(1);
     format!("claim {}: {first} and {more} more", batch.fence.token)
 }
 
-/// Returns true if a job is in isolation. Batches of suspects are halved until each suspect is alone; whether it is to blame
-/// shows when it is alone in the worker, too.
+/// Returns true if the batch is one suspect alone. Batches of suspects are halved until each suspect is alone in its batch. A
+/// suspect is at fault if it fails while it is alone in the worker, too.
 fn is_isolated(batch: &Batch) -> bool {
     matches!(&batch.jobs[..], [job] if job.deliveries > 0)
 }
 
-/// The text of a temporary error.
-///
-/// # Errors
-/// The message of one that does not.
+/// The text of a temporary error. A permanent one is returned as `Err`.
 fn passing(error: QueueError) -> Result<String, String> {
     match error {
         QueueError::Gone(why) => Err(why),
@@ -259,11 +229,8 @@ fn passing(error: QueueError) -> Result<String, String> {
 }
 
 impl Worker {
-    /// Works until it is stopped; then everything claimed is settled or given back. Dropped, its loops
-    /// end where they are: the leases run out.
-    ///
-    /// # Errors
-    /// The message of a handler for which it can never work, or of a queue whose file is gone.
+    /// Works until it is stopped, then settles or releases every claimed job. If it is dropped, the loops end where they are and
+    /// the leases run out. The error is the message of a handler that can never work, or of a queue whose file is gone.
     pub async fn run(self) -> Result<(), String> {
         let worker = Arc::new(self);
         let turn = Arc::new(Mutex::new(ClaimState {
@@ -302,8 +269,8 @@ impl Worker {
         fatal.get().map_or(Ok(()), |message| Err(message.clone()))
     }
 
-    /// A loop, until it is to end. Begun anew after a panic it goes on as if a batch had been dropped: the lease of that one runs
-    /// out, with a delivery counted, and a claim on its way is made again with its token.
+    /// Runs one loop until it must end. After a panic the supervisor restarts it as if its batch had been dropped. The lease of
+    /// that batch runs out with a delivery counted, and a pending claim is repeated with its token.
     async fn turn_on(
         &self,
         turn: &Arc<Mutex<ClaimState>>,
@@ -319,19 +286,19 @@ impl Worker {
             };
             if let Some(message) = message {
                 self.stop.drain();
-                let _ = fatal.set(message); // the first message is the one to show
+                let _ = fatal.set(message); // the first message wins
             }
         }
     }
 
-    /// Returns true if there are too many loops, so that the caller must end.
+    /// Takes one loop off the count if there are too many. Returns true if the caller must end.
     fn is_one_too_many(&self, running: &AtomicUsize) -> bool {
         let most = *self.concurrency.load();
         let one_less = |now: usize| (now > most).then(|| now - 1);
         running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// The next batch; `None` when the loop is to end, and a message when the process can never work.
+    /// The next batch; `None` if the loop must end. The error is a message: the process can never work.
     async fn next(
         &self,
         turn: Arc<Mutex<ClaimState>>,
@@ -355,7 +322,7 @@ impl Worker {
             match self.ask(&mut turn).await {
                 Ok(Asked::Batch(claimed)) => {
                     let failures = turn.failures;
-                    // There are more places than loops; closed they never are.
+                    // There are more slots than loops, and the semaphore is never closed.
                     let Ok(place) = places.free.clone().acquire_owned().await else { return Ok(None) };
                     let turn = (turn.retry.attempts() > 0 || is_isolated(&claimed.batch)).then_some(turn);
                     return Ok(Some(Work { claimed, place, failures, turn }));
@@ -371,7 +338,6 @@ impl Worker {
         }
     }
 
-    /// Waits out the pause, if there is one.
     async fn rest(&self, turn: &mut ClaimState, places: &Places) {
         self.health.beat();
         if let Some(pause) = turn.pause.take() {
@@ -381,16 +347,16 @@ impl Worker {
                 () = turn.changes.next() => {}
                 () = places.due_at_once.notified(), if !backs_off => {}
             }
-            task::step("works"); // also where a change cut the sleep short
+            task::step("works"); // even if a change cut the sleep short
             self.health.beat();
         }
     }
 
-    /// Asks for a batch. A metered pipeline needs its permit first, so that nothing is claimed that cannot be looked up.
+    /// Asks for a batch. A metered pipeline acquires its permit first, so that it claims nothing that it cannot look up.
     async fn ask(&self, turn: &mut ClaimState) -> Result<Asked, QueueError> {
         let token = turn.token.get_or_insert_with(|| self.token()).clone();
         let claims = self.claims.load();
-        // A permit costs two writes, also if it is returned: an idle worker only reads. A busy one does not read twice.
+        // A permit costs two writes even if it is returned, so an idle worker only reads. A busy worker skips this read.
         if turn.is_idle {
             task::step_with("looks for work", || format!("claim {token}"));
             if let Some(Claim::Empty { wait, paused }) = self.queue.empty_claim(&self.request(&claims, &token)).await? {
@@ -429,7 +395,7 @@ impl Worker {
         }
     }
 
-    /// Reports that no job can be claimed for `wait`, or that the namespace is paused, for this reason.
+    /// Reports that no job can be claimed for `wait`, or that the namespace is paused for this reason.
     fn report_idle(&self, wait: Duration, paused: Option<String>) -> Asked {
         if let Some(reason) = paused {
             tracing::debug!(namespace = self.queue.namespace(), reason, "paused");
@@ -438,14 +404,14 @@ impl Worker {
         Asked::Wait(wait)
     }
 
-    /// A token no other claim has: neither of another worker of this name (replicas that share a
-    /// configuration), nor of the process that had it before (a container that was started again).
+    /// A token that no other claim has. Replicas that share a configuration have the same worker name, and so has the process
+    /// before a restart of its container.
     fn token(&self) -> String {
         format!("{}-{:016x}", self.name, random::number())
     }
 
-    /// Acquired to make a call. More due than the quota carries is spread over the window, so how much is
-    /// due has to be known: roughly, so it is asked for now and then. Where idle quota is spent there is always more.
+    /// Acquires a permit. Automatic pacing spreads calls over the window if more are due than the quota allows, so it needs a
+    /// rough, recent number of due calls. With `early` above 0 there is always more to do.
     async fn permit(
         &self,
         credentials: &Credentials,
@@ -472,7 +438,7 @@ impl Worker {
         ClaimRequest { token, limit, linger, lookahead, early: *self.early.load(), lease }
     }
 
-    /// Claims; a claim whose reply was lost is made again with its token, which answers its batch.
+    /// Claims. If the reply is lost, it repeats the claim with the same token, which returns the same batch.
     async fn claim(&self, claims: &ClaimSettings, token: &str) -> Result<Claim, QueueError> {
         let request = self.request(claims, token);
         match self.queue.claim(&request).await {
@@ -484,7 +450,7 @@ impl Worker {
         }
     }
 
-    /// Handles a claimed batch and settles it. Answers a message when the process can never work.
+    /// Handles a claimed batch and settles it. Returns a message if the process can never work.
     async fn work(&self, work: Work, turn: Arc<Mutex<ClaimState>>, places: &Places) -> Option<String> {
         let Work { claimed: Claimed { call, batch, lease }, place, failures, turn: kept } = work;
         let queue = &self.queue;
@@ -495,7 +461,7 @@ impl Worker {
         let in_work = InFlight::new(&self.metrics);
         self.health.beat();
 
-        // Until it is settled nothing else is in flight.
+        // Until the batch is settled no other batch is in flight.
         let (_others, in_the_way) = match is_isolated(&batch) {
             true => self.isolate(&batch, lease / 4, &places.free).await,
             false => (None, None),
@@ -504,7 +470,7 @@ impl Worker {
             call.give_back().await;
             Handled::released(&batch, outlook)
         } else if batch.fence.deadline - batch.now.now() < clock::millis(lease) / 2 {
-            // A claim whose answer came late: too little of the lease is left to be sure to be done in it.
+            // The claim's reply came late: too little of the lease is left to finish in it.
             call.give_back().await;
             Handled::released(&batch, Outlook::Unchanged)
         } else if let Some(why) = call.clock_doubt(batch.now.now()) {
@@ -541,9 +507,9 @@ impl Worker {
             released = handled.release.len(),
             "batch"
         );
-        // One that is in isolation and has the turn waits for this place.
+        // A batch in isolation that has the turn waits for this slot.
         drop(place);
-        // Nothing to note, unless it has the turn: that may be another's for as long as the queue is empty.
+        // Without an outage there is nothing to note, unless this batch has the turn. Another loop may hold it while the queue is empty.
         let mut turn = match (kept, &handled.outlook) {
             (Some(turn), _) => turn,
             (None, Outlook::Outage(_)) => turn.lock_owned().await,
@@ -560,7 +526,7 @@ impl Worker {
         None
     }
 
-    /// A batch shows how the services are, unless it says nothing of them.
+    /// Records the state of the services, if the batch shows it.
     fn note(&self, handled: &Handled) {
         self.health.beat();
         let errors = &self.metrics.errors;
@@ -585,8 +551,8 @@ impl Worker {
         }
     }
 
-    /// Waits until nothing else is in flight, and has the queue note that: if the process ends now, it is
-    /// this job's own failure. Answers what keeps the others out, or what was in the way.
+    /// Waits until no other batch is in flight, and has the queue note that: if the process ends now, this job is at fault.
+    /// Returns the permits that block the others, or the outcome if that failed.
     async fn isolate<'a>(
         &self,
         batch: &Batch,
@@ -603,8 +569,8 @@ impl Worker {
         }
     }
 
-    /// Settles and releases, again and again while the lease lasts. What cannot be said by then is
-    /// not lost: the lease runs out and the jobs are claimed again.
+    /// Settles and releases, with retries while the lease lasts. Jobs that are not settled by then are not lost: the lease runs out
+    /// and they are claimed again.
     async fn settle(&self, batch: &Batch, handled: &Handled) -> Settled {
         let queue = &self.queue;
         let (Batch { fence, now, .. }, Handled { verdicts, release, tally, .. }) = (batch, handled);
@@ -629,7 +595,7 @@ impl Worker {
             };
             let Err(error) = step.await else { break };
             self.metrics.errors.record_reason(ErrorKind::Queue, &error.to_string(), ErrorPlace::default());
-            // Past the lease, by the queue's clock, the fence holds nothing.
+            // Past the lease's end, by the queue's clock, the fence holds no job.
             if now.now() >= fence.deadline || matches!(error, QueueError::Refused(_) | QueueError::Gone(_)) {
                 tracing::error!(error = %error, ids = verdicts.len() + release.len(), "not settled: the lease will expire");
                 break;
@@ -649,7 +615,6 @@ impl Worker {
 }
 
 impl Handling {
-    /// See [`Handler::cut_off`].
     fn cut_off(&self, batch: &Batch) -> Handled {
         match self {
             Self::Metered(handler, _) => handler.cut_off(batch),
@@ -666,8 +631,8 @@ impl Call {
         }
     }
 
-    /// The reason not to trust the queue's clock, if it is too far ahead of this machine's; `queue` is its time, ms since the epoch.
-    /// Handlers that call an API compare it with the API's clock instead.
+    /// The reason not to trust the queue's clock if it is too far ahead of this machine's. `queue` is the queue's time, ms since the
+    /// epoch. Handlers that call an API compare it with the API's clock instead.
     fn clock_doubt(&self, queue: Millis) -> Option<String> {
         let ahead = queue.saturating_sub(clock::wall_ms());
         (matches!(self, Self::Free(_)) && ahead > FURTHEST_AHEAD_MS).then(|| {
@@ -685,7 +650,7 @@ impl Call {
 }
 
 impl ClaimState {
-    /// Notes one more failure and answers how long to wait.
+    /// Records one more failure and returns the delay before the next attempt.
     fn failed(&mut self, why: &str) -> Duration {
         self.failures += 1;
         let delay = self.retry.next_delay();
@@ -694,7 +659,6 @@ impl ClaimState {
         delay
     }
 
-    /// A probe went well.
     fn works(&mut self) {
         if self.retry.attempts() > 0 {
             tracing::info!(attempts = self.retry.attempts(), "works again");

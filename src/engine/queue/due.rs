@@ -2,17 +2,16 @@
 
 use crate::base::clock::Millis;
 
-/// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
-    /// Milliseconds from the queue's now. A negative delay counts as 0.
+    /// Delay in ms from the queue's clock. A negative delay counts as 0.
     In(Millis),
-    /// At this moment, ms since the epoch. It may be long past: the age of the data, 0 for none. A negative one counts as 0.
+    /// Moment, ms since the epoch; negative counts as 0. It may be long past: the age of the data, 0 for none.
     At(Millis),
 }
 
 impl Due {
-    /// The moment, ms since the epoch, where it is `now`.
+    /// The moment, ms since the epoch, if the time is `now`.
     #[must_use]
     pub fn moment(self, now: Millis) -> Millis {
         match self {

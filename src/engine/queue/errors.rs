@@ -1,4 +1,4 @@
-//! Errors that workers recorded, where every process can read them: aggregates, and no log.
+//! Errors that workers recorded, readable by every process: aggregates, not a log.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,33 +9,28 @@ use serde::{Deserialize, Serialize};
 use super::Result;
 use crate::base::clock::Millis;
 
-/// Errors that a namespace keeps: the newest ...
+/// Number of errors that a namespace keeps, the newest ones.
 pub const ERRORS_KEPT: usize = 200;
-/// ... and for this long after they occurred last.
+/// Time for which a namespace keeps an error after its last occurrence.
 pub const ERRORS_KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
-/// Time after a [`ErrorRecords::forget_errors`] in which errors are recorded without an example: a worker may still hold a job of the
-/// forgotten person, or an error that it has not sent yet.
+/// Time after [`ErrorRecords::forget_errors`] in which errors are recorded without an example. A worker may still hold a job of
+/// the forgotten person, or an error that it has not sent yet.
 pub const NO_EXAMPLES_FOR: Duration = Duration::from_secs(3_600);
 
-/// All errors of one kind at one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedError {
-    /// The pipeline whose worker met them.
     pub pipeline: String,
-    /// The kind, in fixed words.
     pub kind: String,
-    /// The host that was called; empty where none was.
+    /// Empty if no host was called.
     pub host: String,
-    /// The endpoint; empty where there is none.
     pub endpoint: String,
-    /// Number of errors.
     pub count: u64,
-    /// When the first one occurred, by the queue's clock, ms since the epoch.
+    /// First occurrence by the queue's clock, ms since the epoch.
     pub first_ms: Millis,
-    /// When the last one occurred, likewise.
+    /// Last occurrence, likewise.
     pub last_ms: Millis,
-    /// An id that the last one was about.
+    /// One of the ids that the last error is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
     /// Message of the last error, in one line; empty if it named a forgotten person.
@@ -43,13 +38,12 @@ pub struct RecordedError {
 }
 
 impl RecordedError {
-    /// The kind and the place: errors with the same key are one entry.
+    /// Errors with the same key are one entry.
     #[must_use]
     pub fn key(&self) -> String {
         [&*self.pipeline, &*self.kind, &*self.host, &*self.endpoint].join(" ")
     }
 
-    /// Adds errors of the same key.
     pub fn merge(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.first_ms = self.first_ms.min(other.first_ms);
@@ -62,7 +56,7 @@ impl RecordedError {
         }
     }
 
-    /// The entry as it is stored at `now`; `None` if it is too old. No error is later than the queue's clock. Errors up to
+    /// The entry as it is stored at `now`; `None` if it is too old. Times later than the queue's clock become `now`. Errors up to
     /// `no_examples_until` lose their example. Both ms since the epoch.
     #[must_use]
     pub fn at(&self, now: Millis, no_examples_until: Millis) -> Option<Self> {
@@ -81,7 +75,7 @@ impl RecordedError {
         self.last_ms > now - crate::base::clock::millis(ERRORS_KEPT_FOR)
     }
 
-    /// Removes the example and the message if they name one of these, in lower case. Returns true if anything was removed.
+    /// Removes the example and the message if they contain one of these lower-case names. Returns true if anything was removed.
     pub fn forget(&mut self, names: &HashSet<String>) -> bool {
         let is_named = |text: &str| names.contains(&text.to_lowercase());
         let by_example = self.example.take_if(|example| is_named(example)).is_some();
@@ -95,7 +89,7 @@ impl RecordedError {
         by_example || by_message
     }
 
-    /// Returns true if any of its texts contains these words, whatever their case.
+    /// Returns true if any text contains these words, ignoring case.
     #[must_use]
     pub fn holds(&self, words: &str) -> bool {
         let words = words.to_lowercase();
@@ -110,18 +104,18 @@ pub(super) fn lower(names: &[String]) -> HashSet<String> {
     names.iter().map(|name| name.to_lowercase()).collect()
 }
 
-/// The recorded errors of a namespace. [`Jobs::forget`](super::Jobs::forget) removes the examples and messages that name its ids.
+/// Recorded errors of a namespace. [`Jobs::forget`](super::Jobs::forget) removes the examples and messages that name its ids.
 #[async_trait]
 pub trait ErrorRecords: Send + Sync + std::fmt::Debug {
-    /// Merges errors: counts add up; of the texts the newest stay. Keeps [`ERRORS_KEPT`] entries for [`ERRORS_KEPT_FOR`]. Not
-    /// idempotent: a call whose reply was lost counts twice when it is repeated.
+    /// Merges errors: counts add up, and the newest texts stay. Keeps [`ERRORS_KEPT`] entries for [`ERRORS_KEPT_FOR`]. Not idempotent:
+    /// a call that is repeated after a lost reply counts twice.
     async fn record_errors(&self, errors: &[RecordedError]) -> Result<()>;
 
     /// Up to `most` entries, the newest first.
     async fn errors(&self, most: usize) -> Result<Vec<RecordedError>>;
 
-    /// Removes the examples and messages that name one of these ids or handles, and the examples of errors that occur until
-    /// [`NO_EXAMPLES_FOR`] from now.
+    /// Removes the examples and messages that name one of these ids or handles. Errors that occur until [`NO_EXAMPLES_FOR`] from now
+    /// are recorded without an example.
     async fn forget_errors(&self, names: &[String]) -> Result<()>;
 }
 

@@ -7,73 +7,65 @@ use serde::Serialize;
 use crate::base::clock::Millis;
 use crate::engine::lateness::Lateness;
 
-/// Minutes of counters that a queue keeps, the current one included.
+/// Number of minutes that a queue keeps counters of, including the current one.
 pub const MINUTES_KEPT: u32 = 120;
 
-/// A minute, ms.
 pub const MINUTE_MS: Millis = 60_000;
 
-/// Hours of counters that a queue keeps, the current one included: 31 days.
+/// Number of hours that a queue keeps counters of, including the current one: 31 days.
 pub const HOURS_KEPT: u32 = 31 * 24;
 
-/// An hour, ms.
 pub const HOUR_MS: Millis = 60 * MINUTE_MS;
 
-/// The name under which backends keep [`Hour::minutes`] beside the counters of the hour.
+/// Name under which backends store [`Hour::minutes`], beside the counters of the hour.
 pub(super) const MINUTES: &str = "minutes";
 
-/// The number of due ids of a lane over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneDue {
-    /// The lane.
     pub lane: String,
-    /// Per moment that was asked for, how many are due by then: each holds the one before it.
+    /// Number of ids due by each requested moment; each count includes the one before it.
     pub counts: Vec<u64>,
 }
 
-/// The counts of a minute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Minute {
-    /// Its start, ms since the epoch.
+    /// Start of the minute, ms since the epoch.
     pub at_ms: Millis,
-    /// Its counts: the queue's own counters, and those that workers reported with their heartbeats.
+    /// The queue's own counters, and those that workers reported with their heartbeats.
     pub counters: BTreeMap<String, i64>,
-    /// The lateness of the claims that workers reported in it.
+    /// Lateness of the claims that workers reported in this minute.
     pub lateness: Lateness,
 }
 
 impl Minute {
-    /// One of these counters; 0 where nothing was counted.
+    /// The value of a counter; 0 if nothing was counted.
     #[must_use]
     pub fn count(&self, counter: &str) -> i64 {
         self.counters.get(counter).copied().unwrap_or(0)
     }
 }
 
-/// The sums of the minutes of an hour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Hour {
-    /// Its start, ms since the epoch.
+    /// Start of the hour, ms since the epoch.
     pub at_ms: Millis,
-    /// The minutes that were added: less than 60 in the current hour, in the first one of a queue, and where no updater ran
-    /// for so long that the queue no longer had the minutes.
+    /// Number of minutes added. It is below 60 in the current hour, in the first hour of a queue, and if no updater ran for more than
+    /// `MINUTES_KEPT` minutes.
     pub minutes: u32,
-    /// As of [`Minute`].
     pub counters: BTreeMap<String, i64>,
-    /// As of [`Minute`].
     pub lateness: Lateness,
 }
 
 impl Hour {
-    /// An hour as it is kept: the number of minutes is one of the counters.
+    /// An hour as it is stored: the number of minutes is one of the counters.
     pub(super) fn kept(at_ms: Millis, mut counters: BTreeMap<String, i64>, lateness: Lateness) -> Self {
         let minutes = counters.remove(MINUTES).unwrap_or(0);
         Self { at_ms, minutes: u32::try_from(minutes).unwrap_or(0), counters, lateness }
     }
 }
 
-/// The last `count` minutes: those that are known, with the news of the current one and the one before it. `None` where
-/// others are missing, or where the queue's clock went back.
+/// The last `count` minutes: the known ones, updated with the current one and the one before it. `None` if minutes between them
+/// are missing, or if the queue's clock stepped back.
 #[must_use]
 pub fn joined(known: &[Minute], news: Vec<Minute>, count: u32) -> Option<Vec<Minute>> {
     let (last, first) = (known.last()?.at_ms, news.first()?.at_ms);
@@ -108,7 +100,7 @@ mod tests {
         assert_eq!(same, [minutes(1..=58, 1), minutes(59..=60, 2)].concat());
         let next = joined(&hour, minutes(60..=61, 2), 60).unwrap();
         assert_eq!(next, [minutes(2..=59, 1), minutes(60..=61, 2)].concat());
-        // A minute was missed, the clock went back, or nothing is known.
+        // A minute was missed, the clock stepped back, or nothing is known.
         for news in [61..=62, 58..=59, 0..=1] {
             assert_eq!(joined(&hour, minutes(news, 2), 60), None);
         }

@@ -17,25 +17,25 @@
 //!   ended (in the store) ◀─┴── Finish ─────────────────────────────────────┘
 //! ```
 //!
-//! Beside this, a rebuild adopts: (nowhere) ─▶ leased; and a person exhumes the dead: dead ─▶ delayed, or
-//! has them forgotten: dead ─▶ (nowhere). A promote moves a delayed job to another lane or makes it due earlier; of
-//! a leased job it leaves a note, which the end of the lease applies.
+//! A rebuild adopts: (nowhere) ─▶ leased. A person exhumes the dead: dead ─▶ delayed, or forgets them: dead ─▶ (nowhere). A
+//! promote moves a delayed job to another lane or makes it due earlier. On a leased job it leaves a note, which the end of
+//! the lease applies.
 //!
-//! An id is in exactly one place. Each move writes where the id goes before it removes it from where
-//! it was, and if it is ever found in two, *leased* wins.
+//! An id is in exactly one place. Each move writes the new place before it removes the old one. If an id is ever found in two
+//! places, *leased* wins.
 //!
-//! **The buffer is the set of due ids.** The specification's worker keeps up to 100 ids in memory and
-//! flushes when full or after `bufferTTL`; with N workers that thins every request to 1/N. Here a
-//! claim answers a batch when `limit` ids are due over all lanes, or when the oldest has waited
-//! `linger`, so the fill does not depend on the number of workers, and a killed worker loses no buffer.
+//! **The buffer is the set of due ids.** The specification's worker keeps up to 100 ids in memory and flushes when full or after
+//! `bufferTTL`. With N workers that thins every request to 1/N. Here a claim returns a batch when `limit` ids are due over all
+//! lanes, or when the oldest has waited `linger`. So the fill does not depend on the number of workers, and a killed worker
+//! loses no buffer.
 //!
-//! **Tiers come before urgency.** A batch is filled from tier 0 first, its free places from the next tier, and so on. In a
-//! tier, lanes by lateness or by age go first, by (now − due) ÷ patience; then newest-first lanes, by due time.
-//! Leases that ran out come before all of this: no place says which lane they were taken from.
+//! **Tiers come before urgency.** A batch is filled from tier 0 first, then from the next tier, and so on. In a tier, lanes by
+//! lateness or by age go first, by (now − due) ÷ patience; then newest-first lanes, by due time. Expired leases come before all
+//! of this, since their lane is not known.
 //!
-//! [`Queue`] is the whole contract. Its parts are traits of their own: [`Jobs`] (schedule, claim, settle), [`Inbox`]
-//! (ids that an ingest hands in), [`Workers`] (their heartbeats), [`ErrorRecords`] (their errors), [`Inspection`] (counts, places,
-//! samples) and [`Administration`] (pause, repair of due times).
+//! [`Queue`] is the whole contract. Its parts are separate traits: [`Jobs`] (schedule, claim, settle), [`Inbox`] (ids from other
+//! programs), [`Workers`] (heartbeats), [`ErrorRecords`] (their errors), [`Inspection`] (counts, places, samples) and
+//! [`Administration`] (pause, repair of due times).
 //!
 //! ```
 //! use std::time::Duration;
@@ -93,7 +93,6 @@ pub use crate::base::backend::BackendError as QueueError;
 pub use crate::engine::lane::{Lane, Order};
 pub use crate::engine::lateness::Lateness;
 
-/// The errors of the queue.
 pub type Result<T, E = QueueError> = std::result::Result<T, E>;
 
 /// The whole contract, for one namespace. A caller that needs one part takes that part's trait.

@@ -5,24 +5,23 @@ use std::collections::HashMap;
 use super::{Due, Lane, NewJob};
 use crate::base::clock::Millis;
 
-/// A job to promote.
 pub(super) struct Wish<'a> {
     pub id: &'a str,
     pub lane: &'a Lane,
-    /// How long from now until it is due at the latest, ms; none where only a moment was given.
+    /// Maximum delay from now, ms; `None` if only a moment was given.
     pub delay: Option<Millis>,
-    /// The moment at which it is due at the latest, ms since the epoch; none where only a delay was given.
+    /// Latest due time, ms since the epoch; `None` if only a delay was given.
     pub moment: Option<Millis>,
 }
 
-/// Distinct jobs, and which of them each given one is.
+/// Distinct jobs, and the place of each given job among them.
 pub(super) struct Wishes<'a> {
     pub distinct: Vec<Wish<'a>>,
     places: Vec<usize>,
 }
 
 impl Wish<'_> {
-    /// The earlier of its dues, ms since the epoch, where it is `now`.
+    /// The earlier of its due times, at the time `now`; ms since the epoch.
     pub fn due(&self, now: Millis) -> Millis {
         let delayed = self.delay.map(|delay| now.saturating_add(delay));
         delayed.into_iter().chain(self.moment).min().unwrap_or(now)
@@ -38,7 +37,7 @@ impl Wish<'_> {
 }
 
 impl<'a> Wishes<'a> {
-    /// An id given twice has the earlier due and the later lane, as if one promote followed the other.
+    /// An id given twice gets the earlier due time and the last lane, as if one promote followed the other.
     pub fn of(jobs: &'a [NewJob]) -> Self {
         let mut distinct: Vec<Wish<'a>> = Vec::with_capacity(jobs.len());
         let mut known: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
@@ -55,7 +54,7 @@ impl<'a> Wishes<'a> {
         Self { distinct, places }
     }
 
-    /// The answers to the distinct jobs as answers to the given ones.
+    /// The answers of the distinct jobs, repeated for the given ones.
     pub fn answers<T: Copy>(&self, of_distinct: &[T]) -> Vec<T> {
         self.places.iter().filter_map(|place| of_distinct.get(*place).copied()).collect()
     }

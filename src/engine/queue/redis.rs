@@ -24,11 +24,11 @@ use super::{
 use crate::base::backend::redis::{ALLOW_OOM, Call, DENY_OOM, RedisPool, Steps, script};
 use crate::base::clock::{self, Millis, QueueTime, Stopwatch};
 
-/// The time for which a drainer of `incoming` keeps its role after its last read.
+/// Time for which a drainer of `incoming` keeps its role after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
-/// The time for which a worker stays on the list after its last heartbeat.
+/// Time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
-/// The maximum number of ids in a claim: Lua's `unpack` takes up to 8,000 values.
+/// Maximum number of ids in a claim: Lua's `unpack` takes up to 8,000 values.
 const CLAIM_LIMIT: usize = 5_000;
 /// Jobs per `schedule` script: 1,000 take about 2 ms of Redis's only thread.
 const SCHEDULE_CHUNK: usize = 1_000;
@@ -42,7 +42,6 @@ static TRIAL: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!
 static INCOMING: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/incoming.lua")));
 static BEAT: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/beat.lua")));
 
-/// The queue of one namespace in Redis.
 #[derive(Debug, Clone)]
 pub struct RedisQueue {
     pool: RedisPool,
@@ -51,13 +50,11 @@ pub struct RedisQueue {
 }
 
 impl RedisQueue {
-    /// The queue of that namespace.
     #[must_use]
     pub fn new(pool: RedisPool, namespace: &str) -> Self {
         Self { pool, namespace: namespace.to_owned(), keys: Keys::new(namespace) }
     }
 
-    /// The names of the lanes there are.
     async fn lanes(&self) -> Result<Vec<String>> {
         self.pool.read(&self.keys.prefix, redis::cmd("HKEYS").arg(self.keys.lanes())).await
     }
@@ -69,7 +66,7 @@ impl RedisQueue {
             call.arg(*counter).arg(*by);
         }
         for Group { verdict, lane, kind, ids, values } in groups {
-            // Most schedules put a lane's jobs off by one and the same time.
+            // Most schedules delay all jobs of a lane by the same time: then one value is sent for all.
             let alike = values.iter().all(|value| *value == values[0]);
             let values = if alike { &values[..values.len().min(1)] } else { values };
             call.arg(*verdict).arg(*lane).arg(kind).arg(ids.len()).arg(values.len()).arg(ids).arg(values);
@@ -82,7 +79,7 @@ impl RedisQueue {
         check_ids(jobs.iter().map(|job| &job.id))?;
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(SCHEDULE_CHUNK) {
-            // The first of equal ids is asked for; the others follow its answer below.
+            // The script gets the first of equal ids; the others copy its answer below.
             let mut first: HashMap<&str, usize> = HashMap::with_capacity(jobs.len());
             let asked = jobs.iter().enumerate().filter(|(at, job)| *first.entry(&job.id).or_insert(*at) == *at);
             let lanes = words::by_lane(asked.map(|(at, job)| (at, &job.lane)));
@@ -114,7 +111,6 @@ impl RedisQueue {
     }
 }
 
-/// The meaning of a script's letter for an id.
 fn scheduled(letter: u8) -> Scheduled {
     match letter {
         b's' => Scheduled::Scheduled,
@@ -124,17 +120,15 @@ fn scheduled(letter: u8) -> Scheduled {
     }
 }
 
-/// Ids with the same verdict and lane.
 struct Group<'a> {
     verdict: &'static str,
     lane: &'a str,
     kind: Word<'a>,
     ids: Vec<&'a str>,
-    /// When each is due, or why it is buried; none where the verdict is all.
+    /// Due time or reason of each id; empty if the verdict needs none.
     values: Vec<Word<'a>>,
 }
 
-/// One word of a verdict.
 #[derive(Clone, Copy, PartialEq)]
 enum Word<'a> {
     Nothing,
@@ -156,7 +150,7 @@ impl ToRedisArgs for Word<'_> {
     }
 }
 
-/// Puts an id to those of the same verdict and lane. A batch has a handful of such groups.
+/// Adds an id to the group with the same verdict and lane. A batch has a handful of groups.
 fn put<'a>(
     groups: &mut Vec<Group<'a>>,
     id: &'a str,
@@ -172,7 +166,6 @@ fn put<'a>(
     groups[at].values.extend(value);
 }
 
-/// The parsed answer of a claim.
 fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> Result<Claim> {
     if kind != "batch" {
         let why = String::from_utf8_lossy(text).into_owned();
@@ -182,8 +175,8 @@ fn claimed(kind: &str, now: Millis, wait: Millis, text: &[u8], token: &str) -> R
     read_record(text, token, now).map(Claim::Batch).ok_or_else(unknown)
 }
 
-/// A line "fence claimed_at", with " over" behind it for leases that ran out; then a line "lane kind deliveries failures id due
-/// id due …" per run of jobs. `None` where something in it is no id.
+/// Parses a line "fence claimed_at", followed by " over" for expired leases. Then comes a line per run of jobs: "lane kind
+/// deliveries failures id due id due …". `None` if a member is not an id.
 fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
     let mut lines = std::str::from_utf8(record).ok()?.lines();
     let mut head = lines.next()?.split(' ');
@@ -197,14 +190,14 @@ fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
         while let Some(id) = fields.next() {
             check_id(id).ok()?;
             let due = fields.next()?;
-            // A score somebody wrote by hand may have a fraction.
+            // A score written by hand may have a fraction.
             let due = due.parse::<Millis>().or_else(|_| due.parse::<f64>().map(|due| due as Millis)).ok()?;
             let job = Job { id: id.to_owned(), lane: lane.name.clone(), due, deliveries, failures, order: lane.order };
             jobs.push((rank(&lane, due, claimed_at), job));
         }
     }
     if !is_over {
-        // A run is in order; several are side by side.
+        // Each run is in order, but there may be several.
         jobs.sort_by(|((a, of_a), _), ((b, of_b), _)| a.cmp(b).then_with(|| of_b.total_cmp(of_a)));
     }
     Some(Batch {
@@ -215,7 +208,6 @@ fn read_record(record: &[u8], token: &str, now: Millis) -> Option<Batch> {
     })
 }
 
-/// Checks a server's version and settings, and returns lines about them for the log.
 fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     let version: String = info.get("redis_version").unwrap_or_default();
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
@@ -240,11 +232,10 @@ fn check_server(info: &redis::InfoDict) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Errors of a server that reads and does not write: its disk is full, or its replicas are gone.
+/// Errors of a server that only reads: its disk is full, or its replicas are gone.
 const REFUSES_WRITES: [&str; 2] = ["MISCONF", "NOREPLICAS"];
 
 impl RedisQueue {
-    /// Adds its namespace to the set of all.
     async fn register(&self) -> Result<()> {
         self.pool.invoke(Call::new(&REGISTER, keys::NAMESPACES).arg(&self.namespace)).await
     }
@@ -261,7 +252,7 @@ impl Jobs for RedisQueue {
         for info in self.pool.info().await? {
             for finding in check_server(&info)? {
                 if !findings.contains(&finding) {
-                    findings.push(finding); // the masters of a cluster are mostly alike
+                    findings.push(finding); // the masters of a cluster are mostly equal
                 }
             }
         }
@@ -274,7 +265,7 @@ impl Jobs for RedisQueue {
             Err(QueueError::Unavailable(why)) if REFUSES_WRITES.iter().any(|code| why.contains(code)) => {
                 Err(format!("Redis takes no writes: {why}"))
             }
-            _ => Ok(()), // a service that does not answer is reported by the figures that it does not give
+            _ => Ok(()), // a missing response is visible elsewhere, as missing figures
         }
     }
 
@@ -314,7 +305,7 @@ impl Jobs for RedisQueue {
         let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
         let answer = claimed(&kind, now, wait, &text, request.token);
         if answer.is_err() && aside::clean(self, request.token, &text).await? > 0 {
-            // The same token: what is left of the batch, or another one.
+            // The same token returns the rest of the batch, or another one.
             let (kind, now, wait, text): (String, Millis, Millis, Vec<u8>) = self.pool.invoke(&call).await?;
             return claimed(&kind, now, wait, &text, request.token).map(|claim| claim.asked(&asked));
         }
@@ -364,7 +355,7 @@ impl Inbox for RedisQueue {
         let members: Vec<(Vec<u8>, f64)> = self.pool.invoke(&call).await?;
         Ok(members
             .into_iter()
-            // What is no UTF-8 stays recognisable: refused by its form, then found by its bytes.
+            // A member that is not UTF-8 stays recognizable: it is rejected by its form, then found by its bytes.
             .map(|(member, score)| Incoming { member: escape(&member), created_at: score as Millis })
             .collect())
     }
@@ -430,8 +421,7 @@ impl Workers for RedisQueue {
     }
 }
 
-/// Bytes as text that can be turned back: UTF-8 as it is, anything else as `\x..` after a NUL, which
-/// no valid id holds.
+/// Text for any bytes, reversible: UTF-8 as it is, other bytes as hexadecimal digits after a NUL, which no valid id holds.
 fn escape(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.starts_with('\0') => text.to_owned(),
@@ -441,7 +431,6 @@ fn escape(bytes: &[u8]) -> String {
     }
 }
 
-/// The bytes [`escape`] was given.
 fn unescape(text: &str) -> Vec<u8> {
     match text.strip_prefix('\0') {
         None => text.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! The type of every paged list: a row number and a row limit that no sum overflows.
+//! Range of every paged list: a row number and a row limit whose sum cannot overflow.
 
 /// Rows of a list, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,22 +8,20 @@ pub struct RowRange {
 }
 
 impl RowRange {
-    /// Greatest first row: with any limit, the last row still fits into 63 bits, which is what Redis and SQLite can read.
+    /// Greatest first row. With any limit the last row still fits into 63 bits, the maximum of Redis and SQLite.
     const MAX_FIRST: u64 = i64::MAX as u64 - u32::MAX as u64;
 
-    /// Up to `limit` rows from row `first` on. A greater row number than any list has is an empty range at the end.
+    /// Up to `limit` rows from row `first` on. A row number beyond any list gives an empty range at the end.
     #[must_use]
     pub fn new(first: u64, limit: u32) -> Self {
         Self { first: first.min(Self::MAX_FIRST), limit }
     }
 
-    /// Number of the first row.
     #[must_use]
     pub fn first(self) -> u64 {
         self.first
     }
 
-    /// Maximum number of rows.
     #[must_use]
     pub fn limit(self) -> u32 {
         self.limit

@@ -4,11 +4,10 @@ use async_trait::async_trait;
 
 use super::{Lateness, Result};
 
-/// The list of workers, and what they report.
 #[async_trait]
 pub trait Workers: Send + Sync + std::fmt::Debug {
-    /// Says that `worker` is alive, what it says of itself, adds to the namespace's counters, and says how late the
-    /// ids were that it has claimed since.
+    /// Records that `worker` is alive, its own report, and the lateness of the ids claimed since the last heartbeat. Adds to the
+    /// namespace's counters.
     async fn heartbeat(
         &self,
         worker: &str,
@@ -17,6 +16,6 @@ pub trait Workers: Send + Sync + std::fmt::Debug {
         lateness: &Lateness,
     ) -> Result<()>;
 
-    /// Takes a worker that stopped off the list.
+    /// Removes a stopped worker from the list.
     async fn deregister(&self, worker: &str) -> Result<()>;
 }

@@ -1,8 +1,7 @@
-//! The age table: how long until an item of some age is updated again. Pure.
+//! The age table: the time until the next update of an item, by its age. Pure.
 //!
-//! `18m: 3m`: an item younger than 18 minutes is updated every 3 minutes. Each bracket reaches
-//! from the bound before it (included) to its own (excluded); past the last one an item's life is
-//! over, the specification's `-1`.
+//! `18m: 3m`: an item younger than 18 minutes is updated every 3 minutes. Each bracket reaches from the bound before it
+//! (included) to its own (excluded). Past the last one an item's life is over: the specification's `-1`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,36 +27,32 @@ pub struct AgeTable {
     brackets: Vec<Bracket>,
 }
 
-/// Items younger than `under` (and not younger than the bracket before) are updated every
-/// `lane.patience` ms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bracket {
-    /// The age at which the bracket ends, in ms: excluded.
+    /// Age at which the bracket ends, ms, excluded.
     pub under: Millis,
-    /// The lane of its items, named as the bound is written (`18m`); its patience is the interval.
+    /// Named as the bound is written (`18m`); the patience is the update interval.
     pub lane: Lane,
 }
 
 impl AgeTable {
-    /// The brackets, youngest first.
     #[must_use]
     pub fn brackets(&self) -> &[Bracket] {
         &self.brackets
     }
 
-    /// The lanes of the brackets, youngest first.
     #[must_use]
     pub fn lanes(&self) -> Vec<Lane> {
         self.brackets.iter().map(|bracket| bracket.lane.clone()).collect()
     }
 
-    /// The age at which an item's life ends, in ms.
+    /// Age at which an item's life ends, ms.
     #[must_use]
     pub fn lifetime(&self) -> Millis {
         self.brackets.last().map_or(0, |bracket| bracket.under)
     }
 
-    /// The same table with lives that end at that age, ms, if they ended later; at least the first bracket is left.
+    /// The same table with lives that end at that age, ms, if they ended later. At least the first bracket remains.
     #[must_use]
     pub fn until(&self, lifetime: Millis) -> Self {
         let mut brackets: Vec<Bracket> = Vec::new();
@@ -70,13 +65,11 @@ impl AgeTable {
         Self { brackets }
     }
 
-    /// The same table with intervals of at most so many ms.
     #[must_use]
     pub fn at_most(&self, interval: Millis) -> Self {
         self.with_intervals(|patience| patience.min(interval))
     }
 
-    /// The same table with intervals so many times as long.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         // A cast saturates.
@@ -91,9 +84,8 @@ impl AgeTable {
         table
     }
 
-    /// The bracket of an item made at `created_at`, both in ms since the epoch; `None` when its life is
-    /// over, or when it is dated more than a minute into the future (up to a minute is clock skew
-    /// and counts as age 0).
+    /// The bracket of an item created at `created_at`; both in ms since the epoch. `None` if its life is over, or if its date is more
+    /// than a minute in the future. Up to a minute is clock skew and counts as age 0.
     #[must_use]
     pub fn bracket(&self, created_at: Millis, now: Millis) -> Option<&Bracket> {
         if clock::is_ahead(created_at, now) {
@@ -103,29 +95,27 @@ impl AgeTable {
         self.brackets.iter().find(|bracket| age < bracket.under)
     }
 
-    /// Its lane.
     #[must_use]
     pub fn lane(&self, created_at: Millis, now: Millis) -> Option<&Lane> {
         self.bracket(created_at, now).map(|bracket| &bracket.lane)
     }
 
-    /// The delay until the next update of that item, in ms; `None` is the specification's `-1`.
+    /// Delay until the next update of that item, ms; `None` is the specification's `-1`.
     #[must_use]
     pub fn update_delay(&self, created_at: Millis, now: Millis) -> Option<Millis> {
         self.lane(created_at, now).map(|lane| lane.patience)
     }
 }
 
-/// A UTC day, ms.
 const DAY_MS: Millis = 86_400_000;
-/// What is moved before one midnight is spread over so long, ms, or all of it would come at once.
+/// Updates that move before one midnight are spread over this time, ms; otherwise all would run at once.
 const SPREAD_MS: Millis = 10 * 60_000;
 
-/// What is due shortly after a UTC midnight is updated before it, where that saves a read: some APIs charge an item
-/// once in a UTC day, however often it is read. Never later than the age table has it.
+/// Moves an update that is due shortly after a UTC midnight before it, if that saves a read. Some APIs charge an item once per
+/// UTC day, for any number of reads. An update never moves later than the age table has it.
 ///
-/// An interval below a day brings a read in every day, whatever is moved. One a little above a day skips every other
-/// day, if its updates come in pairs, one at the beginning of a day and one at the end: this makes the pairs.
+/// An interval below a day causes a read on every day anyway. An interval a little above a day skips every other day if its
+/// updates come in pairs: one early in a day, one late in it. This makes the pairs.
 ///
 /// ```
 /// # use twitter_updater::engine::schedule::age::SameDay;
@@ -140,58 +130,43 @@ const SPREAD_MS: Millis = 10 * 60_000;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SameDay {
-    /// The maximum by which an update may be earlier, as a share of its interval, 0 to 0.5; 0: never.
+    /// Maximum earliness of an update as a share of its interval, 0 to 0.5; 0: never.
     pub share: f64,
-    /// How long before midnight an update has to be due to be made before it for sure, ms.
+    /// Time before midnight at which an update must be due to run before midnight for certain, ms.
     pub margin: Millis,
 }
 
 impl SameDay {
-    /// The delay from an update at `at`, ms since the epoch, to the next, at most `interval`, ms.
+    /// Delay from an update at `at`, ms since the epoch, to the next: at most `interval`, ms.
     #[must_use]
     pub fn delay(self, at: Millis, interval: Millis) -> Millis {
         let midnight = at.div_euclid(DAY_MS).saturating_add(1).saturating_mul(DAY_MS);
         let latest = midnight.saturating_sub(self.margin);
         let due = at.saturating_add(interval);
         let earliest = due.saturating_sub((interval as f64 * self.share) as Millis);
-        // Spread by its own time of the day: what was updated together stays together.
+        // Spread by the time of day of the update, so items that were updated together stay together.
         let early = latest.saturating_sub(at.rem_euclid(SPREAD_MS)).max(earliest);
-        // The one after it then falls into the day after the next, or nothing is saved.
+        // It saves a read only if the update after the next falls into the day after the next.
         let saves = early.saturating_add(interval) >= midnight.saturating_add(DAY_MS);
         let moves = self.share > 0.0 && due > latest && early > at && early <= latest && saves;
         if moves { early - at } else { interval }
     }
 }
 
-/// The longest age and interval: 100 years.
 const LONGEST: Duration = Duration::from_secs(100 * 31_557_600);
 
-/// Why a text is no age table; says where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAgeTable {
-    /// No bracket at all.
     #[error("it has no bracket; write it like \"18m: 3m, 60m: 10m\"")]
     Empty,
-    /// Not `age: interval`.
     #[error("{0:?} is not \"age: interval\", like \"18m: 3m\"")]
     NotAPair(String),
-    /// One of the two is no duration.
     #[error("{text:?} in {bracket:?} is not a duration ({why})")]
-    NotADuration {
-        /// The part.
-        text: String,
-        /// The bracket.
-        bracket: String,
-        /// The error.
-        why: String,
-    },
-    /// A zero age or interval.
+    NotADuration { text: String, bracket: String, why: String },
     #[error("{0:?} has a zero; ages and intervals are at least 1ms")]
     Zero(String),
-    /// An age or interval that no clock reckons with.
     #[error("{0:?} is longer than 100 years; ages and intervals are shorter")]
     TooLong(String),
-    /// Ages must rise.
     #[error("the ages must rise: {0:?} does not lie above the one before")]
     NotRising(String),
 }
@@ -216,7 +191,7 @@ impl FromStr for AgeTable {
             if brackets.last().is_some_and(|before| before.under >= under) {
                 return Err(BadAgeTable::NotRising(bracket.to_owned()));
             }
-            // White space has no place in a key: "1day 12h" names its lane "1day12h".
+            // White space is not allowed in a key: "1day 12h" names its lane "1day12h".
             let name: String = name.split_whitespace().collect();
             brackets.push(Bracket { under, lane: Lane::new(name, every) });
         }
@@ -256,7 +231,7 @@ mod tests {
         "18m: 3m, 60m: 10m, 1d: 1h, 7d: 6h, 30d: 1d".parse().unwrap()
     }
 
-    /// The table as the specification words it, step by step, with its numbers.
+    /// The table in the specification's own steps and numbers.
     fn plainly(delta: Millis) -> Millis {
         if (0..1_080_000).contains(&delta) {
             return 3 * MINUTE; // 5. the value held by key '18m'

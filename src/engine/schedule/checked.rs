@@ -1,7 +1,7 @@
 //! Bound on the time since the last check of an item, over any schedule. Pure.
 //!
-//! A check is a sign that the item is still there. An answer is one. Where another source checks the item later,
-//! [`Known::checked_at`] says when, so that the bound does not ask for a lookup that nobody needs.
+//! A check shows that the item still exists. An API answer is a check. If another source checks the item later,
+//! [`Known::checked_at`] has the time, and the bound requires no lookup yet.
 
 use std::sync::Arc;
 
@@ -11,15 +11,13 @@ use super::{Bound, Explained, Known, Next, Schedule};
 use crate::base::clock::Millis;
 use crate::engine::lane::Lane;
 
-/// The lane of items that are due because of the bound, where the schedule names its lanes by their intervals.
+/// Lane of items that are due because of the bound, if the schedule names its lanes by their intervals.
 const CHECK: &str = "check";
 
-/// A schedule in which each item is due within a bound after its last check.
 #[derive(Debug, Clone)]
 pub struct Checked {
-    /// The schedule.
     pub schedule: Arc<dyn Schedule>,
-    /// The longest time since the last check, ms.
+    /// Maximum time since the last check, ms.
     pub longest: Millis,
 }
 
@@ -31,7 +29,7 @@ impl Checked {
         if delay <= latest { (lane, delay) } else { (self.lane(lane), latest) }
     }
 
-    /// That lane, for items that wait no longer than the bound: its patience tells their demand.
+    /// The lane with a patience of at most the bound, since the patience states the demand of its items.
     fn lane(&self, lane: Lane) -> Lane {
         match (lane.patience > self.longest, lane.lends()) {
             (false, _) => lane,
@@ -46,7 +44,7 @@ impl Schedule for Checked {
         Some(self.bounded(self.schedule.next(item, now)?, item, now))
     }
 
-    /// An item that arrives was there for the one that brought it.
+    /// An item that arrives counts as just checked.
     fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         Some(self.bounded(self.schedule.first(item, now)?, item, now))
     }
@@ -129,7 +127,6 @@ mod tests {
         Checked { schedule, longest: DAY }
     }
 
-    /// An item that is ten days old and whose count has not changed for five.
     fn quiet() -> Known<'static> {
         let answer = |days, count| Some(Answer { at: MADE + days * DAY, count });
         let history =
@@ -144,7 +141,7 @@ mod tests {
         assert!(free.next(&quiet(), now).unwrap().1 > 2 * DAY, "without the bound it waits for days");
         let (lane, delay) = bounded.next(&quiet(), now).unwrap();
         assert_eq!((&*lane.name, lane.patience, delay), (CHECK, DAY, DAY));
-        // What the queue has lost is in that lane again.
+        // An item that the queue lost returns to that lane.
         assert_eq!(bounded.lane_of(DAY), Some(lane));
         assert_eq!(bounded.lane_of(HOUR), free.lane_of(HOUR));
         assert_eq!(bounded.longest(&quiet(), now), Some(DAY));

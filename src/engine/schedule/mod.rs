@@ -1,4 +1,4 @@
-//! Schedules: when an item is due again. Starter, rebuild, refresh and page know this trait alone.
+//! Schedules: the next due time of an item. Starter, rebuild, refresh and page use only this trait.
 
 pub mod adaptive;
 pub mod age;
@@ -18,29 +18,26 @@ use crate::base::reload::Reloadable;
 use crate::engine::lane::{Lane, PASSING};
 use crate::model::activity::Activity;
 
-/// The data of an item when it is scheduled.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known<'a> {
-    /// Its id.
     pub id: &'a str,
-    /// When it was made; and its answers, if the schedule [needs](Schedule::needs_history) them.
+    /// The creation time; and the answers, if the schedule [needs](Schedule::needs_history) them.
     pub history: History,
-    /// When it was last known to be there, ms since the epoch, where that is later than its last answer.
+    /// Time of the last check that the item exists, ms since the epoch, if later than its last answer.
     pub checked_at: Option<Millis>,
-    /// Its signs of life.
     pub activity: Activity,
-    /// The rhythm of its events, where it is one that is visited.
+    /// Rhythm of its events, if it is an item that is visited.
     pub rhythm: Option<&'a Rhythm>,
 }
 
 impl<'a> Known<'a> {
-    /// An item of which only its id and when it was made are known, ms since the epoch.
+    /// An item with only its id and creation time, ms since the epoch.
     #[must_use]
     pub fn new(id: &'a str, created_at: Option<Millis>) -> Self {
         Self { id, history: History { created_at, ..History::default() }, ..Self::default() }
     }
 
-    /// The same with when its last answer was given, ms since the epoch, and not what it said.
+    /// The same with the time of its last answer, ms since the epoch, but without counts.
     #[must_use]
     pub fn answered(id: &'a str, created_at: Option<Millis>, at: Option<Millis>) -> Self {
         let last = at.map(|at| Answer { at, count: 0.0 });
@@ -48,37 +45,34 @@ impl<'a> Known<'a> {
     }
 }
 
-/// A lane, and how long until the item is due in it, ms.
+/// A lane, and the time until the item is due in it, ms.
 pub type Next = (Lane, Millis);
 
-/// What a decided interval says of an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Explained {
-    /// Its estimated rate, as a multiple of the average item's at its age.
+    /// Estimated rate, as a multiple of the average item's rate at its age.
     pub multiplier: f64,
     /// Estimated events per second now.
     pub rate_per_s: f64,
     /// Events expected since its last answer.
     pub unseen: f64,
-    /// The bound of the age table's interval that decided instead.
+    /// Bound that decided the interval instead of the estimate.
     pub bound: Option<Bound>,
 }
 
-/// A bound of intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// The shortest interval at that age: the item is at least that busy.
+    /// Shortest interval at that age: the item is at least that busy.
     Shortest,
-    /// The longest one: the item is at most that busy.
+    /// Longest interval at that age: the item is at most that busy.
     Longest,
 }
 
-/// When the items of a pipeline are due.
 pub trait Schedule: Send + Sync + Debug {
-    /// The next lane of an item after an answer at `now`, ms since the epoch; `None` if its life is over.
+    /// Next lane of an item after an answer at `now`, ms since the epoch; `None` if its life is over.
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next>;
 
-    /// The first lane of an item that arrives at `now`; `None` if it is too old to be looked up.
+    /// First lane of an item that arrives at `now`; `None` if it is too old to be looked up.
     fn first(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         self.next(item, now)
     }
@@ -88,19 +82,19 @@ pub trait Schedule: Send + Sync + Debug {
         false
     }
 
-    /// Returns true if it compares an item's answers: then [`next`](Self::next) needs them in [`Known::history`].
+    /// Returns true if the schedule compares answers: then [`next`](Self::next) needs them in [`Known::history`].
     fn needs_history(&self) -> bool {
         false
     }
 
-    /// Recent events as of the item's last answer: to be stored with that answer, and given back after the next one
+    /// Recent events at the item's last answer. The caller stores them with that answer, and passes them in after the next one
     /// ([`History::recent`]).
     fn recent(&self, _item: &Known<'_>) -> Option<f64> {
         None
     }
 
-    /// Calls and events that an item's last answer adds to the budget of the day; `None` if the schedule has no budget.
-    /// `due`: when it was due, ms since the epoch.
+    /// Calls and events that an item's last answer adds to the day's budget; `None` if the schedule has no budget. `due` is the due
+    /// time of that answer, ms since the epoch.
     fn spending(&self, _item: &Known<'_>, _due: Millis) -> Option<Spending> {
         None
     }
@@ -110,35 +104,35 @@ pub trait Schedule: Send + Sync + Debug {
         None
     }
 
-    /// Calls that its budget of the day should have, as a multiple of the age table's, where the quota carries `quota`
-    /// times the table's (`None`: not known, or endless).
+    /// Calls for the day's budget, as a multiple of the age table's. `quota` is the quota in the same unit; `None` if it is unknown
+    /// or unlimited.
     fn share(&self, _quota: Option<f64>) -> f64 {
         1.0
     }
 
-    /// How early an item may be updated to spend idle quota, as a share of its lane's patience; 0: not at all.
+    /// Maximum earliness of an update that uses idle quota, as a share of its lane's patience; 0: never early.
     fn early(&self) -> f64 {
         0.0
     }
 
-    /// The lane of an interval, ms, that was decided earlier: for an item that the queue has lost. `None`: the lane of
+    /// Lane for an interval, ms, that was decided earlier, for an item that the queue lost. `None`: use the lane of
     /// [`next`](Self::next).
     fn lane_of(&self, _interval: Millis) -> Option<Lane> {
         None
     }
 
-    /// What an interval, ms, that was decided at the item's last answer says of it at `now`; `None` where intervals go by age
-    /// alone, or its date or answer is not known.
+    /// Explains an interval, ms, that was decided at the item's last answer. `None` if intervals depend on age alone, or if the
+    /// item's date or answer is unknown.
     fn explained(&self, _item: &Known<'_>, _interval: Millis, _now: Millis) -> Option<Explained> {
         None
     }
 
-    /// Returns true if items pass through the lane of that name: its patience is no interval, so they state no demand.
+    /// Returns true if items only pass through that lane. Its patience is no interval, so the items state no demand.
     fn is_passing(&self, lane: &str) -> bool {
         PASSING.contains(&lane)
     }
 
-    /// The longest interval, ms, that any item of that age has; `None` if its life is over.
+    /// Longest interval of any item of that age, ms; `None` if its life is over.
     fn longest(&self, item: &Known<'_>, now: Millis) -> Option<Millis> {
         self.next(item, now).map(|(lane, _)| lane.patience)
     }
@@ -148,15 +142,14 @@ pub trait Schedule: Send + Sync + Debug {
         self.ages().map_or_else(Vec::new, AgeTable::lanes)
     }
 
-    /// The age table, where it goes by age, or has its budget from one.
+    /// The age table, if the schedule goes by age or takes its budget from one.
     fn ages(&self) -> Option<&AgeTable> {
         None
     }
 }
 
-/// A schedule that may change while it is used: the one in force is asked for, and goes for a whole batch.
+/// A schedule that may change at run time. The caller gets the current one and uses it for a whole batch.
 pub trait Schedules: Send + Sync + Debug {
-    /// The schedule in force.
     fn in_force(&self) -> Arc<dyn Schedule>;
 }
 
@@ -166,19 +159,15 @@ impl<S: Schedule + 'static> Schedules for Reloadable<S> {
     }
 }
 
-/// One that is made anew from changed settings.
 impl Schedules for Reloadable<Arc<dyn Schedule>> {
     fn in_force(&self) -> Arc<dyn Schedule> {
         (*self.load()).clone()
     }
 }
 
-/// A schedule with the corrections of its budget.
 #[derive(Debug, Clone)]
 pub struct Corrected {
-    /// The schedule, as the settings have it.
     pub schedule: Reloadable<Arc<dyn Schedule>>,
-    /// The corrections.
     pub by: Reloadable<Normaliser>,
 }
 
@@ -210,8 +199,8 @@ impl From<AgeTable> for Arc<dyn Schedules> {
     }
 }
 
-/// An unknown date counts as older than any bracket but the last, which keeps the item alive. One from the future by
-/// more than skew is as young as can be, rather than the end of a life.
+/// An item with an unknown date is in the last bracket, which keeps it alive. A date in the future, even beyond clock skew, counts
+/// as age 0 and does not end a life.
 impl Schedule for AgeTable {
     fn next(&self, item: &Known<'_>, now: Millis) -> Option<Next> {
         let lane = match item.history.created_at {
@@ -230,12 +219,10 @@ impl Schedule for AgeTable {
     }
 }
 
-/// A schedule, but rather before a midnight than shortly after it.
+/// A schedule that prefers a time before midnight to one shortly after it.
 #[derive(Debug, Clone)]
 pub struct BeforeMidnight {
-    /// The schedule.
     pub schedule: Arc<dyn Schedule>,
-    /// When before midnight.
     pub same_day: SameDay,
 }
 

@@ -1,4 +1,4 @@
-//! `claim`: a batch under a lease, or how long until one may be ready.
+//! `claim`: a batch under a lease, or the time until one may be ready.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::{EmbeddedQueue, Tx};
 use crate::base::backend::sqlite::{self, rows_of};
 use crate::base::clock::{self, Millis, QueueTime};
 
-/// Suspects (jobs with deliveries) have a call of their own in four while others wait.
+/// While others wait, suspects (jobs with deliveries) get one claim in four.
 const OTHERS_FIRST: u32 = 3;
 
-/// What a claim reads first. It is the namespace's row, with two lists of jobs. `held` are those that the claim's token has
-/// already: an earlier try took them, and its reply was lost. All jobs of a lease have one token, so one of them is enough to
-/// know it. `expired` are those whose lease ran out, the oldest first.
+/// First read of a claim: the namespace's row, with two lists of jobs. `held`: jobs that this token has leased already, in an
+/// earlier try with a lost reply. All jobs of a lease have one token, so one of them is enough to know it. `expired`: jobs with
+/// an expired lease, the oldest first.
 const ASK: &str = "
     WITH RECURSIVE lease (fence) AS (
         SELECT min(fence) FROM queue_job WHERE namespace = ?1 AND state = 1 AND fence > ?2
@@ -41,7 +41,7 @@ const ASK: &str = "
     ) AS expired, EXISTS (SELECT 1 FROM queue_job WHERE namespace = ?1 AND deliveries > 0) AS any_suspects
     FROM queue_namespace WHERE namespace = ?1";
 
-/// Puts jobs under a lease, and the lease into the namespace's row.
+/// Puts jobs under a lease, and the fence into the namespace's row.
 macro_rules! lease {
     ($also:literal) => {
         concat!(
@@ -56,7 +56,7 @@ macro_rules! lease {
 }
 
 const LEASE: &str = lease!("");
-/// The same of jobs whose lease ran out, which themselves say so: see [`Asked::expired`].
+/// The same for jobs with an expired lease: see [`Asked::expired`].
 const LEASE_AGAIN: &str = lease!(
     ", lane = ?, due = max(0, fence - ?), deliveries = deliveries + 1, failures = failures + (trial IS NOT NULL AND trial = fence)"
 );
@@ -69,19 +69,19 @@ pub(super) async fn claim(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
         ClaimPlan::Claimed(batch) => return Ok(Claim::Batch(batch)),
         ClaimPlan::Nothing { wait, paused } => return Ok(Claim::Empty { wait, paused }),
     };
-    // Those whose lease ran out for the first time are no suspects yet.
+    // Jobs whose lease expired for the first time are not suspects yet.
     let of_suspects = chosen.jobs.first().is_some_and(|job| job.deliveries > u32::from(chosen.expired));
     let turns = if of_suspects { 0 } else { asked.turns.saturating_add(1).min(OTHERS_FIRST) };
-    // Unique and rising, whatever the clock does.
+    // Unique and rising, even if the clock steps back.
     let deadline = (now + clock::millis(request.lease).max(1)).max(asked.fence + 1);
     let fence = Fence { deadline, token: request.token.to_owned() };
     lease(queue, &mut tx, now, &fence, request.lease, &chosen, turns).await?;
-    // Without it the ids are where they were: due.
+    // If this commit is lost, the ids are still due.
     tx.commit_unflushed().await?;
     Ok(Claim::Batch(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs: chosen.jobs }))
 }
 
-/// The answer of a claim that would get no batch, found on a read-only connection.
+/// Result of a claim that would get no batch, from a read-only connection.
 pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> Result<Option<Claim>> {
     queue.file.check()?;
     let mut file = queue.file.readers().begin().await?;
@@ -93,12 +93,13 @@ pub(super) async fn empty(queue: &EmbeddedQueue, request: &ClaimRequest<'_>) -> 
 
 /// Result of a claim's reads, before it writes.
 enum ClaimPlan {
-    /// Jobs to lease as a batch.
     Ready(Asked, Chosen),
-    /// The batch that the same token has already.
     Claimed(Batch),
     /// No jobs: the fields of [`Claim::Empty`].
-    Nothing { wait: Duration, paused: Option<String> },
+    Nothing {
+        wait: Duration,
+        paused: Option<String>,
+    },
 }
 
 async fn plan(
@@ -120,10 +121,9 @@ async fn plan(
     })
 }
 
-/// An answer to [`ASK`].
 #[derive(sqlx_macros::FromRow)]
 struct Asked {
-    /// The namespace's last one.
+    /// Last fence of the namespace.
     fence: Millis,
     paused: Option<String>,
     turns: u32,
@@ -143,7 +143,7 @@ async fn ask(
 }
 
 impl Asked {
-    /// The batch that the same token has already: the first reply was lost.
+    /// The batch that the same token holds already, because the first reply was lost.
     fn claimed_before(&self, now: Millis, token: &str) -> Result<Option<Batch>> {
         let rows: Vec<(String, String, Millis, u32, u32, Millis, String)> = rows_of(&self.held)?;
         let Some(deadline) = rows.first().map(|(.., fence, _)| *fence) else { return Ok(None) };
@@ -160,7 +160,7 @@ impl Asked {
         Ok(Some(Batch { fence, now: QueueTime::read(now), claimed_at: now, jobs }))
     }
 
-    /// Leases whose time is up, in the order they ran out: half a batch at the most, halved again per further delivery.
+    /// Jobs with expired leases, in the order of expiry: at most half a batch, halved again per further delivery.
     fn expired(&self, request: &ClaimRequest<'_>, lanes: &[Lane]) -> Result<Expired> {
         let rows = rows_of(&self.expired)?;
         let (lane, order) =
@@ -176,16 +176,13 @@ impl Asked {
     }
 }
 
-/// Jobs of the next batch.
 struct Chosen {
     jobs: Vec<Job>,
-    /// The keys of their rows.
     keys: Vec<i64>,
-    /// Their leases ran out.
     expired: bool,
 }
 
-/// Chooses the next batch, or answers how long none can be ready, ms.
+/// Chooses the next batch, or returns the time in ms until one can be ready.
 async fn choose(
     queue: &EmbeddedQueue,
     file: &mut SqliteConnection,
@@ -236,18 +233,18 @@ async fn choose(
             return picked(batch);
         }
         if !suspects.is_empty() {
-            // No other job is ready, so the batch is of suspects.
+            // No other job is ready, so the batch has suspects.
             return over(suspects);
         }
         (_, found) = candidates(queue, file, now, request.limit, Among::All).await?;
     }
     let dues: Vec<Millis> = found.iter().map(|job| job.due).collect();
     if asked.any_suspects && request.early > 0.0 {
-        // Suspects are not early: what fails is repeated when it is due.
+        // Suspects are never early: a failed job is repeated when it is due.
         if let Ok(batch) = (Pick { linger: 0, lookahead: 0.0, early: 0.0, ..pick }).batch(found) {
             return picked(batch);
         }
-        // Where it was not the suspects' turn, the others were looked at above.
+        // Out of the suspects' turn, the other jobs were tried above.
         found = match suspects_turn {
             true => candidates(queue, file, now, request.limit, Among::Others).await?.1,
             false => Vec::new(),
@@ -278,27 +275,22 @@ async fn lease(
     Ok(())
 }
 
-/// Leases whose time is up.
 struct Expired {
-    /// For the first time; with the keys of their rows.
+    /// First expiry; with the keys of their rows.
     first: Vec<(i64, Job)>,
-    /// Once more.
+    /// Expired before.
     suspects: Vec<(i64, Job)>,
 }
 
-/// Which jobs a claim chooses among.
 #[derive(Debug, Clone, Copy)]
 enum Among {
-    /// All, of which none has deliveries: the index by due times says all there is to know, and no row is read.
+    /// All, and none has deliveries: the index by due times has all data, and no row is read.
     Unsuspected,
-    /// Those without deliveries.
     Others,
-    /// All.
     All,
 }
 
 impl Among {
-    /// The statement of [`candidates`].
     fn statement(self) -> &'static str {
         macro_rules! first {
             ($counts:literal, $which:expr, $order:literal) => {
@@ -338,8 +330,8 @@ impl Among {
     }
 }
 
-/// The lanes, and each lane's first `limit` jobs, in the order of the lane. Of a newest-first lane as many more that are not due yet:
-/// they say when the next batch is ready.
+/// The lanes, and each lane's first `limit` jobs in the lane's order. A newest-first lane also gives up to `limit` jobs that are
+/// not due: they show when the next batch is ready.
 async fn candidates(
     queue: &EmbeddedQueue,
     file: &mut SqliteConnection,
@@ -358,8 +350,8 @@ async fn candidates(
     Ok((lanes, candidates))
 }
 
-/// How long until a batch can be ready: the least of the buffer's end, the next lease's end, and
-/// when `limit` ids will be due; at most `linger`.
+/// Time until a batch can be ready: the least of the time until the oldest due id has waited `linger`, the next lease ends, and
+/// `limit` ids are due.
 async fn wait(
     queue: &EmbeddedQueue,
     file: &mut SqliteConnection,
@@ -378,7 +370,7 @@ async fn wait(
     if let Some(fence) = next_lease {
         wait = wait.min(fence - now);
     }
-    // Each lane gave its first `limit`, so the limit-th of them all is the limit-th of the queue.
+    // Each lane gave its first `limit`, so the limit-th of all of these is the limit-th of the queue.
     dues.sort_unstable();
     if let Some(ready) = request.limit.checked_sub(1).and_then(|at| dues.get(at)) {
         wait = wait.min(ready - now);

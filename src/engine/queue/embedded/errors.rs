@@ -61,7 +61,6 @@ impl ErrorRecords for EmbeddedQueue {
     }
 }
 
-/// Removes the examples and messages that name one of these.
 pub(super) async fn blank(queue: &EmbeddedQueue, tx: &mut Tx, names: &[String]) -> Result<()> {
     let mut known = read(queue, tx).await?;
     if known.is_empty() {
@@ -72,7 +71,7 @@ pub(super) async fn blank(queue: &EmbeddedQueue, tx: &mut Tx, names: &[String]) 
     write(queue, tx, &known).await
 }
 
-/// Removes the oldest where there are too many, and those that are too old at `now`, ms since the epoch.
+/// Removes the oldest entries above the limit, and those that are too old at `now`, ms since the epoch.
 pub(super) async fn forget_old(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<()> {
     sqlx::query(
         "DELETE FROM queue_error WHERE namespace = ?1 AND (last <= ?2 OR place IN (
@@ -86,7 +85,7 @@ pub(super) async fn forget_old(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) 
     Ok(())
 }
 
-/// The entries by their keys. One that a newer version has written in another form is not read.
+/// Entries by key. An entry that a newer version wrote in another form is skipped.
 async fn read(queue: &EmbeddedQueue, tx: &mut Tx) -> Result<BTreeMap<String, RecordedError>> {
     let rows: Vec<(String, String)> = sqlx::query_as("SELECT place, error FROM queue_error WHERE namespace = ?")
         .bind(&queue.namespace)

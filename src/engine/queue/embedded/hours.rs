@@ -1,4 +1,4 @@
-//! The sums of the minutes, hour by hour.
+//! Sums of the minutes, per hour.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::base::clock::{self, Millis};
 
 const MINUTES_OF_AN_HOUR: Millis = HOUR_MS / MINUTE_MS;
 
-/// Adds the minutes that are over, each once.
 pub(super) async fn sum(queue: &EmbeddedQueue) -> Result<()> {
     let mut tx = queue.begin().await?;
     let this = clock::wall_ms() / MINUTE_MS;
@@ -20,11 +19,11 @@ pub(super) async fn sum(queue: &EmbeddedQueue) -> Result<()> {
         .fetch_one(&mut *tx)
         .await?;
     let kept = Millis::from(MINUTES_KEPT);
-    // All are added, or the clock stepped back and these minutes come a second time.
+    // All minutes are added, or the clock stepped back and these minutes repeat.
     if (this - 1..=this + kept).contains(&last) {
         return Ok(());
     }
-    // One that is far ahead: the clock was wrong.
+    // `last` far ahead: the clock was wrong.
     let first = (last.min(this - 1) + 1).max(this - kept + 1);
     let mut minutes: BTreeMap<Millis, i64> = BTreeMap::new();
     (first..this).for_each(|minute| *minutes.entry(minute / MINUTES_OF_AN_HOUR).or_default() += 1);
@@ -67,10 +66,9 @@ pub(super) async fn sum(queue: &EmbeddedQueue) -> Result<()> {
     Ok(tx.commit_unflushed().await?)
 }
 
-/// Those of the last `count` that are known.
 pub(super) async fn read(queue: &EmbeddedQueue, count: u32) -> Result<Vec<Hour>> {
     let first = clock::wall_ms() / HOUR_MS - Millis::from(count.min(HOURS_KEPT)) + 1;
-    // One moment for both.
+    // One transaction, so both are of one moment.
     let mut tx = queue.file.readers().begin().await?;
     let counters: Vec<(Millis, String, i64)> =
         sqlx::query_as("SELECT hour, name, value FROM queue_hour WHERE namespace = ? AND hour >= ?")

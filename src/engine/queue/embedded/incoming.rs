@@ -1,4 +1,4 @@
-//! `incoming`: ids some ingest put there, read by one drainer at a time.
+//! `incoming`: ids from other programs, read by one drainer at a time.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -7,13 +7,13 @@ use super::super::{Inbox, Incoming, REFUSED_KEPT, REFUSED_KEPT_FOR, Result};
 use super::{EmbeddedQueue, Tx};
 use crate::base::clock::{self, Millis};
 
-/// The time for which a drainer of `incoming` keeps its role after its last read.
+/// Time for which a drainer of `incoming` keeps its role after its last read.
 const DRAINER_HOLD_MS: Millis = 10_000;
 
 #[async_trait]
 impl Inbox for EmbeddedQueue {
     async fn incoming(&self, drainer: &str, limit: usize) -> Result<Vec<Incoming>> {
-        // A plain look first: an idle drainer takes no write lock.
+        // A read first, so an idle drainer takes no write lock.
         let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM queue_incoming WHERE namespace = ?)")
             .bind(&self.namespace)
             .fetch_one(self.file.readers())
@@ -97,10 +97,9 @@ impl Inbox for EmbeddedQueue {
     }
 }
 
-/// Keeps the latest refused members, up to a maximum number.
 async fn bound_refused(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis) -> Result<()> {
     let namespace = &queue.namespace;
-    // Refused by a version that did not say when: before all that is refused now.
+    // Rejected by a version that stored no time: older than all that is rejected now.
     sqlx::query("UPDATE queue_incoming_refused SET at = ? WHERE namespace = ? AND at = 0")
         .bind(now - 1)
         .bind(namespace)

@@ -1,8 +1,8 @@
 //! The queue in one durable SQLite file, shared by the processes of one machine.
 //!
-//! Every call is one transaction, or one step of a transaction that several calls share: one writer at a time, so no call
-//! sees half of another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since
-//! each statement costs a hop to SQLite's thread.
+//! Every call is one transaction, or one step of a transaction that several calls share. There is one writer at a time, so no
+//! call sees half of another. The machine's clock is the queue's clock. Statements are set-based (`json_each`), since each
+//! statement costs a hop to SQLite's thread.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{
 use crate::base::backend::sqlite::{self, SharedFile, Statements, Tx};
 use crate::base::clock::{self, Millis, Stopwatch};
 
-/// Adds to counters: [`EmbeddedQueue::counting`] binds the values.
+/// Adds to counters. [`EmbeddedQueue::counting`] binds the values.
 macro_rules! count {
     () => {
         "INSERT INTO queue_counter (namespace, minute, name, value)
@@ -30,7 +30,7 @@ macro_rules! count {
     };
 }
 
-/// Makes lanes known, as they are now: of a namespace, [`rows_of_lanes`].
+/// Stores lanes with their current settings. Needs a namespace and [`rows_of_lanes`].
 macro_rules! know_lanes {
     () => {
         "INSERT INTO queue_lane (namespace, lane, patience, tier, ordering)
@@ -56,10 +56,10 @@ const DELAYED: i64 = 0;
 const LEASED: i64 = 1;
 const DEAD: i64 = 2;
 
-/// The time for which a worker stays on the list after its last heartbeat.
+/// Time for which a worker stays on the list after its last heartbeat.
 const WORKER_EXPIRY_MS: Millis = 60_000;
 
-/// The different ones of these lanes, as [`know_lanes!`] reads them.
+/// The distinct lanes, in the form that [`know_lanes!`] reads.
 fn rows_of_lanes<'a>(lanes: impl IntoIterator<Item = &'a Lane>) -> String {
     let mut different: Vec<&Lane> = Vec::new();
     for lane in lanes {
@@ -71,7 +71,6 @@ fn rows_of_lanes<'a>(lanes: impl IntoIterator<Item = &'a Lane>) -> String {
     serde_json::Value::from_iter(different.into_iter().map(row)).to_string()
 }
 
-/// The queue of one namespace in a SQLite file.
 #[derive(Debug, Clone)]
 pub struct EmbeddedQueue {
     file: SharedFile,
@@ -79,10 +78,10 @@ pub struct EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    /// Opens the file, making it and its tables where they are missing.
+    /// Opens the file; creates it and its tables if they are missing.
     ///
     /// # Errors
-    /// [`QueueError::Unavailable`](super::QueueError::Unavailable) when the file cannot be opened or made.
+    /// [`QueueError::Unavailable`](super::QueueError::Unavailable) if the file cannot be opened or created.
     pub async fn open(path: &Path, namespace: &str, busy_timeout: Duration) -> Result<Self> {
         let file = sqlite::open(path, busy_timeout).await?;
         let queue = Self { file, namespace: namespace.to_owned() };
@@ -100,7 +99,7 @@ impl EmbeddedQueue {
         self.file.begin().await
     }
 
-    /// Its lanes, by tier, most impatient first.
+    /// Lanes by tier, most impatient first.
     async fn lanes(&self, file: &mut SqliteConnection) -> Result<Vec<Lane>> {
         let rows = sqlx::query(
             "SELECT lane, patience, tier, ordering FROM queue_lane WHERE namespace = ? ORDER BY tier, patience, lane",
@@ -117,7 +116,6 @@ impl EmbeddedQueue {
         Ok(rows.iter().map(lane).collect())
     }
 
-    /// Notes lanes, as [`rows_of_lanes`] has them.
     async fn know_lanes(&self, tx: &mut Tx, rows: String) -> Result<()> {
         if rows != "[]" {
             sqlx::query(know_lanes!()).bind(&self.namespace).bind(rows).execute(&mut **tx).await?;
@@ -125,8 +123,8 @@ impl EmbeddedQueue {
         Ok(())
     }
 
-    /// The state of the id that each row begins with, in their order; `None` where the id is in no place, or its key is behind
-    /// the `last`. `rows` is JSON: a list of lists.
+    /// State of the id that each row starts with, in the order of the rows. `None` if the id is in no place, or if its key is greater
+    /// than `last`. `rows` is a JSON list of lists.
     async fn states(&self, tx: &mut Tx, rows: &str, last: i64) -> Result<Vec<Option<i64>>> {
         let states: String = sqlx::query_scalar(
             "SELECT json_group_array(job.state ORDER BY given.key) FROM json_each(?1) AS given
@@ -140,7 +138,7 @@ impl EmbeddedQueue {
         Ok(sqlite::rows_of(&states)?)
     }
 
-    /// The values of a text that ends with [`count!`]: adds to counters, for ever (minute 0) and for this minute.
+    /// Binds the values of a text that ends with [`count!`]: the totals (minute 0) and this minute.
     fn counting<'q>(&'q self, statements: Statements<'q>, now: Millis, counters: &[(&str, i64)]) -> Statements<'q> {
         let counters: Vec<_> = counters.iter().filter(|(_, by)| *by != 0).collect();
         let minute = now / MINUTE_MS;
@@ -152,7 +150,6 @@ impl EmbeddedQueue {
             .bind(minute - Millis::from(MINUTES_KEPT))
     }
 
-    /// Adds to counters, and does nothing else.
     async fn count(&self, tx: &mut Tx, now: Millis, counters: &[(&str, i64)]) -> Result<()> {
         if counters.iter().any(|(_, by)| *by != 0) {
             sqlite::run(tx, self.counting(sqlx::query(count!()), now, counters)).await?;
@@ -160,7 +157,6 @@ impl EmbeddedQueue {
         Ok(())
     }
 
-    /// Says how late ids were claimed, for this minute.
     async fn count_lateness(&self, tx: &mut Tx, now: Millis, lateness: &Lateness) -> Result<()> {
         let rows: Vec<_> = lateness.bounds().collect();
         if rows.is_empty() {

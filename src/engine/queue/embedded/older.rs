@@ -5,7 +5,6 @@ use sqlx::SqliteConnection;
 use super::Result;
 use crate::base::backend::sqlite::add_column;
 
-/// Columns of a job but its key.
 const COLUMNS: &str = "namespace, id, state, lane, due, fence, token, deliveries, failures, trial, reason, promoted_due, \
      promoted_lane";
 
@@ -25,7 +24,7 @@ const OF_OTHERS: [(&str, &str, &str); 6] = [
     ("queue_incoming_refused", "at", "INTEGER NOT NULL DEFAULT 0"),
 ];
 
-/// Makes the tables that are missing, and gives those of older versions what they lack. `schema` is the whole schema.
+/// Creates missing tables, and adds missing columns to those of older versions. `schema` is the whole schema.
 pub(super) async fn bring_up_to_date(file: &mut SqliteConnection, schema: &'static str) -> Result<()> {
     let by_id: bool = sqlx::query_scalar(
         "SELECT count(*) > 0 AND coalesce(sum(name = 'key'), 0) = 0 FROM pragma_table_info('queue_job')",

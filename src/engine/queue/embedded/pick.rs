@@ -1,14 +1,12 @@
-//! Which due jobs make the next batch, or when one will be ready: the rules of DESIGN, pure.
+//! Choice of the due jobs of the next batch, or of the time until one is ready: the rules of DESIGN. Pure.
 //!
-//! `lua/claim.lua` says the same in Redis; the contract suite holds the two together.
+//! `lua/pick.lua` and `lua/claim.lua` do the same in Redis; one contract suite tests both.
 
 use super::super::{Lane, rank, suspect_limit};
 use crate::base::clock::Millis;
 
-/// A delayed job as the picker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// The key of its row.
     pub key: i64,
     pub id: String,
     pub lane: usize,
@@ -17,7 +15,6 @@ pub(super) struct Candidate {
     pub failures: u32,
 }
 
-/// Due jobs and what may be taken early: `candidates` are each lane's first `limit`, in the lane's order.
 pub(super) struct Pick<'a> {
     pub now: Millis,
     pub limit: usize,
@@ -28,13 +25,12 @@ pub(super) struct Pick<'a> {
 }
 
 impl Pick<'_> {
-    /// (now − due) ÷ patience of what is not due yet, and tier and order before it of what is.
     fn rank(&self, job: &Candidate) -> (u32, f64) {
         rank(&self.lanes[job.lane], job.due, self.now)
     }
 
-    /// The batch, most urgent first; or, when none is ready, how long the oldest due job has waited
-    /// (`None`: nothing is due).
+    /// The batch, most urgent first. If none is ready: the time that the oldest due job has waited; `None` if nothing is due.
+    /// `candidates` are each lane's first `limit` jobs, in the lane's order.
     pub fn batch(&self, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Option<Millis>> {
         let mut ranked: Vec<_> = candidates.into_iter().map(|job| (self.rank(&job), job)).collect();
         ranked.sort_by(|((group_a, of_a), a), ((group_b, of_b), b)| {
@@ -59,20 +55,19 @@ impl Pick<'_> {
         Ok(self.suspects_apart(candidates))
     }
 
-    /// What may be taken early for the sake of idle quota, of lanes that lend: the soonest in relation to their patience.
+    /// Jobs to take early for idle quota, from lanes that lend: least early first, in relation to their patience.
     fn early(&self, soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
         soon.into_iter().filter(|job| self.lanes[job.lane].lends()).take_while(|job| -self.rank(job).1 <= self.early)
     }
 
-    /// What may be taken early into a batch that is sent anyway, soonest first, up to the first that may not. That one's
-    /// due time is when the next batch goes out: to take later ones makes no gap longer, it only shortens intervals.
+    /// Jobs to take early into a batch that is sent anyway, soonest first, up to the first that is too early. The next batch goes out
+    /// at that job's due time. To take later ones would only shorten intervals.
     fn ahead(&self, mut soon: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
         soon.sort_by_key(|job| (job.due, job.lane));
         soon.into_iter().take_while(|job| -self.rank(job).1 <= self.lookahead)
     }
 
-    /// Suspects travel apart from the others, in batches halved per delivery. The most urgent job
-    /// says which of the two this batch is.
+    /// Separates suspects from the others, in batches halved per delivery. The most urgent job decides which of the two this batch has.
     fn suspects_apart(&self, mut picked: Vec<Candidate>) -> Vec<Candidate> {
         let of_suspects = picked.first().is_some_and(|job| job.deliveries > 0);
         picked.retain(|job| (job.deliveries > 0) == of_suspects);
@@ -80,7 +75,7 @@ impl Pick<'_> {
     }
 }
 
-/// The first of these, halved per delivery.
+/// The first of these jobs, halved per delivery.
 pub(super) fn halved<T>(jobs: Vec<T>, limit: usize, deliveries: impl Fn(&T) -> u32) -> Vec<T> {
     let (mut kept, mut most) = (Vec::with_capacity(jobs.len()), 0);
     for job in jobs {
@@ -144,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_short_batch_reaches_no_further_than_the_first_that_is_too_early() {
-        // 3 s early is 1.7 % of 3 minutes; 4 s is 2.2 %: too early, while 5 s are nothing to a daily one.
+        // 3 s early is 1.7 % of 3 minutes. 4 s is 2.2 %: too early; but 5 s is little for a daily item.
         let soon = vec![
             job("due", 0, 90_000),
             job("3s", 0, 103_000),

@@ -1,4 +1,4 @@
-//! Changes of the queue by a rebuild, by a person, and by the repair of due times.
+//! Changes by a rebuild, by a person, and by the repair of due times.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::{Administration, Adopted, Fence, Lane, PAGE_LIMIT, QueueError,
 use super::{DELAYED, EmbeddedQueue, LEASED, Tx, errors, hours, rows_of_lanes};
 use crate::base::clock::{self, Millis};
 
-/// The lane of a job that nobody has put into one yet; once its lease has run out it is in the first.
+/// Lane of an adopted job that is in no lane yet. After an expired lease it is in the first lane.
 const NO_LANE: &str = "default";
 
 pub(super) async fn adopt(queue: &EmbeddedQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
@@ -64,7 +64,7 @@ pub(super) async fn adopt(queue: &EmbeddedQueue, token: &str, ids: &[String], le
     Ok(Adopted { fence: Fence { deadline, token: token.to_owned() }, now, answers })
 }
 
-/// The fence of what the same token has taken already: the first reply was lost.
+/// Fence of the jobs that the same token has leased already, because the first reply was lost.
 async fn taken_before(queue: &EmbeddedQueue, tx: &mut Tx, now: Millis, token: &str) -> Result<Option<Millis>> {
     sqlx::query_scalar(
         "SELECT fence FROM queue_job WHERE namespace = ? AND state = 1 AND fence > ? AND token = ? LIMIT 1",
@@ -142,16 +142,15 @@ impl Administration for EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    /// The last fence, ms since the epoch.
     async fn last_fence(&self, tx: &mut Tx) -> Result<Millis> {
         let fence = sqlx::query_scalar("SELECT fence FROM queue_namespace WHERE namespace = ?").bind(&self.namespace);
         Ok(fence.fetch_one(&mut **tx).await?)
     }
 
-    /// Spreads up to `limit` ids of a lane that are due later than `now` + its patience + `slack` evenly over its patience from `now`.
-    /// Returns their number.
+    /// Spreads ids that are due later than `now` + the lane's patience + `slack` evenly over the patience from `now`. Changes up to
+    /// `limit` ids and returns their number.
     async fn spread(&self, tx: &mut Tx, lane: &Lane, (now, slack): (Millis, Millis), limit: u64) -> Result<u64> {
-        // The n-th of `all` is due n/all of the patience from now, rounded up.
+        // The n-th of `all_of` is due n/all_of of the patience from now, rounded up.
         let spread = sqlx::query(
             "WITH far AS MATERIALIZED (
                  SELECT key, row_number() OVER (ORDER BY due, id) AS n, count(*) OVER () AS all_of

@@ -1,4 +1,4 @@
-//! `schedule` and `exhume`: adds what is in no place, or is dead.
+//! `schedule` and `exhume`: adds ids that are in no place, or dead.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) async fn exhume(queue: &EmbeddedQueue, jobs: &[NewJob]) -> Result<Vec
 
 async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec<Scheduled>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
-    // Before the transaction: others use the file meanwhile.
+    // Prepared before the transaction, so others can use the file meanwhile.
     let now = clock::wall_ms();
     let rows: Vec<_> = jobs.iter().map(|job| json!([job.id, &*job.lane.name, job.due.moment(now)])).collect();
     let rows = json!(rows).to_string();
@@ -27,7 +27,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     queue.know_lanes(&mut tx, lanes).await?;
     let mut exhumed = 0;
     if exhume {
-        // One row per id, and one transaction: no reader sees an id in no place.
+        // One row per id, and one transaction, so every reader sees the id in a place.
         let ids: Vec<_> = jobs.iter().map(|job| &job.id).collect();
         exhumed = sqlx::query(
             "DELETE FROM queue_job WHERE namespace = ? AND state = 2 AND id IN (SELECT value FROM json_each(?))",
@@ -38,7 +38,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
         .await?
         .rows_affected();
     }
-    // All that are nowhere go in, the first of equal ids. Whoever writes is alone, and a new row has the next key.
+    // Inserts the ids that are in no place, the first of equal ids. There is one writer, so new rows have keys above `last`.
     let last: i64 = sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM queue_job").fetch_one(&mut *tx).await?;
     let added = sqlx::query(
         "INSERT INTO queue_job (namespace, id, state, lane, due)
@@ -57,7 +57,7 @@ async fn add(queue: &EmbeddedQueue, jobs: &[NewJob], exhume: bool) -> Result<Vec
     if is_new {
         return Ok(vec![Scheduled::Scheduled; jobs.len()]);
     }
-    // Where each was already.
+    // The previous state of each id.
     let mut seen = HashSet::new();
     let answers = jobs.iter().zip(found).map(|(job, state)| match state {
         None if seen.insert(&job.id) => Scheduled::Scheduled,

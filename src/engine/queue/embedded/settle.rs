@@ -7,13 +7,13 @@ use super::{EmbeddedQueue, Statements, Tx, rows_of_lanes};
 use crate::base::backend::sqlite;
 use crate::base::clock;
 
-/// Moves what a fence still holds, each `given` with an id, a lane, a number and a text. Before it stand the lanes to which they
-/// go, behind it the counters.
+/// Moves the jobs that a fence still holds, each `given` with an id, a lane, a number and a text. The text of their lanes comes
+/// first, the text of the counters last.
 macro_rules! moves {
     ($lanes:expr, $set:expr) => {
         concat!(
             $lanes,
-            // The index of leases is small, and has the id: each job is found in it, and not among all jobs.
+            // The index of leases is small and has the id, so each job is found there and not among all jobs.
             ";
              WITH given AS MATERIALIZED (
                  SELECT value ->> 0 AS id, value ->> 1 AS lane, value ->> 2 AS number, value ->> 3 AS text
@@ -27,7 +27,7 @@ macro_rules! moves {
     };
 }
 
-// A promoted job takes its noted lane and the earlier due. `moves` deletes the note, whatever the verdict is.
+// A promoted job takes its noted lane and the earlier due time. `moves` deletes the note for every verdict.
 macro_rules! back {
     ($lanes:expr, $also:literal) => {
         moves!(
@@ -41,8 +41,8 @@ macro_rules! back {
     };
 }
 
-/// Lanes by their names alone. Jobs go back to these: also one that this file has never heard of (a lease adopted by it) is
-/// found there. Its patience is a guess until it is known.
+/// Stores lanes by name alone, for jobs that go back to them. Such a lane may be unknown to this file (an adopted lease). Its
+/// patience is a guess until it is known.
 macro_rules! know_names {
     () => {
         "INSERT INTO queue_lane (namespace, lane, patience) SELECT ?, value, 60000 FROM json_each(?) WHERE true
@@ -100,7 +100,7 @@ pub(super) async fn settle(
             ("buried", BURY, &back, bury),
         ] {
             if !rows.is_empty() {
-                // Counted as if all were still held, which is nearly always so, and put right behind it.
+                // Counted as if all were still held, which is nearly always true, and corrected below.
                 let held = rows.len() as i64;
                 let mut counted = vec![(counter, held)];
                 counted.extend_from_slice(tally_left.take().unwrap_or_default());
@@ -144,7 +144,6 @@ pub(super) async fn release(queue: &EmbeddedQueue, fence: &Fence, jobs: &[Job]) 
     Ok(Settled { settled, lost })
 }
 
-/// Lanes as [`know_names!`] reads them.
 fn names(mut lanes: Vec<&str>) -> String {
     lanes.sort_unstable();
     lanes.dedup();
@@ -166,7 +165,6 @@ pub(super) async fn try_alone(queue: &EmbeddedQueue, fence: &Fence) -> Result<bo
     Ok(noted.rows_affected() > 0)
 }
 
-/// Removes what the fence still holds; answers how many rows that were.
 async fn remove(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, rows: &serde_json::Value) -> Result<u64> {
     let done = sqlx::query(
         "DELETE FROM queue_job WHERE namespace = ? AND state = 1 AND fence = ?
@@ -180,7 +178,7 @@ async fn remove(queue: &EmbeddedQueue, tx: &mut Tx, fence: &Fence, rows: &serde_
     Ok(done.rows_affected())
 }
 
-/// A text of [`moves!`] with its values, but for those of the counters.
+/// Binds the values of a [`moves!`] text, except those of the counters.
 fn moving<'q>(
     queue: &'q EmbeddedQueue,
     fence: &Fence,
@@ -196,8 +194,7 @@ fn moving<'q>(
         .bind(fence.deadline)
 }
 
-/// Moves jobs; answers how many.
 async fn apply(tx: &mut Tx, moves: Statements<'_>) -> Result<u64> {
     let changed = sqlite::run(tx, moves).await?;
-    Ok(changed.get(1).copied().unwrap_or(0)) // behind the lanes
+    Ok(changed.get(1).copied().unwrap_or(0)) // after the statement of the lanes
 }

@@ -1,4 +1,4 @@
-//! Looking at the queue. Nothing is changed here.
+//! Read-only views of the queue.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -42,7 +42,7 @@ impl Inspection for EmbeddedQueue {
 
     async fn due_by(&self, offsets: &[Millis]) -> Result<Vec<LaneDue>> {
         let now = clock::wall_ms();
-        // Counting is a walk over an index here, so each id is counted between two moments, and once.
+        // Counting walks over an index here, so each id is counted once, between two moments.
         let (mut from, mut spans) = (Millis::MIN, Vec::with_capacity(offsets.len()));
         for offset in offsets {
             let to = now.saturating_add(*offset);
@@ -65,7 +65,7 @@ impl Inspection for EmbeddedQueue {
             if lanes.last().is_none_or(|last| last.lane != lane) {
                 lanes.push(LaneDue { lane, counts: Vec::with_capacity(offsets.len()) });
             }
-            // A row without a moment says that there is the lane.
+            // A row without a moment only states that the lane exists.
             if let Some(last) = lanes.last_mut().filter(|_| moment.is_some()) {
                 last.counts.push(last.counts.last().unwrap_or(&0) + count);
             }
@@ -78,7 +78,7 @@ impl Inspection for EmbeddedQueue {
         let first = this - Millis::from(count.min(MINUTES_KEPT)) + 1;
         let mut minutes: Vec<Minute> =
             (first..=this).map(|minute| Minute { at_ms: minute * MINUTE_MS, ..Minute::default() }).collect();
-        // One moment for both.
+        // One transaction, so both are of one moment.
         let mut tx = self.file.readers().begin().await?;
         let counters: Vec<(Millis, String, i64)> = sqlx::query_as(
             "SELECT minute, name, value FROM queue_counter WHERE namespace = ? AND minute BETWEEN ? AND ?",
@@ -144,7 +144,7 @@ impl Inspection for EmbeddedQueue {
         let mut tx = self.file.readers().begin().await?;
         let lanes = self.lanes(&mut tx).await?;
         let mut samples = Vec::with_capacity(lanes.len() + 1);
-        // SQLite keeps only the first `most` of the shuffled ids in memory: a walk over an index that has the ids.
+        // SQLite keeps only the first `most` shuffled ids in memory, from a walk over an index that has the ids.
         for known in lanes.iter().map(Some).chain([None]) {
             let (counted, chosen) = if known.is_some() {
                 (

@@ -1,4 +1,4 @@
-//! Members that are not ids: those that `incoming` refuses, and those put into a lane by hand.
+//! Members that are not ids: those rejected from `incoming`, and those added to a lane by hand.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static REFUSE: LazyLock<Script> = LazyLock::new(|| {
     script(ALLOW_OOM, text)
 });
 
-/// Moves members to `incoming:refused`, each with its reason: from `incoming`, or from under this fence and token.
+/// Moves members to `incoming:refused`, each with its reason: from `incoming`, or from the lease of this fence and token.
 pub(super) async fn refuse(
     queue: &RedisQueue,
     (fence, token): (&str, &str),
@@ -31,8 +31,8 @@ pub(super) async fn refuse(
     Ok(())
 }
 
-/// Sets aside what of a claim's record is no id, and would keep the rest of its batch from being read. Answers how many
-/// these were.
+/// Sets aside the members of a claim's record that are not ids, since they make the rest of the batch unreadable. Returns their
+/// number.
 pub(super) async fn clean(queue: &RedisQueue, token: &str, record: &[u8]) -> Result<usize> {
     let fence: String = record.iter().take_while(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte)).collect();
     let mut leased = redis::cmd("ZRANGEBYSCORE");
@@ -53,7 +53,7 @@ pub(super) async fn clean(queue: &RedisQueue, token: &str, record: &[u8]) -> Res
     Ok(refused.len())
 }
 
-/// Why it is no id; `None` where it is one.
+/// The reason why it is not an id; `None` if it is one.
 fn why(member: &[u8]) -> Option<&'static str> {
     match std::str::from_utf8(member) {
         Ok(id) => check_id(id).err(),

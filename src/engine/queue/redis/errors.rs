@@ -27,7 +27,7 @@ impl ErrorRecords for RedisQueue {
         let mut call = Call::new(&RECORD, &self.keys.prefix);
         call.arg(ERRORS_KEPT).arg(clock::millis(ERRORS_KEPT_FOR));
         for error in errors {
-            // Texts and numbers alone: it cannot fail.
+            // Only texts and numbers, so this cannot fail.
             call.arg(error.key()).arg(serde_json::to_string(error).unwrap_or_default());
         }
         if errors.is_empty() { Ok(()) } else { self.pool.invoke(&call).await }
@@ -36,7 +36,7 @@ impl ErrorRecords for RedisQueue {
     async fn errors(&self, most: usize) -> Result<Vec<RecordedError>> {
         let mut call = Call::new(&ERRORS, &self.keys.prefix);
         let texts: Vec<String> = self.pool.invoke(call.arg(most).arg(clock::millis(ERRORS_KEPT_FOR))).await?;
-        // A newer version may record others.
+        // Entries of a newer version may have another form: they are skipped.
         Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
     }
 

@@ -21,7 +21,6 @@ pub(super) async fn postpone(queue: &RedisQueue, jobs: &[NewJob]) -> Result<Vec<
     Ok(letters.into_iter().map(postponed).collect())
 }
 
-/// The script's letter for each job.
 async fn moved(queue: &RedisQueue, when: &str, jobs: &[NewJob]) -> Result<Vec<u8>> {
     check_ids(jobs.iter().map(|job| &job.id))?;
     let mut answers = Vec::with_capacity(jobs.len());
@@ -46,7 +45,6 @@ async fn moved(queue: &RedisQueue, when: &str, jobs: &[NewJob]) -> Result<Vec<u8
     Ok(answers)
 }
 
-/// The answer that a script's letter stands for.
 fn postponed(letter: u8) -> Postponed {
     match letter {
         b'm' => Postponed::Moved,
@@ -57,7 +55,6 @@ fn postponed(letter: u8) -> Postponed {
     }
 }
 
-/// The same for a promote.
 fn promoted(letter: u8) -> Promoted {
     match letter {
         b'm' => Promoted::Moved,

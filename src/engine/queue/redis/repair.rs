@@ -19,7 +19,6 @@ static FORGET: LazyLock<Script> = LazyLock::new(|| {
     let text = concat!(include_str!("../lua/blank_errors.lua"), "\n", include_str!("../lua/forget.lua"));
     script(ALLOW_OOM, text)
 });
-/// The text of a script that spreads due times.
 macro_rules! spreading {
     ($file:literal) => {
         concat!(include_str!("../lua/spread.lua"), "\n", include_str!($file))

@@ -1,4 +1,4 @@
-//! Looking at the queue. Nothing is changed here.
+//! Read-only views of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -20,12 +20,12 @@ static DUE: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("
 static DUE_BY: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/due_by.lua")));
 static MINUTES: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/minutes.lua")));
 static HOURS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/hours.lua")));
-/// Hours that one call reads, in about a millisecond of Redis's thread.
+/// Hours that one call reads, in about 1 ms of Redis's thread.
 const HOURS_READ: usize = 48;
 static HOLDERS: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("../lua/holders.lua")));
 
-/// Of a walk over the server's keys: how many a step looks at, and how many steps there are at the most. A Redis of
-/// our own has fewer keys than that; in one that others fill, some claims are not found.
+/// Keys per step of a walk over the server's keys, and maximum number of steps. A Redis of our own has fewer keys than that. In
+/// one with many other keys, some claims are not found.
 const WALK: (u32, usize) = (1_000, 20);
 
 #[async_trait]
@@ -96,7 +96,7 @@ impl Inspection for RedisQueue {
     }
 
     async fn hours(&self, count: u32) -> Result<Vec<Hour>> {
-        // By their starts: an hour may begin between two calls.
+        // Keyed by start, since a new hour may start between two calls.
         let mut hours = BTreeMap::new();
         let count = count.min(HOURS_KEPT);
         for last in (0..count).step_by(HOURS_READ) {
@@ -114,7 +114,7 @@ impl Inspection for RedisQueue {
         let (keys, lanes) = (&self.keys, self.lanes().await?);
         let mut places = Vec::with_capacity(ids.len());
         for ids in ids.chunks(SCHEDULE_CHUNK) {
-            // One step: an id on its way from one place to another is seen once.
+            // One step, so an id that moves is seen once.
             let mut steps = Steps::reading(&keys.prefix);
             for set in lanes.iter().map(|lane| keys.delayed(lane)).chain([keys.leased(), keys.dead()]) {
                 steps.add(redis::cmd("ZMSCORE").arg(set).arg(ids));
@@ -152,7 +152,7 @@ impl Inspection for RedisQueue {
         let mut steps = Steps::reading(&self.keys.prefix);
         for set in lanes.iter().map(|lane| self.keys.delayed(&lane.name)).chain([self.keys.leased()]) {
             steps.add(redis::cmd("ZCARD").arg(&set));
-            // A positive count: distinct ids.
+            // A positive count returns distinct ids.
             steps.add(redis::cmd("ZRANDMEMBER").arg(&set).arg(most.min(PAGE_LIMIT)));
         }
         let answers: Vec<redis::Value> = self.pool.run(&steps).await?;
@@ -163,7 +163,7 @@ impl Inspection for RedisQueue {
             .map(|(lane, [total, ids])| {
                 let total = redis::from_redis_value_ref(total).map_err(|_| unknown())?;
                 let ids: Vec<Vec<u8>> = redis::from_redis_value_ref(ids).map_err(|_| unknown())?;
-                // What is no text is set aside by the claim that meets it.
+                // The next claim that meets a member that is not text sets it aside.
                 let ids = ids.into_iter().filter_map(|id| String::from_utf8(id).ok()).collect();
                 Ok(Sample {
                     lane: lane.as_ref().map(|lane| lane.name.to_string()),
@@ -200,10 +200,9 @@ impl Inspection for RedisQueue {
     }
 }
 
-/// What HGETALL answers.
 type Flat = Vec<(String, String)>;
 
-/// Flat `upper bound, ids, …`; what is no number is left out.
+/// Parses `upper bound, ids, …`, and skips entries that are not numbers.
 fn lateness(flat: Flat) -> Lateness {
     let mut lateness = Lateness::default();
     for (upper, ids) in flat {
@@ -214,12 +213,12 @@ fn lateness(flat: Flat) -> Lateness {
     lateness
 }
 
-/// Flat `name, number, …` as a map; what is no number is left out.
+/// Parses `name, number, …`, and skips entries that are not numbers.
 fn counters(flat: Flat) -> BTreeMap<String, i64> {
     flat.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
 }
 
-/// The workers that hold these fences, as far as their claims are found.
+/// Workers that hold these fences, if their claims are found.
 async fn holders(queue: &RedisQueue, mut fences: BTreeSet<Millis>) -> Result<BTreeMap<Millis, String>> {
     let (step, steps) = WALK;
     let (mut holders, mut cursor) = (BTreeMap::new(), "0".to_owned());

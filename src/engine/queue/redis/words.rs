@@ -5,8 +5,8 @@ use redis::{RedisWrite, ToRedisArgs};
 use super::super::{Due, Lane, Order};
 use crate::base::clock::Millis;
 
-/// A lane's kind as `{ns}:lanes` holds it: its patience, and tier and order behind it only where they are not the default, so
-/// that most lanes look as they always did.
+/// A lane's kind as `{ns}:lanes` holds it: its patience, then tier and order, but only if they are not the default. So most lanes
+/// look as in older versions.
 pub(super) fn written(lane: &Lane) -> String {
     match (lane.tier, lane.order) {
         (0, Order::ByLateness) => lane.patience.to_string(),
@@ -14,7 +14,7 @@ pub(super) fn written(lane: &Lane) -> String {
     }
 }
 
-/// The lane of that name with that kind; `None` where the kind cannot be read.
+/// The lane of that name and kind; `None` if the kind cannot be parsed.
 pub(super) fn lane(name: &str, written: &str) -> Option<Lane> {
     let mut words = written.split(':');
     let patience = words.next()?.parse().ok()?;
@@ -36,14 +36,14 @@ impl ToRedisArgs for DueWord {
     }
 }
 
-/// Two due times as one argument, of which the earlier one counts.
+/// Two due times as one argument; the earlier one applies.
 pub(super) fn earlier(delay: Option<Millis>, moment: Option<Millis>) -> String {
     let delay = delay.map(|delay| delay.to_string()).unwrap_or_default();
     let moment = moment.map(|moment| format!("@{moment}")).unwrap_or_default();
     delay + &moment
 }
 
-/// The places of jobs by their lanes, in the order in which the lanes first come.
+/// Positions of jobs grouped by lane, in the order in which the lanes first appear.
 pub(super) fn by_lane<'a>(jobs: impl Iterator<Item = (usize, &'a Lane)>) -> Vec<(&'a Lane, Vec<usize>)> {
     let mut lanes: Vec<(&Lane, Vec<usize>)> = Vec::new();
     for (at, lane) in jobs {
@@ -55,7 +55,7 @@ pub(super) fn by_lane<'a>(jobs: impl Iterator<Item = (usize, &'a Lane)>) -> Vec<
     lanes
 }
 
-/// What a script's letters say of jobs that it was given by lane: each job's place, and its letter.
+/// The script's letter for each job, with the job's position. The script got the jobs grouped by lane.
 pub(super) fn in_order(lanes: &[(&Lane, Vec<usize>)], letters: &str) -> impl Iterator<Item = (usize, u8)> {
     lanes.iter().flat_map(|(_, members)| members.iter().copied()).zip(letters.bytes())
 }

@@ -1,9 +1,8 @@
-//! Budget of an adaptive schedule: as many calls in an item's life as the age table would spend. Pure.
+//! Budget of an adaptive schedule: per item, as many calls in its life as the age table would make. Pure.
 //!
-//! A population differs from the one that the coefficients come from, by up to a factor of two in what it spends. So
-//! each answer adds four numbers to the day's [`Spending`], and once a day [`Normaliser::after`] corrects the price
-//! and the level by a part of what was off. Faster controllers oscillated: a price acts on calls only after an
-//! interval, and intervals are up to days long.
+//! A population spends up to a factor of two more or less than the one that the coefficients come from. So each answer adds
+//! four numbers to the day's [`Spending`]. Once a day [`Normaliser::after`] corrects the price and the level by a part of the
+//! error. Faster controllers oscillated: a price acts on calls only after an interval, and intervals are up to days long.
 
 use std::collections::BTreeMap;
 
@@ -24,28 +23,26 @@ pub fn table_calls(table: &AgeTable, from: Millis, to: Millis) -> f64 {
     calls
 }
 
-/// What a day's answers add up to. Each item's time is in it exactly once, from one answer to the next, so that items
-/// which are refreshed often do not count for more.
+/// Sum of a day's answers. Each item's time counts exactly once, from one answer to the next, so that items with frequent
+/// refreshes do not count for more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
-    /// Calls demanded: those made, where each is made when it is due.
+    /// Calls demanded: the calls made, if each were made when it is due.
     pub calls: f64,
-    /// Calls of the budget: as many in a life as the age table makes, at the ages of the schedule's reference
-    /// ([`Reference`](super::reference::Reference)).
+    /// Calls of the budget: as many in a life as the age table makes, at the ages of the schedule's
+    /// [`Reference`](super::reference::Reference).
     pub table_calls: f64,
-    /// Events that the answers showed.
     pub events: f64,
     /// Events that average items would have had.
     pub average_events: f64,
 }
 
-/// Counters of the queue for [`Spending`], in thousandths: a queue adds whole numbers.
+/// The queue's counters for [`Spending`], in thousandths, since a queue adds whole numbers.
 const COUNTERS: [&str; 4] =
     ["adaptive_calls_milli", "adaptive_table_calls_milli", "adaptive_events_milli", "adaptive_average_events_milli"];
 const MILLI: f64 = 1e3;
 
 impl Spending {
-    /// The counters to add this to.
     #[must_use]
     pub fn counted(&self) -> [(&'static str, i64); 4] {
         let Self { calls, table_calls, events, average_events } = *self;
@@ -53,7 +50,6 @@ impl Spending {
         std::array::from_fn(|at| (COUNTERS[at], (values[at] * MILLI).round() as i64))
     }
 
-    /// Reads those counters.
     #[must_use]
     pub fn of_counters(counters: &BTreeMap<String, i64>) -> Self {
         let [calls, table_calls, events, average_events] =
@@ -61,7 +57,7 @@ impl Spending {
         Self { calls, table_calls, events, average_events }
     }
 
-    /// The difference from `earlier`; `None` if a counter is lower now: the counters were lost in between.
+    /// Difference from `earlier`; `None` if a value is lower now, since the counters were lost in between.
     #[must_use]
     pub fn since(self, earlier: Self) -> Option<Self> {
         let more = Self {
@@ -74,13 +70,12 @@ impl Spending {
         [calls, table_calls, events, average_events].iter().all(|value| *value >= 0.0).then_some(more)
     }
 
-    /// Calls demanded ÷ calls of the age table; `None` while there are none.
+    /// Calls demanded ÷ calls of the budget; `None` while the budget has none.
     #[must_use]
     pub fn calls_to_table(&self) -> Option<f64> {
         (self.table_calls > 0.0).then(|| self.calls / self.table_calls)
     }
 
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -92,12 +87,11 @@ impl Spending {
     }
 }
 
-/// What the days have taught: kept by the caller, one for a pipeline.
+/// Corrections learned from the past days. The caller stores one per pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Normaliser {
-    /// Factor on the price of a call.
     pub price: f64,
-    /// Events of the average item here, as a multiple of the average item of the coefficients' file.
+    /// Events of the average item here, as a multiple of the average item of the model's file.
     pub level: f64,
 }
 
@@ -107,26 +101,25 @@ impl Default for Normaliser {
     }
 }
 
-/// Share of a day's error that is corrected.
 const DAMPED: f64 = 0.6;
-/// A day corrects the price at most by this factor.
+/// Maximum factor by which a day corrects the price.
 const STEP: f64 = 4.0;
-/// Neither factor leaves this range, in either direction.
+/// Both factors stay between 1 ÷ this and this.
 const RANGE: f64 = 1e6;
-/// A day with fewer of the table's calls says too little.
+/// A day with fewer calls of the budget is too little evidence.
 const FEWEST_CALLS: f64 = 50.0;
-/// A level from fewer expected events would be noise.
+/// A level from fewer events would be noise.
 const FEWEST_EVENTS: f64 = 20.0;
 
 impl Normaliser {
-    /// Returns true if a day's answers are enough to correct something by; until they are, the day goes on.
+    /// Returns true if a day has enough answers for a correction. Until then the day continues.
     #[must_use]
     pub fn is_enough(day: &Spending, share: f64) -> bool {
         day.table_calls * share >= FEWEST_CALLS
     }
 
-    /// After a day's answers. `share`: what may be spent, as a multiple of the table's calls. Calls go as price^-½,
-    /// so their error is squared; with the level, the rates themselves go up, and the price goes with them.
+    /// The corrections after a day. `share` is the allowed spending as a multiple of the table's calls. Calls are proportional to
+    /// price^-½, so their error is squared. A higher level raises all rates, and the price with them.
     #[must_use]
     pub fn after(self, day: &Spending, share: f64) -> Self {
         let wanted = day.table_calls * share;

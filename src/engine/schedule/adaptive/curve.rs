@@ -1,9 +1,9 @@
-//! Decay curve: how many events the average item has had by an age. Pure.
+//! Decay curve: number of events that the average item has had by an age. Pure.
 
 use serde::{Deserialize, Serialize};
 
-/// Mean count by age, s. Between two knots it is linear in ln(1 + age ÷ `scale_s`), so that the rate falls as 1 ÷ age
-/// there, which is nearly how attention fades.
+/// Mean count by age, s. Between two knots it is linear in ln(1 + age ÷ `scale_s`). So the rate falls there as 1 ÷ age, which is
+/// nearly how attention fades.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Age below which the rate of the first interval is flat, s.
@@ -14,22 +14,15 @@ pub struct Curve {
     pub count: Vec<f64>,
 }
 
-/// Why numbers are no decay curve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCurve {
-    /// Fewer than two knots, or not one count per age.
     #[error("a decay curve needs at least two ages, and one count for each")]
     Shape,
-    /// Not finite, not from 0, or not rising.
     #[error("a decay curve starts at age 0 with count 0, and both rise from knot to knot")]
     NotRising,
 }
 
 impl Curve {
-    /// Checks what the rest of this file relies on.
-    ///
-    /// # Errors
-    /// Names the first rule that does not hold.
     pub fn check(&self) -> Result<(), BadCurve> {
         if self.age_s.len() < 2 || self.age_s.len() != self.count.len() {
             return Err(BadCurve::Shape);
@@ -41,7 +34,7 @@ impl Curve {
         if is_scale && rises(&self.age_s) && rises(&self.count) { Ok(()) } else { Err(BadCurve::NotRising) }
     }
 
-    /// The knot before an age, at most the last but one: beyond the last knot its segment goes on.
+    /// The knot before an age, at most the last but one: the last segment continues beyond the last knot.
     pub(super) fn segment(&self, age_s: f64) -> usize {
         self.age_s.partition_point(|knot| *knot <= age_s).clamp(1, self.age_s.len() - 1) - 1
     }
@@ -52,7 +45,6 @@ impl Curve {
         (self.count[at + 1] - self.count[at]) / width
     }
 
-    /// Mean count at an age, events.
     #[must_use]
     pub fn count(&self, age_s: f64) -> f64 {
         let age_s = age_s.max(0.0);
@@ -67,21 +59,20 @@ impl Curve {
         self.slope(self.segment(age_s)) / (age_s + self.scale_s)
     }
 
-    /// Mean events between two ages.
     #[must_use]
     pub fn events(&self, from_s: f64, to_s: f64) -> f64 {
         self.count(to_s) - self.count(from_s)
     }
 
-    /// Recent events at an age in that segment, from those at its beginning: each event weighs
+    /// Recent events at an age in that segment, from those at its start. Each event weighs
     /// ((its age + scale) ÷ (`age_s` + scale))^`fade`, so that the last part of an item's life counts most, at any age.
     pub(super) fn recent_after(&self, segment: usize, recent: f64, age_s: f64, fade: f64) -> f64 {
         let fades = ((self.age_s[segment] + self.scale_s) / (age_s + self.scale_s)).powf(fade);
         recent * fades + self.slope(segment) / fade * (1.0 - fades)
     }
 
-    /// ∫ (u − since) × rate(u) du from `since` to `to`, event seconds: what the average item would miss by `to`, had
-    /// it been refreshed last at `since`.
+    /// ∫ (u − since) × rate(u) du from `since` to `to`, event seconds: the events that the average item misses by `to` after a refresh
+    /// at `since`.
     #[must_use]
     pub fn missed(&self, since_s: f64, to_s: f64) -> f64 {
         let (mut from, mut sum) = (since_s.max(0.0), 0.0);
@@ -96,22 +87,21 @@ impl Curve {
         sum
     }
 
-    /// The same within one segment.
     fn part(&self, at: usize, since_s: f64, from: f64, to: f64) -> f64 {
         let ln = ((to - from) / (from + self.scale_s)).ln_1p();
         (self.slope(at) * ((to - from) - (since_s + self.scale_s) * ln)).max(0.0)
     }
 
-    /// The age at which [`missed`](Self::missed) reaches `target` event seconds: the decay ahead is looked at, so an
-    /// item whose rate falls is left alone for longer than √(2 target ÷ rate).
+    /// The age at which [`missed`](Self::missed) reaches `target` event seconds, at most `latest_s`. It includes the future decay, so an
+    /// item with a falling rate waits longer than √(2 target ÷ rate).
     #[must_use]
     pub fn reach(&self, since_s: f64, target: f64, latest_s: f64) -> f64 {
         let since_s = since_s.max(0.0);
         if self.missed(since_s, latest_s) <= target {
             return latest_s;
         }
-        // √(2 target ÷ rate) is right for a flat rate and too early for a falling one. Newton's steps on a convex
-        // function would do, but the rate may jump at a knot: bisection between bounds always ends.
+        // √(2 target ÷ rate) is right for a flat rate and too early for a falling one. Newton's steps on a convex function would do, but
+        // the rate may jump at a knot. Bisection between bounds always ends.
         let (mut low, mut high) = (since_s, latest_s);
         let mut guess = since_s + (2.0 * target / self.rate(since_s)).sqrt();
         for _ in 0..60 {
@@ -188,7 +178,7 @@ mod tests {
                 let missed = curve.missed(since, at);
                 let slack = 1e-3 * target + 2e-3 * (at - since) * curve.rate(at);
                 prop_assert!((missed - target).abs() <= slack, "{missed} {target}");
-                // A falling rate is waited for longer than a flat one.
+                // A falling rate waits longer than a flat one.
                 prop_assert!(at - since >= (2.0 * target / curve.rate(since)).sqrt() * 0.7 - 1e-3);
             }
         }

@@ -1,29 +1,28 @@
 //! Grid of intervals: the lanes of an adaptive schedule. Pure.
 //!
-//! Any interval is possible, but each lane costs each claim and each schedule something. So the lanes stand on a
-//! geometric grid, one or two to an octave, and an item goes into the lane nearest above its interval: no due time is
-//! later than its lane's patience allows, which the queue checks. The due time itself stays exact: the patience decides
-//! only who goes first when there are too few calls, and is off by less than one step.
+//! Any interval is possible, but each lane adds cost to each claim and each schedule. So the lanes form a geometric grid, and an
+//! item goes into the nearest lane that is not shorter than its interval. No due time is later than its lane's patience allows,
+//! which the queue checks. The due time itself stays exact. The patience only decides the order when there are too few calls,
+//! and is off by less than one step.
 
 use crate::base::clock::{self, Millis};
 use crate::engine::lane::{LENDS, Lane};
 
-/// Lanes in geometric steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
-    /// Rising patiences, ms.
+    /// Rising, ms.
     patiences: Vec<Millis>,
 }
 
-/// A lane's patience is at most this many times an interval in it, with one lane to an octave: two, and what rounding adds.
+/// Maximum ratio of a lane's patience to an interval in it, with one lane per octave: two, plus rounding.
 pub const WIDEST_STEP: f64 = 2.12;
 
-/// The step that a mantissa is written in: two to an octave are 1, 1.4, 2, 2.8 … times the first.
+/// Maximum number of lanes per octave. Two per octave are 1, 1.4, 2, 2.8 … times the first.
 const FINEST: u32 = 4;
 
 impl Grid {
-    /// Lanes from `shortest` to `longest`, both ms and at least 1 ms, `per_octave` (1 to 4) for each doubling. The
-    /// first lane is `shortest` itself; the last one is the first that is not shorter than `longest`.
+    /// Lanes from `shortest` to `longest`, both ms and at least 1 ms, with `per_octave` (1 to 4) lanes per doubling. The first lane is
+    /// `shortest` itself; the last one is the first that is not shorter than `longest`.
     #[must_use]
     pub fn new(shortest: Millis, longest: Millis, per_octave: u32) -> Self {
         let shortest = shortest.max(1);
@@ -47,8 +46,7 @@ impl Grid {
         self.patiences.iter().map(|patience| lane(*patience))
     }
 
-    /// The lane of an interval, ms: the shortest one that is not shorter. What is longer than the grid goes into the
-    /// last lane.
+    /// The shortest lane that is not shorter than the interval, ms. Intervals longer than the grid go into the last lane.
     #[must_use]
     pub fn lane(&self, interval: Millis) -> Lane {
         let at = self.patiences.partition_point(|patience| *patience < interval);
@@ -56,7 +54,7 @@ impl Grid {
     }
 }
 
-/// Whole seconds from ten seconds on, whole minutes from ten minutes on, and so on: names stay short.
+/// Whole seconds from ten seconds on, whole minutes from ten minutes on, and so on, so that names stay short.
 fn rounded(ms: f64) -> Millis {
     let unit = match ms {
         ms if ms < 10_000.0 => 1.0,
@@ -68,14 +66,14 @@ fn rounded(ms: f64) -> Millis {
     ((ms / unit).round() * unit) as Millis
 }
 
-/// Updates of an item in that lane for each of its patiences. In a lane of the grid intervals are between a half and the whole of
-/// it, evenly in their logarithm; in others they are all of it.
+/// Updates of an item in that lane per patience. In a lane of the grid, intervals are between half the patience and all of it,
+/// evenly in their logarithm. In other lanes they are all of it.
 #[must_use]
 pub fn updates_per_patience(lane: &str) -> f64 {
     if lane.starts_with(LENDS) { std::f64::consts::LOG2_E } else { 1.0 }
 }
 
-/// Named by its interval, `~5m` or `~1h24m`: "about every".
+/// A lane named by its interval, `~5m` or `~1h24m`: "about every".
 fn lane(patience: Millis) -> Lane {
     let text = humantime::format_duration(clock::span(patience)).to_string();
     let name: String = text.split_whitespace().collect();

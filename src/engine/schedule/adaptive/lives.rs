@@ -1,4 +1,4 @@
-//! Calls and days of calls in the lives of items like those of the training. Pure: lives are walked by the schedule's own rules.
+//! Calls, and days with calls, in the lives of items like those of the training. Pure: lives follow the schedule's own rules.
 
 use super::Adaptive;
 use super::budget::{Normaliser, table_calls};
@@ -6,25 +6,23 @@ use crate::base::clock::Millis;
 use crate::engine::schedule::history::{Answer, History};
 
 const DAY_MS: Millis = 86_400_000;
-/// Some midnight, UTC.
 const MIDNIGHT: Millis = 20_000 * DAY_MS;
-/// Times of the day at which a walked life begins.
+/// Times of the day at which simulated lives start.
 const TIMES: i64 = 12;
-/// Lives with more calls take too long to walk.
+/// Lives with more calls take too long to simulate.
 const MOST_CALLS: f64 = 2_000.0;
 
-/// Means of a life.
+/// Means per life.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lives {
-    /// Calls.
     pub calls: f64,
     /// UTC days with a call.
     pub days: f64,
 }
 
 impl Adaptive {
-    /// The lives of the model's population once the price has been corrected to the budget, with no interval above `longest`, ms.
-    /// `None`: the model says nothing of its population, or the lives have too many calls to walk them.
+    /// Simulates the model's population at the price that meets the budget, with no interval above `longest`, ms. `None` if the model
+    /// has no population, or if the lives have too many calls.
     #[must_use]
     pub fn lives(&self, longest: Option<Millis>) -> Option<Lives> {
         let lifetime = self.table.lifetime();
@@ -33,7 +31,7 @@ impl Adaptive {
         if self.model.population.is_empty() || wanted.max(checks) > MOST_CALLS {
             return None;
         }
-        // Calls fall with the price: halve the range of its logarithm. The bounds of intervals may keep them from the budget.
+        // Calls fall with the price: halve the range of its logarithm. The bounds of intervals may prevent an exact match.
         let (mut low, mut high) = (-7.0f64, 7.0f64);
         for _ in 0..12 {
             let middle = f64::midpoint(low, high);
@@ -44,7 +42,7 @@ impl Adaptive {
         Some(priced.walk_population(TIMES, longest))
     }
 
-    /// Mean over the population's lives, each begun at `times` evenly spaced times of the day.
+    /// Mean over the population's lives, each started at `times` evenly spaced times of the day.
     fn walk_population(&self, times: i64, longest: Option<Millis>) -> Lives {
         let begins = |time: i64| MIDNIGHT + (2 * time + 1) * DAY_MS / (2 * times);
         let population = &self.model.population;
@@ -55,7 +53,7 @@ impl Adaptive {
         Lives { calls: calls as f64 / count, days: days as f64 / count }
     }
 
-    /// Calls, and days with calls, of an item whose counts are a multiple of the average item's.
+    /// Calls, and days with calls, of an item whose counts are `busy` times the average item's.
     fn walk(&self, busy: f64, created_at: Millis, longest: Option<Millis>) -> (u64, u64) {
         let mut history = History { created_at: Some(created_at), ..History::default() };
         let (mut now, mut calls, mut days, mut last) = (created_at, 0, 0, None);

@@ -1,13 +1,12 @@
-//! Adaptive schedule: the next refresh of an item by its own history, at the cost of the age table. Pure: no input or
-//! output, no clock, no state in the process.
+//! Adaptive schedule: the next refresh of an item by its own history, at the cost of the age table. Pure: no I/O, no clock, no
+//! state in the process.
 //!
-//! Between two refreshes an item's stored counts miss what happens. What they miss is Σ over events of (next refresh
-//! − event), in event seconds. To make that least for a number of calls, each item is refreshed when the expectation
-//! of what it misses, ∫ (u − last answer) × λ̂(u) du, reaches a price μ, the same for all items. [`Model`] estimates
-//! λ̂ from counts; the price comes from the age table ([`Adaptive::new`]) and is corrected once a day ([`budget`]);
-//! [`grid`] has the lanes.
+//! Between two refreshes an item's stored counts miss events. The loss is Σ over events of (next refresh − event), in event
+//! seconds. For a number of calls the loss is least if each item is refreshed once its expected loss reaches a price μ, the
+//! same for all. The expected loss is ∫ (u − last answer) × λ̂(u) du. [`Model`] estimates λ̂ from counts. The price
+//! comes from the age table ([`Adaptive::new`]) and is corrected once a day ([`budget`]). [`grid`] has the lanes.
 //!
-//! Units: ages and times in ms since the epoch or s where a name ends in `_s`; counts in weighted events
+//! Units: ages and times in ms since the epoch, or s if a name ends in `_s`; counts in weighted events
 //! ([`weighted`](super::history::weighted)); rates in events per second; prices in event seconds per call.
 
 pub mod budget;
@@ -33,31 +32,29 @@ use crate::engine::schedule::age::{AgeTable, Bracket};
 use crate::engine::schedule::history::{History, sane};
 use crate::engine::schedule::{Bound, Explained};
 
-/// What decides on the number of calls.
+/// Source of the number of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spend {
-    /// The age table: as many calls as it would make.
+    /// As many calls as the age table would make.
     #[default]
     Demand,
-    /// The quota: all of it, if that is more.
+    /// The whole quota, if that is more.
     Quota,
 }
 
-/// What the operator sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Calls, as a multiple of the age table's.
     pub share: f64,
-    /// The shortest interval of a bracket, as a share of the age table's.
+    /// Shortest interval of a bracket, as a share of the age table's.
     pub shortest: f64,
-    /// The longest interval of a bracket, as a multiple of the age table's.
+    /// Longest interval of a bracket, as a multiple of the age table's.
     pub longest: f64,
-    /// Lanes for each doubling of the interval, 1 to 4.
+    /// Lanes per doubling of the interval, 1 to 4.
     pub lanes_per_octave: u32,
-    /// What decides on the number of calls.
     pub spend: Spend,
-    /// With [`Spend::Quota`]: the share of its interval after which an item may be updated early, 0 to 1.
+    /// With [`Spend::Quota`]: share of its interval after which an item may be updated early, 0 to 1.
     pub earliest: f64,
 }
 
@@ -68,24 +65,22 @@ impl Default for Options {
     }
 }
 
-/// When an item is due, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Its lane; its patience is at most one step of the grid above the interval.
+    /// Its patience is at most one step of the grid above the interval.
     pub lane: Lane,
-    /// From now to its due time, exact, ms; 0 if that has passed.
+    /// Exact time from now to the due time, ms; 0 if that has passed.
     pub delay: Millis,
-    /// From its last answer to its due time, ms.
+    /// Time from the last answer to the due time, ms.
     pub interval: Millis,
-    /// Its multiplier: its rate, as a multiple of the average item's at its age.
+    /// The item's rate as a multiple of the average item's at its age.
     pub multiplier: f64,
-    /// Its estimated rate now, events per second; `None` where its age is not known.
+    /// Estimated rate now, events per second; `None` if the age is unknown.
     pub rate_per_s: Option<f64>,
-    /// Recent events at the last answer: to be stored with it. `None` where there was no count, or no date.
+    /// Recent events at the last answer, to be stored with it. `None` without a count or a date.
     pub recent: Option<f64>,
 }
 
-/// The schedule.
 #[derive(Debug, Clone)]
 pub struct Adaptive {
     table: AgeTable,
@@ -94,21 +89,20 @@ pub struct Adaptive {
     normaliser: Normaliser,
     grid: Grid,
     reference: Arc<Reference>,
-    /// Before the normaliser.
     base_price: f64,
     price: f64,
 }
 
-/// Steps of the integral over a life.
+/// Steps of the integral per bracket.
 const STEPS: u32 = 240;
 
-/// An option within its bounds; 1 where it is no number.
+/// The option within its bounds; 1 if it is not finite.
 fn within(option: f64, least: f64, most: f64) -> f64 {
     if option.is_finite() { option.clamp(least, most) } else { 1.0 }
 }
 
 impl Adaptive {
-    /// A schedule with the budget of that table. Its price is reckoned here, in well below a millisecond.
+    /// A schedule with the budget of that table. It computes the price, in well below a millisecond.
     #[must_use]
     pub fn new(table: AgeTable, model: Arc<Model>, options: Options, normaliser: Normaliser) -> Self {
         let options = Options {
@@ -137,39 +131,37 @@ impl Adaptive {
         Self { normaliser, price, ..self }
     }
 
-    /// The price of a call in force, event seconds.
+    /// Current price of a call, event seconds.
     #[must_use]
     pub fn price(&self) -> f64 {
         self.price
     }
 
-    /// Calls that are to be spent, as a multiple of the age table's, where the quota carries `quota` times the table's
-    /// (`None`: not known, or endless).
+    /// Calls to spend, as a multiple of the age table's. `quota` is the quota in the same unit; `None` if it is unknown or unlimited.
     #[must_use]
     pub fn share(&self, quota: Option<f64>) -> f64 {
-        // Further than this the bounds of the intervals would not let the calls follow, and the price would run away.
+        // Beyond this the bounds of the intervals would limit the calls, and the price would run away.
         const REACH: f64 = 0.9;
         // Early updates spend the rest. A demand above the quota would look like too few credentials.
         const NEARLY: f64 = 0.97;
         let spends = self.options.spend == Spend::Quota;
         let quota = quota.filter(|quota| spends && quota.is_finite()).unwrap_or(0.0);
-        // A quota below the table's calls is shared out by the queue's order, whatever is demanded.
+        // A quota below the table's calls is shared out in the queue's order, for any demand.
         (quota * NEARLY).clamp(1.0, self.options.shortest.powf(-REACH))
     }
 
-    /// How early an item may be updated to spend idle quota, as a share of its lane's patience: so early that
-    /// [`Options::earliest`] of its interval is over. 0: not at all.
+    /// Maximum earliness of an update that uses idle quota, as a share of its lane's patience; 0: never early. At that earliness
+    /// [`Options::earliest`] of the interval is over.
     #[must_use]
     pub fn early(&self) -> f64 {
         if self.options.spend == Spend::Quota { (1.0 - self.options.earliest) / WIDEST_STEP } else { 0.0 }
     }
 
-    /// All lanes that it may use, the shortest first.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
         self.grid.lanes()
     }
 
-    /// The shortest and the longest interval in a bracket, ms.
+    /// Shortest and longest interval in a bracket, ms.
     #[must_use]
     pub fn bounds(&self, bracket: &Bracket) -> (Millis, Millis) {
         let every = bracket.lane.patience as f64;
@@ -201,8 +193,7 @@ impl Adaptive {
         })
     }
 
-    /// The price at which an average item of the model's file makes as many calls as the budget has, by the training's
-    /// factor from average to real ones.
+    /// The price at which an average item makes the budget's calls. The model's `spend` is the factor from average to real items.
     fn base_price(&self) -> f64 {
         let table = table_calls(&self.table, 0, self.table.lifetime());
         let wanted = table * self.options.share / self.model.spend;
@@ -215,7 +206,6 @@ impl Adaptive {
         high.exp()
     }
 
-    /// Ages and counts of an item that was made then.
     fn counts(created_at: Millis, history: &History) -> Option<Counts> {
         let age_s = |at: Millis| at.saturating_sub(created_at).max(0) as f64 / 1e3;
         let last = history.last?;
@@ -225,13 +215,13 @@ impl Adaptive {
         Some(Counts { before_s, before: count, last_s: age_s(last.at), last: sane(last.count), recent })
     }
 
-    /// When an item is due; `None` when its life is over by the age table.
+    /// The next due time; `None` if the item's life is over by the age table.
     #[must_use]
     pub fn next(&self, history: &History, now: Millis) -> Option<Decision> {
         self.next_at(history, now, None)
     }
 
-    /// The same for an item whose multiplier is known, as in a simulation.
+    /// The same for an item with a known multiplier, as in a simulation.
     #[must_use]
     pub fn next_at(&self, history: &History, now: Millis, known: Option<f64>) -> Option<Decision> {
         let last = history.last.map_or(now, |answer| answer.at.min(now));
@@ -242,7 +232,7 @@ impl Adaptive {
             return Some(Decision { lane, delay, interval, multiplier: 1.0, rate_per_s: None, recent: None });
         };
         let age = now.saturating_sub(created_at);
-        // An item that has answered exists, whatever its date says.
+        // An item that has answered exists, even if its date is in the future.
         let seen = if history.last.is_some() { now.max(created_at) } else { now };
         let bracket = self.table.bracket(created_at, seen)?;
         let counts = Self::counts(created_at, history);
@@ -265,15 +255,14 @@ impl Adaptive {
         Some(Decision { lane: self.grid.lane(interval), delay, interval, multiplier, rate_per_s: Some(rate), recent })
     }
 
-    /// What an interval, ms, that was decided at the item's last answer says of it at `now`: the price says how busy the item was
-    /// taken to be.
+    /// Explains an interval, ms, that was decided at the item's last answer. With the price, it gives the multiplier of that time.
     #[must_use]
     pub fn explained(&self, history: &History, interval: Millis, now: Millis) -> Option<Explained> {
         let (created_at, last) = (history.created_at?, history.last?.at);
         let age_s = |at: Millis| at.saturating_sub(created_at).max(0) as f64 / 1e3;
         let (since_s, now_s) = (age_s(last), age_s(now.max(last)));
         let missed = self.model.curve.missed(since_s, since_s + interval.max(1) as f64 / 1e3);
-        // A rate that the bounds' intervals stand for, and no model would estimate, is cut off.
+        // The bounds of intervals may imply a rate that no model would estimate, so the multiplier is limited.
         let multiplier = (self.price / missed / self.normaliser.level).clamp(self.model.least, self.model.greatest);
         let busy = multiplier * self.normaliser.level;
         let (shortest, longest) = self.bounds(self.table.bracket(created_at, last.max(created_at))?);
@@ -286,14 +275,13 @@ impl Adaptive {
         Some(Explained { multiplier, rate_per_s, unseen: busy * self.model.curve.events(since_s, now_s), bound })
     }
 
-    /// Returns the last answer's addition to the day's spending: one call, and the calls of the budget and the events of average items
-    /// since the answer before. An item whose age is not known adds nothing, and neither does the first answer of one that came in
-    /// when it was old: that call does not depend on the price.
+    /// The last answer's addition to the day's spending: one call, the calls of the budget, and the events of average items since the
+    /// answer before. An item of unknown age adds nothing. The first answer of an item that arrived old adds nothing either, since
+    /// that call does not depend on the price.
     ///
-    /// `due`: when it was due, ms since the epoch. A call that was made late, as there were too few, or early, as
-    /// there were some to spare, counts as elapsed ÷ interval: the normaliser holds what is demanded to the budget.
-    /// If it held what is made, a quota below the budget would lower the price for ever, and spare calls would raise
-    /// it for ever.
+    /// `due` is the due time, ms since the epoch. A call that was late (too few calls) or early (spare calls) counts as
+    /// elapsed ÷ interval: the normaliser compares the demand with the budget. If it compared the calls made, a quota below the
+    /// budget would lower the price for ever, and spare calls would raise it for ever.
     #[must_use]
     pub fn spending(&self, history: &History, due: Option<Millis>) -> Spending {
         let (Some(created_at), Some(last)) = (history.created_at, history.last) else {
@@ -361,7 +349,7 @@ mod tests {
             schedule.next(&history((6 * HOUR, 300.0), Some((5 * HOUR, before))), MADE + 6 * HOUR).unwrap().interval
         };
         assert!(interval(200.0) < interval(299.0));
-        // A count that falls is an increment of none.
+        // A count that falls is an increment of 0.
         assert_eq!(interval(300.0), interval(1e9));
     }
 
@@ -390,12 +378,12 @@ mod tests {
         };
         let (demand, quota) = (of(Spend::Demand), of(Spend::Quota));
         assert_eq!([None, Some(2.0), Some(0.4)].map(|of| demand.share(of)), [1.0; 3]);
-        // Never less than the age table wants: what a quota below it lacks is to be seen.
+        // Never less than the age table's demand, so that a lack of quota stays visible.
         assert_eq!([None, Some(2.0), Some(0.4), Some(f64::NAN)].map(|of| quota.share(of)), [1.0, 1.94, 1.0, 1.0]);
-        // No more than the intervals' bounds let it spend.
+        // Never more than the bounds of intervals allow.
         assert!(quota.share(Some(1e9)) < 9.0);
         assert_eq!(demand.early(), 0.0);
-        // In a lane whose patience is twice the interval, still half of the interval is over.
+        // In a lane whose patience is twice the interval, half of the interval is still over.
         assert!(quota.early() > 0.2 && quota.early() * WIDEST_STEP <= 0.5);
     }
 
@@ -405,7 +393,7 @@ mod tests {
         let answers = |from, to| schedule.spending(&history((to, 2.0), Some((from, 1.0))), None).table_calls;
         let life = answers(0, 30 * DAY);
         assert!((life - table_calls(&schedule.table, 0, 30 * DAY)).abs() < 1e-6);
-        // From the first hour on attention fades, and the schedule makes more calls at once and fewer later than the table.
+        // After the first hour attention fades: the schedule makes more calls at first, and fewer later, than the table.
         let [first_hours, last_week] = [(HOUR, 6 * HOUR), (23 * DAY, 30 * DAY)];
         assert!(
             answers(first_hours.0, first_hours.1) > 1.2 * table_calls(&schedule.table, first_hours.0, first_hours.1)

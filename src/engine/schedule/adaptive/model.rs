@@ -1,8 +1,8 @@
-//! Model of an adaptive schedule: what training finds, and a file keeps. Pure.
+//! Model of an adaptive schedule: the result of training, stored in a file. Pure.
 //!
-//! The rate of an item at age u is λ̂(u) = level × g(u) × m, in events per second. g is the decay curve's rate, the
-//! same for all; level says how busy this population is ([`Normaliser`](super::budget::Normaliser)); m is the item's
-//! own multiplier:
+//! The rate of an item at age u is λ̂(u) = level × g(u) × m, in events per second. g is the decay curve's rate, the same for all
+//! items. The level is the activity of this population ([`Normaliser`](super::budget::Normaliser)). m is the item's own
+//! multiplier:
 //!
 //! ```text
 //! m  = exp(c0 + c1 ln m₁ + c2 ln s₁ + c3 ln s₂), held between `least` and `greatest`
@@ -11,9 +11,9 @@
 //! s₂ = (R + ½) ÷ (R̄ m₁ + ½)             what its recent events say beyond that
 //! ```
 //!
-//! N is the count, ΔN its last increment, R the recent events: each weighs (its age ÷ the age now)^`fade`. Bars are
-//! the average item at the same ages, times level. The added 1 and ½ shrink what rests on few events. Coefficients
-//! belong to ages and are interpolated in ln age.
+//! N is the count, ΔN its last increment, R the recent events: each weighs (its age ÷ the age now)^`fade`. Bars are the average
+//! item at the same ages, times level. The added 1 and ½ shrink evidence from few events. Coefficients belong to ages and are
+//! interpolated in ln age.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,50 +28,41 @@ const COUNT_PRIOR: f64 = 1.0;
 /// Added to increments, events.
 const INCREMENT_PRIOR: f64 = 0.5;
 
-/// What training finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Where the cascades come from, for people.
+    /// Source of the cascades, for people.
     pub source: String,
-    /// The command that made the file.
     pub command: String,
-    /// How fast events become old news: the exponent of the weight of recent events.
+    /// Exponent of the weight of recent events: the speed at which events become old news.
     pub fade: f64,
-    /// The least multiplier: a quiet item is not believed to be quieter than this.
+    /// Least multiplier: no item counts as quieter than this.
     pub least: f64,
-    /// The greatest multiplier.
     pub greatest: f64,
-    /// Calls that the schedule made of the training items, as a multiple of those of an average item.
+    /// Calls that the schedule made for the training items, as a multiple of those for average items.
     pub spend: f64,
-    /// Events in the lives of the training items, quiet ones first, as multiples of the mean: a number for each group of equally
-    /// many items. Empty: unknown.
+    /// Events in the lives of the training items, quiet ones first, as multiples of the mean: one number per group, all groups of equal
+    /// size. Empty: unknown.
     #[serde(default)]
     pub population: Vec<f64>,
-    /// Ages to which the coefficients belong, s, rising.
+    /// Ages of the coefficients, s, rising.
     pub age_s: Vec<f64>,
     /// Coefficients at those ages: c0 to c3.
     pub coefficients: Vec<[f64; FEATURES]>,
-    /// Decay of the average item.
     pub curve: Curve,
-    /// Its recent events at the knots of the curve: reckoned once ([`prepared`](Self::prepared)).
+    /// Recent events of the average item at the knots of the curve, computed once ([`prepared`](Self::prepared)).
     #[serde(skip)]
     pub recent_at: Vec<f64>,
 }
 
-/// Why a file is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum BadModel {
-    /// Not the shape of one.
     #[error("not a freshness model: {0}")]
     Shape(#[from] toml::de::Error),
-    /// Its curve.
     #[error("freshness model, [curve]: {0}")]
     Curve(#[from] BadCurve),
-    /// Its coefficients.
     #[error("freshness model: age_s must rise from above 0, with one row of finite coefficients for each")]
     Coefficients,
-    /// One of its numbers.
     #[error(
         "freshness model: fade, least, greatest and spend must be above 0, least <= 1 <= greatest, and the population 0 or more"
     )]
@@ -85,34 +76,25 @@ pub struct Counts {
     pub before_s: f64,
     /// Count at that age; 0 if there was none.
     pub before: f64,
-    /// Age at the last answer.
     pub last_s: f64,
-    /// Count in the last answer.
     pub last: f64,
-    /// Recent events as they were stored at the answer before; `None`: not known.
+    /// Recent events as stored at the answer before; `None` if unknown.
     pub recent: Option<f64>,
 }
 
 impl Model {
-    /// The model that comes with the program: `config/freshness.toml`.
-    ///
-    /// # Errors
-    /// None, unless the file was broken when the program was compiled; a test reads it.
+    /// The built-in model, `config/freshness.toml`. A test reads it, so it cannot fail.
     pub fn embedded() -> Result<Self, BadModel> {
         Self::parse(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/freshness.toml")))
     }
 
-    /// Reads a model from the text of its file.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, BadModel> {
         let model: Self = toml::from_str(text)?;
         model.check()?;
         Ok(model.prepared())
     }
 
-    /// With what follows from its other fields.
+    /// Fills in the fields that follow from the others.
     #[must_use]
     pub fn prepared(mut self) -> Self {
         let mut recent = vec![0.0];
@@ -123,19 +105,17 @@ impl Model {
         self
     }
 
-    /// Recent events of the average item at an age.
     #[must_use]
     pub fn average_recent(&self, age_s: f64) -> f64 {
         let at = self.curve.segment(age_s.max(0.0));
         self.recent_at.get(at).map_or(0.0, |recent| self.curve.recent_after(at, *recent, age_s.max(0.0), self.fade))
     }
 
-    /// Its file.
     #[must_use]
     pub fn text(&self) -> String {
         let head =
             "# Model of the adaptive schedule: decay curve and coefficients (src/engine/schedule/adaptive/model.rs).";
-        // Numbers, words and lists of them can always be written as TOML.
+        // Numbers, texts and lists of them can always be written as TOML.
         format!("{head}\n{}", toml::to_string(self).unwrap_or_default())
     }
 
@@ -153,7 +133,7 @@ impl Model {
         if numbers && self.least <= 1.0 && self.greatest >= 1.0 { Ok(()) } else { Err(BadModel::Number) }
     }
 
-    /// The two ages next to an age, by their places, with their weights, which add up to 1.
+    /// Positions of the two nearest ages, with weights that add up to 1.
     pub(super) fn weights(&self, age_s: f64) -> [(usize, f64); 2] {
         let at = self.age_s.partition_point(|knot| *knot <= age_s);
         if at == 0 || at == self.age_s.len() {
@@ -164,8 +144,8 @@ impl Model {
         [(at - 1, 1.0 - share), (at, share)]
     }
 
-    /// Recent events at the last answer: what was stored fades, the last increment is added. Where nothing was stored,
-    /// the item's events are taken to have come as the average item's do.
+    /// Recent events at the last answer: the stored value fades, and the last increment is added. Without a stored value, the item's
+    /// events count as spread over time like the average item's.
     #[must_use]
     pub fn recent(&self, counts: &Counts) -> f64 {
         let (from, to) = (counts.before_s, counts.last_s);
@@ -177,7 +157,7 @@ impl Model {
         if to <= from {
             return counts.recent.map_or_else(|| typical(counts.last, recent_to, to), sane);
         }
-        // A count that fell: nobody remembers events that were taken back.
+        // A count that fell: the events that were taken back are dropped.
         let before = counts.before.min(counts.last);
         let old = counts.recent.map_or_else(|| typical(before, recent_from, from), sane).min(sane(before));
         let scale = self.curve.scale_s;
@@ -188,7 +168,7 @@ impl Model {
         old * fades + sane(counts.last - counts.before) * kept
     }
 
-    /// Inputs of the multiplier, in a population of that level. `recent`: of [`recent`](Self::recent).
+    /// Inputs of the multiplier, in a population of that level. `recent` comes from [`recent`](Self::recent).
     #[must_use]
     pub fn features(&self, counts: &Counts, recent: f64, level: f64) -> [f64; FEATURES] {
         let (from, to) = (counts.before_s, counts.last_s);
@@ -200,7 +180,7 @@ impl Model {
         [1.0, by_count.ln(), increment, beyond(recent, self.average_recent(to))]
     }
 
-    /// The multiplier: the item's rate as a multiple of the average item's at the same age.
+    /// The item's rate as a multiple of the average item's at the same age.
     #[must_use]
     pub fn multiplier(&self, age_s: f64, features: &[f64; FEATURES]) -> f64 {
         let weighted = self.weights(age_s).into_iter().map(|(at, weight)| {
@@ -243,7 +223,7 @@ mod tests {
             let counts = Counts { before_s: before.0, before: before.1, last_s: age, last: count, recent };
             let now = model.recent(&counts);
             assert!((now / model.average_recent(age) - 1.0).abs() < 1e-6, "{age}");
-            // Nothing stored: the same, as the guess is the average item.
+            // Without a stored value the result is the same, since this item is average.
             assert!((model.recent(&Counts { recent: None, ..counts }) / now - 1.0).abs() < 1e-6);
             let features = model.features(&counts, now, 1.0);
             assert!(features[1..].iter().all(|input| input.abs() < 1e-6), "{features:?}");

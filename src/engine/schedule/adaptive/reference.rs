@@ -1,21 +1,20 @@
 //! Budget of calls by age: the age table's calls of a whole life, at the ages at which the schedule makes them. Pure.
 //!
-//! The daily correction compares what was demanded with this. The age table's own calls at the same ages would not do: after an
-//! import or a campaign all items are of one age, at which the schedule makes far more or fewer calls than the table, on purpose.
+//! The daily correction compares the demand with this. The age table's own calls at the same ages would be wrong. After an import
+//! or a campaign all items are of one age. There the schedule makes far more or fewer calls than the table, on purpose.
 
 use crate::base::clock::Millis;
 
-/// Calls of an item of the budget up to each age.
+/// Calls of the budget for one item, up to each age.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
     /// Rising from 0.
     age_s: Vec<f64>,
-    /// Calls up to those ages.
     calls: Vec<f64>,
 }
 
 impl Reference {
-    /// From the calls of an average item in steps of its life, each with the age at its end, s; `total`: calls in a whole life.
+    /// Takes the calls of an average item in steps of its life, each with the age at its end, s. `total`: calls in a whole life.
     pub(super) fn new(steps: impl Iterator<Item = (f64, f64)>, total: f64) -> Self {
         let (mut age_s, mut calls, mut sum) = (vec![0.0], vec![0.0], 0.0);
         for (end_s, more) in steps {

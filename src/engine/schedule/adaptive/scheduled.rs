@@ -1,4 +1,4 @@
-//! The adaptive schedule as its callers know it.
+//! The adaptive schedule as a `Schedule`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::schedule::age::AgeTable;
 use crate::engine::schedule::history::History;
 use crate::engine::schedule::{Explained, Known, Next, Schedule};
 
-/// The history of an item. A date in the future is taken for now, as by the age table.
+/// The item's history. A date in the future counts as now, as in the age table.
 fn history(item: &Known<'_>, now: Millis) -> History {
     History { created_at: item.history.created_at.map(|created_at| created_at.min(now)), ..item.history }
 }
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(schedule.recent(&item), decision.recent);
         assert!(schedule.recent(&seen([40.0, 40.0])) < decision.recent);
         assert_eq!(schedule.recent(&Known::new("1", Some(MADE))), None);
-        // What is put back into the queue by its stored times is in the lane where it was.
+        // An item that returns to the queue by its stored times is in its old lane.
         assert_eq!(schedule.lane_of(decision.interval), Some(decision.lane));
     }
 

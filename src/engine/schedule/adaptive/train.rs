@@ -1,10 +1,9 @@
 //! Training of a [`Model`]: from the events of many items to a decay curve and coefficients. Pure.
 //!
-//! What a wrong rate costs is known: an item whose rate is λ and which is refreshed as if it were λ̂ costs λ λ̂^-½ +
-//! λ̂^½, times a constant, per unit of time (missed events and calls at their price). That is least at λ̂ = E λ and
-//! convex in ln λ̂, so it is what is minimised, rather than a Poisson likelihood, which lets the few busiest items
-//! decide. The samples are the decisions of the schedule itself, so it is trained on the intervals that it makes:
-//! train, run, train again.
+//! The cost of a wrong rate is known. An item with rate λ, refreshed as if it were λ̂, costs λ λ̂^-½ + λ̂^½, times a constant.
+//! The cost is per unit of time, for missed events and for calls at their price. It is least at λ̂ = E λ and convex in ln λ̂, so
+//! training minimizes it. A Poisson likelihood would let the few busiest items decide. The samples are the decisions of the
+//! schedule itself, so it is trained on its own intervals: train, run, train again.
 
 use std::sync::Arc;
 
@@ -16,29 +15,28 @@ use crate::base::clock::Millis;
 use crate::engine::schedule::age::AgeTable;
 use crate::engine::schedule::history::{Answer, History, sane};
 
-/// Events of one item.
 #[derive(Debug, Clone)]
 pub struct Cascade {
     /// Ages of its events, ms, rising.
     ages: Vec<Millis>,
-    /// How many there were before each of them, and in all.
+    /// Number of events before each of them, and in all.
     counts: Vec<f64>,
     /// Sums of the ages before each event and after the last.
     sums: Vec<f64>,
 }
 
 impl Cascade {
-    /// From the ages of events, s, in any order. What is not after the item itself, at or beyond `horizon` or no
-    /// number is left out. Equal ages are events of their own.
+    /// Takes the ages of events, s, in any order. Drops ages that are not above 0, at or beyond `horizon`, or not finite. Equal ages
+    /// are separate events.
     #[must_use]
     pub fn new(ages_s: &[f64], horizon: Millis) -> Self {
         let ages = ages_s.iter().filter(|age| age.is_finite()).map(|age| ((age * 1e3) as Millis, 1.0));
         Self::of(ages.collect(), horizon)
     }
 
-    /// From an item's counts at ages, ms, rising. When the events between two counts happened is not known: they are spread
-    /// evenly over the time since the last answer, which was at most `longest(age)` before, as answers without a change are
-    /// not in a history. A count below an earlier one says nothing.
+    /// Takes an item's counts at ages, ms, rising. The times of the events between two counts are unknown, so they are spread evenly
+    /// over the time since the last answer. That answer was at most `longest(age)` before, since a history has no answers without
+    /// a change. A count below an earlier one adds nothing.
     #[must_use]
     pub fn of_counts(counts: &[(Millis, f64)], longest: impl Fn(Millis) -> Millis, horizon: Millis) -> Self {
         let (mut before, mut seen) = (0, 0.0);
@@ -68,18 +66,16 @@ impl Cascade {
         Self { ages: events.into_iter().map(|(age, _)| age).collect(), counts, sums }
     }
 
-    /// Events up to an age, ms: their place in the lists.
+    /// Number of events up to an age, ms: an index into the lists.
     fn place(&self, age: Millis) -> usize {
         self.ages.partition_point(|event| *event <= age)
     }
 
-    /// Its count at an age, ms.
     #[must_use]
     pub fn count(&self, age: Millis) -> f64 {
         self.counts[self.place(age)]
     }
 
-    /// Its count at the end.
     fn total(&self) -> f64 {
         self.counts[self.ages.len()]
     }
@@ -92,20 +88,18 @@ impl Cascade {
     }
 }
 
-/// An increment is spread over at most so many moments.
+/// Maximum number of moments over which an increment is spread.
 const PIECES: f64 = 8.0;
 
-/// Calls and misses of some items.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tally {
-    /// Calls.
     pub calls: f64,
     /// Missed, event seconds.
     pub missed: f64,
 }
 
-/// Lives one item: it is refreshed whenever `next` says, from its age 0 to `horizon`, ms. A last call closes the life;
-/// what is missed is summed up to the horizon, whenever that call is made.
+/// Simulates the life of one item from age 0 to `horizon`, ms: `next` returns the interval to the next refresh. A last call closes
+/// the life, but missed events count only up to the horizon.
 pub fn live(cascade: &Cascade, horizon: Millis, mut next: impl FnMut(&History) -> (Millis, Option<f64>)) -> Tally {
     let mut history = History { created_at: Some(0), ..History::default() };
     let mut tally = Tally::default();
@@ -123,7 +117,6 @@ pub fn live(cascade: &Cascade, horizon: Millis, mut next: impl FnMut(&History) -
     tally
 }
 
-/// Lives items by a schedule, each alone.
 #[must_use]
 pub fn run(cascades: &[Cascade], horizon: Millis, schedule: &Adaptive) -> Tally {
     let mut sum = Tally::default();
@@ -139,27 +132,21 @@ fn decide(schedule: &Adaptive, history: &History, horizon: Millis) -> (Millis, O
     schedule.next(history, now).map_or((horizon, None), |decision| (decision.interval, decision.recent))
 }
 
-/// How to train.
 #[derive(Debug, Clone)]
 pub struct Training {
     /// The age table, whose calls are the budget.
     pub table: AgeTable,
-    /// Bounds and share.
     pub options: Options,
-    /// Up to which age the events are known, ms; at most the table's lifetime is used.
+    /// Age up to which the events are known, ms; at most the table's lifetime is used.
     pub horizon: Millis,
-    /// For [`Model::source`].
     pub source: String,
-    /// For [`Model::command`].
     pub command: String,
-    /// For [`Model::fade`].
     pub fade: f64,
-    /// For [`Model::least`] and [`Model::greatest`].
     pub multipliers: (f64, f64),
 }
 
 impl Training {
-    /// By the settings that did best in `cargo bench -- freshness`.
+    /// Uses the settings that did best in `cargo bench -- freshness`.
     #[must_use]
     pub fn new(table: AgeTable, horizon: Millis) -> Self {
         let (source, command) = (String::new(), String::new());
@@ -167,35 +154,24 @@ impl Training {
     }
 }
 
-/// Why there is nothing to learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
-    /// Too few items, or too few events.
     #[error("training needs at least 10 items with 200 events in all; there are {items} with {events}")]
-    Items {
-        /// Items that have events.
-        items: usize,
-        /// Their events.
-        events: usize,
-    },
+    Items { items: usize, events: usize },
 }
 
-/// Width of the decay curve's knots, and of the ages of coefficients.
+/// Ratio of neighbouring knots of the decay curve, and of neighbouring ages of coefficients.
 const KNOT: f64 = 1.6;
 const BAND: f64 = 3.5;
 /// The first of each, s.
 const FIRST_KNOT_S: f64 = 60.0;
 const FIRST_BAND_S: f64 = 300.0;
-/// Prices that are tried at most to spend a number of calls.
+/// Maximum number of prices tried for a given number of calls.
 const FITS: usize = 40;
 /// Rounds of "run, then fit".
 const ROUNDS: usize = 3;
 
 impl Training {
-    /// Trains a model.
-    ///
-    /// # Errors
-    /// If there is too little to learn from.
     pub fn train(&self, cascades: &[Cascade]) -> Result<Model, TooLittle> {
         let items = cascades.iter().filter(|cascade| !cascade.ages.is_empty()).count();
         let events = cascades.iter().map(Cascade::total).sum::<f64>() as usize;
@@ -251,14 +227,14 @@ impl Training {
         lives.fold(Tally::default(), |sum, one| Tally { calls: sum.calls + one.calls, missed: sum.missed + one.missed })
     }
 
-    /// The same of a model, at the price at which it makes so many calls.
+    /// Calls and misses of a model, at the price at which it makes `calls` calls.
     #[must_use]
     pub fn by_model(&self, cascades: &[Cascade], model: &Model, calls: f64) -> Tally {
         let known = Self { table: self.table.until(self.horizon), ..self.clone() };
         run(cascades, self.horizon, &known.priced(cascades, self.horizon, model, 1.0, calls).0)
     }
 
-    /// The schedule at the price that spends `wanted` calls.
+    /// The schedule at the price that spends `wanted` calls, and that price.
     fn priced(&self, cascades: &[Cascade], horizon: Millis, model: &Model, from: f64, wanted: f64) -> (Adaptive, f64) {
         let model = Arc::new(model.clone());
         let at = |price: f64| {
@@ -275,8 +251,7 @@ impl Training {
             }
             let next = price * off.powf(exponent).clamp(0.05, 20.0);
             let (schedule_there, off_there) = at(next);
-            // Calls come in steps, and within the bounds of the intervals not any number can be had: the step is made shorter
-            // where it leads too far.
+            // Calls come in steps, and the bounds of the intervals exclude some numbers: if a step goes too far, the next one is shorter.
             if (off_there - 1.0).abs() < (off - 1.0).abs() {
                 (price, schedule, off) = (next, schedule_there, off_there);
             } else {
@@ -286,7 +261,7 @@ impl Training {
         (schedule, price)
     }
 
-    /// The mean count by age, and beyond the horizon the tail that the last knots suggest.
+    /// The mean count by age. Beyond the horizon it continues the trend of the last knots.
     fn curve(&self, cascades: &[Cascade], horizon: Millis) -> Curve {
         let horizon_s = horizon as f64 / 1e3;
         let (mut age_s, mut count) = (vec![0.0], vec![0.0f64]);
@@ -296,7 +271,7 @@ impl Training {
             let at = (age * 1e3) as Millis;
             let mean = cascades.iter().map(|cascade| cascade.count(at)).sum::<f64>() / cascades.len() as f64;
             let before = count[count.len() - 1];
-            // No events at all between two ages: next to none, so that rates stay above 0.
+            // Without events between two ages the count still rises a little, so that rates stay above 0.
             let least = before * 1e-6 + 1e-9;
             age_s.push(age);
             count.push(mean.max(before + least));
@@ -318,7 +293,6 @@ impl Training {
     }
 }
 
-/// [`Model::population`].
 fn population(cascades: &[Cascade]) -> Vec<f64> {
     const GROUPS: usize = 20;
     let mut totals: Vec<f64> = cascades.iter().map(Cascade::total).collect();
@@ -329,13 +303,12 @@ fn population(cascades: &[Cascade]) -> Vec<f64> {
     (0..groups).map(|at| mean(group(at)) / mean(&totals)).collect()
 }
 
-/// A decision, and what came of it.
 struct Sample {
     features: [f64; FEATURES],
     age_s: f64,
     /// Events until the next refresh, as a multiple of the average item's.
     found: f64,
-    /// Its share in the cost: √(time × average events).
+    /// Share in the cost: √(time × average events).
     weight: f64,
 }
 
@@ -372,7 +345,7 @@ fn sample(
     (average > 0.0 && span_s > 0.0).then(sample)
 }
 
-/// Strength of the pull of neighbouring ages' coefficients to each other, and of all to 0, per unit of weight.
+/// Strength of the pull between neighbouring ages' coefficients, and of all to 0, per unit of weight.
 const SMOOTH: f64 = 1e-3;
 const SMALL: f64 = 1e-6;
 
@@ -412,7 +385,6 @@ fn fit(model: &mut Model, samples: &[Sample]) {
     }
 }
 
-/// Adds the first and second derivatives of a sample's loss.
 fn add(model: &Model, sample: &Sample, slope: &mut [f64], bend: &mut [f64]) {
     let size = slope.len();
     let mut inputs = [(0, 0.0); 2 * FEATURES];
@@ -434,7 +406,6 @@ fn add(model: &Model, sample: &Sample, slope: &mut [f64], bend: &mut [f64]) {
     }
 }
 
-/// Solves a symmetric positive system by Cholesky's method.
 fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
     let size = right.len();
     for row in 0..size {

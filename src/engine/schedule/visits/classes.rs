@@ -1,27 +1,25 @@
-//! Classes of priority, as the thesis on a national archive has them (004, section 3.3.4): an item with something new rises,
-//! one without falls, and the higher its class, the more often it is visited. Pure.
+//! Classes of priority, as in the thesis on a national archive (004, section 3.3.4). An item with something new rises, an item
+//! without falls. Items of a higher class are visited more often. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::hours::hour_of;
 use crate::base::clock::Millis;
 
-/// The priority that an item begins with: in the middle.
+/// Initial priority, in the middle.
 pub const FIRST: u8 = 50;
 
-/// How priorities rise and fall.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
     /// Added to the priority by a visit that finds something new.
     pub up: u8,
-    /// Taken from it by one that does not.
+    /// Subtracted from it by a visit that finds nothing new.
     pub down: u8,
-    /// Hours of the night, UTC: from the first to before the second. No priority falls then. Two equal ones: there is no night.
+    /// Hours of the night, UTC: from the first to before the second. No priority falls then. Two equal hours: no night.
     pub night: [u8; 2],
-    /// For so long after an item's last event its priority does not fall, ms.
+    /// Time after an item's last event in which its priority does not fall, ms.
     pub just: Millis,
-    /// The interval of a class, as a multiple of that of the class before: 1 to 10. The thesis leaves open how much more
-    /// often a class is visited.
+    /// Ratio of the interval of a class to that of the class before, 1 to 10. The thesis leaves it open.
     pub step: f64,
 }
 
@@ -33,7 +31,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The priority after a visit at `now`. `last`: the last event that is known.
+    /// The priority after a visit at `now`. `last` is the last known event.
     #[must_use]
     pub fn after(&self, priority: u8, is_new: bool, last: Option<Millis>, now: Millis) -> u8 {
         let priority = priority.clamp(1, 100);
@@ -50,7 +48,7 @@ impl Rules {
     }
 }
 
-/// The class of a priority, 1 (the most often visited) to 6: 100, 99–81, 80–61, 60–41, 40–21, 20–1.
+/// Class of a priority, 1 (the most often visited) to 6: 100, 99–81, 80–61, 60–41, 40–21, 20–1.
 #[must_use]
 pub fn class(priority: u8) -> u8 {
     match priority {
@@ -64,8 +62,7 @@ pub fn class(priority: u8) -> u8 {
 }
 
 impl Rules {
-    /// The interval of a class, as a multiple of the average one: the fourth class has it, each class [`Rules::step`] times
-    /// that of the class before.
+    /// Interval of a class as a multiple of the average interval: 1 for class 4, and [`Rules::step`] times longer per class.
     #[must_use]
     pub fn interval(&self, class: u8) -> f64 {
         let step = if self.step.is_finite() { self.step.clamp(1.0, 10.0) } else { 1.0 };

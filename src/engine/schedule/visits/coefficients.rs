@@ -1,31 +1,28 @@
-//! Coefficients: what [training](super::train) finds of all items. They come with the program, or from the operator's own
-//! data. Pure.
+//! Coefficients: the result of [training](super::train) over all items. They are built in, or come from the operator's own data.
+//! Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::rhythm::SPANS;
 
-/// Inputs of the forecast: the rates of recent events, one for each of the [`SPANS`], and everybody's.
+/// Inputs of the forecast: the rates of recent events, one per span of [`SPANS`], and the average rate of all items.
 pub const INPUTS: usize = SPANS.len() + 1;
 
-/// Coefficients of the visiting policies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coefficients {
-    /// Where the events come from, for people.
+    /// Source of the events, for people.
     pub source: String,
-    /// The command that made the file.
     pub command: String,
     /// Events per item and second.
     pub rate_per_s: f64,
-    /// The mean of √rate that a price must be paid for: at a price μ an item is visited √(2μ) ÷ this apart on average, in
-    /// s^-½.
+    /// Mean of √rate for the budget, s^-½: at a price μ an item is visited every √(2μ) ÷ this on average.
     pub root: f64,
-    /// An item's own hours count as much as everybody's when it has so many events.
+    /// Number of events from which an item's own hours count as much as those of all items.
     pub pull: f64,
-    /// Share of an hour's events that says something of each of the two hours beside it.
+    /// Share of an hour's events that counts for each of the two hours beside it.
     pub smooth: f64,
-    /// Activity of everybody by the hour of the day (UTC), as a multiple of the day's mean.
+    /// Activity of all items by the hour of the day (UTC), as a multiple of the day's mean.
     pub profile: [f64; 24],
     /// Times since the last visit from which the weights hold, s, rising from 0.
     pub lags_s: Vec<f64>,
@@ -35,40 +32,29 @@ pub struct Coefficients {
     pub ranks_per_day: Vec<f64>,
 }
 
-/// Why a file has no coefficients.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCoefficients {
-    /// Not the shape of them.
     #[error("not coefficients of visits: {0}")]
     Shape(#[from] toml::de::Error),
-    /// One of the numbers.
     #[error("coefficients of visits: {0}")]
     Number(&'static str),
 }
 
 impl Coefficients {
-    /// Those that come with the program: `config/visits.toml`.
-    ///
-    /// # Errors
-    /// None, unless the file was broken when the program was compiled; a test reads it.
+    /// The built-in coefficients, `config/visits.toml`. A test reads them, so this cannot fail.
     pub fn embedded() -> Result<Self, BadCoefficients> {
         Self::parse(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/visits.toml")))
     }
 
-    /// Reads them from the text of their file.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, BadCoefficients> {
         let read: Self = toml::from_str(text)?;
         read.check().map_or(Ok(read), |mistake| Err(BadCoefficients::Number(mistake)))
     }
 
-    /// Their file.
     #[must_use]
     pub fn text(&self) -> String {
         let head = "# Coefficients of the visiting policies (src/engine/schedule/visits/coefficients.rs).";
-        // Numbers, words and lists of them can always be written as TOML.
+        // Numbers, texts and lists of them can always be written as TOML.
         format!("{head}\n{}", toml::to_string(self).unwrap_or_default())
     }
 
@@ -109,7 +95,7 @@ impl Coefficients {
         ((at - 1) as f64 + (per_day - low) / (high - low).max(f64::MIN_POSITIVE)).clamp(0.0, last) / last
     }
 
-    /// The weights that hold after that time since the last visit, s.
+    /// The weights at that time since the last visit, s.
     pub(super) fn weights_after(&self, lag_s: f64) -> &[f64; INPUTS] {
         let at = self.lags_s.partition_point(|lag| *lag <= lag_s).saturating_sub(1);
         &self.weights[at]

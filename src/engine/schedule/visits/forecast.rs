@@ -1,37 +1,34 @@
 //! Forecast of an item's events after its last visit, and the best time of the next one at a price. Pure.
 //!
-//! The rate at a time t after the last visit is λ̂(t) = p(hour) × Σ wₖ(t) rₖ. p is the item's own activity by the hour of
-//! the day, pulled towards everybody's by [`Coefficients::pull`] events. rₖ are its recent events of each
-//! [span](super::rhythm::SPANS), divided by the activity that the item had in that span: so a night without events
-//! says nothing. The weights depend on the time since the visit: the last half hour counts for the next one, the last ten
-//! days for next week.
+//! The rate at a time t after the last visit is λ̂(t) = p(hour) × Σ wₖ(t) rₖ. p is the item's own activity by the hour of the day,
+//! pulled towards that of all items by [`Coefficients::pull`] events. rₖ are its recent events of each
+//! [span](super::rhythm::SPANS), divided by the item's activity in that span, so a night without events is no evidence. The
+//! weights depend on the time since the visit: the last half hour counts for the next one, the last ten days for next week.
 
 use super::coefficients::{Coefficients, INPUTS};
 use super::rhythm::{DAY, HOUR, Rhythm, SPANS};
 use crate::base::clock::Millis;
 
-/// Expected events of one item.
 #[derive(Debug, Clone)]
 pub struct Forecast<'a> {
     coefficients: &'a Coefficients,
-    /// The time from which it looks ahead, ms: the last visit.
+    /// Start of the forecast: the last visit.
     from: Millis,
     /// Activity before each hour of the day and after the last, as a multiple of the mean hour's.
     sums: [f64; 25],
-    /// Events per second of mean activity, of each span and of everybody.
+    /// Events per second of mean activity: one rate per span, then that of all items.
     rates: [f64; INPUTS],
 }
 
-/// An item that is known for less than this share of a span has no rate from it alone: a single event would be a storm.
+/// Least known share of a span. For newer items a single event would look like a storm.
 const LEAST_KNOWN: f64 = 0.05;
-/// Steps of the look ahead in each interval that is expected, and how many of these intervals.
+/// Steps per expected interval of the look-ahead, and number of these intervals.
 const STEPS: usize = 8;
 const INTERVALS: usize = 5;
-/// Share of everybody's rate that each item is believed to have at least, so that no rate is 0.
+/// Least rate of every item as a share of the average rate, so that no rate is 0.
 const BASE: f64 = 0.1;
 
 impl<'a> Forecast<'a> {
-    /// Of an item with that rhythm.
     #[must_use]
     pub fn new(coefficients: &'a Coefficients, rhythm: &Rhythm) -> Self {
         let from = rhythm.visited.unwrap_or(rhythm.since);
@@ -44,8 +41,8 @@ impl<'a> Forecast<'a> {
         forecast
     }
 
-    /// Of an item whose rate is known, as in a simulation: events per second of mean activity, and its activity by the hour
-    /// as a multiple of the mean. `certain` must have a single row of weights, 1 for the last input alone.
+    /// The forecast for a known rate, as in a simulation: events per second of mean activity, and activity by the hour as a multiple
+    /// of the mean. `certain` must have a single row of weights, 1 for the last input alone.
     #[must_use]
     pub fn known(certain: &'a Coefficients, profile: &[f64; 24], rate_per_s: f64, from: Millis) -> Self {
         let mut rates = [0.0; INPUTS];
@@ -53,12 +50,12 @@ impl<'a> Forecast<'a> {
         Self { coefficients: certain, from, sums: sums(profile), rates }
     }
 
-    /// Its rate at a time since the last visit, s, at mean activity: events per second.
+    /// Events per second at mean activity, at a time since the last visit, s.
     fn rate(&self, lag_s: f64) -> f64 {
         self.coefficients.weights_after(lag_s).iter().zip(&self.rates).map(|(weight, rate)| weight * rate).sum()
     }
 
-    /// The rates of the inputs with the activity of a span: what training weighs.
+    /// Rates of the inputs times the activity of a span, for the training.
     pub(super) fn inputs(&self, after: Millis, until: Millis) -> [f64; INPUTS] {
         let active_s = self.active_s(after, until);
         self.rates.map(|rate| rate * active_s)
@@ -94,11 +91,10 @@ impl<'a> Forecast<'a> {
         self.events(DAY)
     }
 
-    /// From the last visit to the next one, ms, where a visit costs `price` event seconds.
+    /// Time from the last visit to the next one, ms, if a visit costs `price` event seconds.
     ///
-    /// The visits over the next expected intervals are planned, so that delays and visits together cost least; the first of
-    /// them counts. Without the look ahead an item would be visited when its own delay reaches the price, also in the
-    /// minute before it falls asleep.
+    /// It plans the visits over the next expected intervals for the least cost of delays and visits, and returns the first one.
+    /// Without this look-ahead it would visit an item once the delay reaches the price, even a minute before the item falls asleep.
     #[must_use]
     pub fn interval(&self, price: f64, shortest: Millis, longest: Millis) -> Millis {
         let mean = f64::midpoint(self.rate(1_800.0), self.rate(12.0 * 3_600.0)).max(f64::MIN_POSITIVE);
@@ -108,7 +104,7 @@ impl<'a> Forecast<'a> {
             let (events, moments) = self.steps(step);
             let steps = self.first_of_the_best(price, step as f64 / 1e3, &events, &moments);
             let interval = step.saturating_mul(steps as Millis);
-            // Nothing is worth a visit before the end of what was looked at: it sleeps. What comes later?
+            // No visit is worth its price before the end of the look-ahead: the item sleeps. Look further ahead.
             if steps < STEPS * INTERVALS || interval >= longest {
                 return interval.clamp(shortest, longest);
             }
@@ -132,7 +128,7 @@ impl<'a> Forecast<'a> {
         (events, moments)
     }
 
-    /// The number of steps to the first visit of the cheapest plan that ends with a visit at the end of the last step.
+    /// Number of steps to the first visit of the cheapest plan that ends with a visit at the end of the last step.
     fn first_of_the_best(&self, price: f64, step_s: f64, events: &[f64], moments: &[f64]) -> usize {
         let mut best = [(0.0, 0usize); STEPS * INTERVALS + 1];
         for end in 1..events.len() {
@@ -151,8 +147,8 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// Activity by the hour as a multiple of the mean: the item's events, smoothed over neighbouring hours, pulled towards
-/// everybody's.
+/// Activity by the hour as a multiple of the mean: the item's events, smoothed over neighbouring hours, pulled towards the profile
+/// of all items.
 fn profile(coefficients: &Coefficients, hours: &[f32; 24]) -> [f64; 24] {
     let Coefficients { pull, smooth, profile, .. } = coefficients;
     let own = |hour: usize| f64::from(hours[hour % 24]);
@@ -171,7 +167,7 @@ fn sums(profile: &[f64; 24]) -> [f64; 25] {
     sums
 }
 
-/// Activity from the epoch to a time, as ms of mean activity. Exact: within an hour it is even.
+/// Activity from the epoch to a time, as ms of mean activity. Exact, since it is even within an hour.
 fn activity(sums: &[f64; 25], at: Millis) -> f64 {
     let (days, rest) = (at.div_euclid(DAY), at.rem_euclid(DAY));
     let hour = (rest / HOUR) as usize;
@@ -179,9 +175,9 @@ fn activity(sums: &[f64; 25], at: Millis) -> f64 {
     days as f64 * sums[24] * HOUR as f64 + sums[hour] * HOUR as f64 + in_hour
 }
 
-/// ∫ activity × e^-((to - t) / span) dt from `since` to `to`, ms of mean activity: what recent events are divided by.
+/// ∫ activity × e^-((to - t) / span) dt from `since` to `to`, ms of mean activity: the divisor of recent events.
 fn faded_activity(sums: &[f64; 25], since: Millis, to: Millis, span: f64) -> f64 {
-    // Of an endless past, by the days' repetition; less what was before it began.
+    // An endless past by repeated days, minus the part before `since`.
     let endless = |end: Millis| {
         let mut sum = 0.0;
         let mut later = 1.0;
@@ -250,14 +246,14 @@ mod tests {
         hours[8..20].fill(2.0);
         let certain = certain();
         let rate = 0.5 / 3_600.0;
-        // From 16:00 on; a visit is worth the delay of an even rate's eight hours.
+        // From 16:00 on. A visit is worth the delay of an even rate's eight hours.
         let from = day(NOW) + 16 * HOUR;
         let price = rate * (8.0 * 3_600.0f64).powi(2) / 2.0;
         let at = |price: f64| {
             (from + Forecast::known(&certain, &hours, rate, from).interval(price, 1, 9 * DAY)) % DAY / HOUR
         };
         assert!((19..=20).contains(&at(price)), "when it falls asleep: {}", at(price));
-        // From midnight: nothing can have happened before 8.
+        // From midnight: no event can have happened before 8.
         let midnight = Forecast::known(&certain, &hours, rate, day(NOW));
         assert!(midnight.interval(price / 100.0, 1, 9 * DAY) > 8 * HOUR);
     }
@@ -307,7 +303,7 @@ mod tests {
             let forecast = Forecast::new(&coefficients, &rhythm);
             let at = |price: f64| forecast.interval(price, shortest, longest);
             prop_assert!((shortest..=longest).contains(&at(price)));
-            // By steps of an eighth, and by the hours of the day: a higher price is hardly ever a shorter interval.
+            // Steps of an eighth and the hours of the day: a higher price hardly ever gives a shorter interval.
             prop_assert!(at(likely * 16.0) >= at(likely), "{} {}", at(likely), at(likely * 16.0));
             prop_assert!(forecast.per_day().is_finite() && forecast.per_day() > 0.0);
         }

@@ -1,30 +1,27 @@
-//! Visits by the hours of the last days, as the paper on visiting has them (002, section 4.2, "Hash model"): 24 hourly bins,
-//! in which the newest day has the weight w, the day before w (1 − w), and so on. An item is visited when so many events
-//! are expected since its last visit, or after a time. Pure.
+//! Visits by the hours of the last days, as in the paper on visiting (002, section 4.2, "Hash model"). There are 24 hourly bins.
+//! The newest day has the weight w, the day before w (1 − w), and so on. An item is visited after a number of expected events
+//! since its last visit, or after a time. Pure.
 //!
-//! The paper's plan is made each midnight and carries over what is left of the day before; here the sum begins with the
-//! last visit and goes on over midnight, which is the same.
+//! The paper makes its plan each midnight and carries over the rest of the day before. Here the sum starts with the last visit
+//! and continues over midnight, which is the same.
 
 use serde::{Deserialize, Serialize};
 
 use super::rhythm::{DAYS, HOUR, Rhythm, day_of, hour_of, is_weekend};
 use crate::base::clock::Millis;
 
-/// What the operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// An item is visited when it has so many new events by expectation (the paper's y). 0: as many as the budget of visits
-    /// allows.
+    /// Number of expected new events that causes a visit (the paper's y). 0: as the budget of visits allows.
     pub events: f64,
     /// Weight of the newest day, above 0 to 1.
     pub weight: f64,
-    /// An item is visited after so long whatever is expected, ms; 0: after one and a half of the average intervals, which did
-    /// best in `docs/visits.md`. The paper has 30 days.
+    /// Longest time between visits, ms. 0: one and a half of the average intervals, which did best in `docs/visits.md`. The paper has
+    /// 30 days.
     pub span: Millis,
-    /// Saturdays and Sundays are forecast from such days alone, and other days from others.
+    /// Forecasts Saturdays and Sundays from such days alone, and other days from other days.
     pub weekends: bool,
-    /// Inactive and unstable items are visited in turn, once in each period (the paper's Poisson model), and not by their
-    /// hours.
+    /// Visits inactive and unstable items in turn, once per period (the paper's Poisson model), not by their hours.
     pub by_kind: bool,
 }
 
@@ -34,7 +31,7 @@ impl Default for Rules {
     }
 }
 
-/// Events expected in an hour, by the same hour of the days that are known: those up to the last visit.
+/// Events expected in an hour, from the same hour of the known days, up to the last visit.
 #[must_use]
 pub fn of_hour(rules: &Rules, rhythm: &Rhythm, at: Millis) -> f64 {
     let (hour, day) = (hour_of(at), day_of(at));
@@ -43,7 +40,7 @@ pub fn of_hour(rules: &Rules, rhythm: &Rhythm, at: Millis) -> f64 {
     let (mut sum, mut weighs) = (0.0, weight);
     for (back, counts) in rhythm.days.iter().enumerate().take(DAYS) {
         let of = rhythm.today.saturating_sub(back as i64);
-        // Today's hour is known when it is over.
+        // Today's hour is known once it is over.
         let is_known = back > 0 || hour < hour_of(visited);
         if is_known && (!rules.weekends || is_weekend(of) == is_weekend(day)) {
             sum += weighs * f64::from(counts[hour]);
@@ -54,19 +51,19 @@ pub fn of_hour(rules: &Rules, rhythm: &Rhythm, at: Millis) -> f64 {
 }
 
 impl Rules {
-    /// The longest interval, ms, where the average one is `every`.
+    /// Longest interval, ms, for an average interval `every`.
     #[must_use]
     pub fn latest(&self, every: Millis) -> Millis {
         if self.span > 0 { self.span } else { every.saturating_add(every / 2).max(1) }
     }
 }
 
-/// From the last visit to the next one, ms: when `events` are expected, at most `latest`.
+/// Time from the last visit until `events` are expected, ms, at most `latest`.
 #[must_use]
 pub fn interval(rules: &Rules, rhythm: &Rhythm, events: f64, latest: Millis) -> Millis {
     let from = rhythm.visited.unwrap_or(rhythm.since);
     let latest = latest.max(1);
-    // A week on, the hours repeat: by day and by weekday.
+    // The hours repeat after a week, by day and by weekday.
     let week: [f64; 7 * 24] = std::array::from_fn(|at| {
         let start = from.div_euclid(HOUR).saturating_add(at as Millis).saturating_mul(HOUR);
         of_hour(rules, rhythm, start)
@@ -137,7 +134,7 @@ mod tests {
         assert!(interval(&weekly, &rhythm, 2.0, 30 * DAY) < at);
         assert_eq!(interval(&weekly, &rhythm, 4.0, 3 * HOUR), 3 * HOUR);
         assert_eq!(interval(&weekly, &Rhythm::new(0), 4.0, 2 * DAY), 2 * DAY, "nothing is known: as late as may be");
-        // What is expected goes on over midnight: the rest of a day counts for the next one.
+        // The expectation continues over midnight: the rest of a day counts for the next one.
         assert!(interval(&weekly, &rhythm, 17.0, 30 * DAY) > DAY);
     }
 }

@@ -2,12 +2,10 @@
 
 use crate::base::clock::Millis;
 
-/// An hour, ms.
 pub const HOUR: Millis = 3_600_000;
-/// A day, ms.
 pub const DAY: Millis = 24 * HOUR;
 
-/// The hour of the day, 0 to 23, UTC.
+/// Hour of the day, 0 to 23, UTC.
 #[must_use]
 pub fn hour_of(at: Millis) -> usize {
     at.div_euclid(HOUR).rem_euclid(24) as usize

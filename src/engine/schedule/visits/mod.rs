@@ -1,5 +1,5 @@
-//! Visits: when an item of which only its own events are known (a person, a source) is visited again. Five policies, one
-//! [`Rhythm`] of each item for all of them. Pure: no input or output, no clock, no state in the process.
+//! Visits: the next visit of an item that is known only by its own events (a person, a source). There are five policies, and one
+//! [`Rhythm`] per item for all of them. Pure: no I/O, no clock, no state in the process.
 //!
 //! Units: times in ms since the epoch, intervals in ms, rates in events per second, prices in event seconds per visit.
 
@@ -26,7 +26,6 @@ use super::adaptive::budget::Normaliser;
 use super::adaptive::grid::Grid;
 use crate::base::clock::Millis;
 
-/// The policies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -43,26 +42,20 @@ pub enum Policy {
     Adaptive,
 }
 
-/// What the operator sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// The policy.
     pub policy: Policy,
-    /// The average interval between two visits of an item, ms: the budget is one visit of each item in it.
+    /// Average interval between two visits of an item, ms: the budget is one visit of each item per interval.
     pub every: Millis,
-    /// The shortest interval, ms.
     pub shortest: Millis,
-    /// The longest interval, ms.
     pub longest: Millis,
-    /// Lanes for each doubling of the interval, 1 to 4.
+    /// Lanes per doubling of the interval, 1 to 4.
     pub lanes_per_octave: u32,
-    /// Of the policy `classes`. [`Rhythm::see`] wants them at each visit.
+    /// Rules of the policy `classes`. [`Rhythm::see`] needs them at each visit, under every policy.
     pub classes: classes::Rules,
-    /// Of the policy `hash`.
     pub hash: hash::Rules,
-    /// What decides on the number of visits.
     pub spend: Spend,
-    /// With [`Spend::Quota`]: the share of its interval after which an item may be visited early, 0 to 1.
+    /// With [`Spend::Quota`]: share of its interval after which an item may be visited early, 0 to 1.
     pub earliest: f64,
 }
 
@@ -82,31 +75,25 @@ impl Default for Options {
     }
 }
 
-/// Why an item is visited when it is.
+/// Reason for the time of a visit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Why {
-    /// Nothing is known of it yet.
     Unknown,
-    /// Each item has the same interval.
     Turn,
-    /// Its class of priority, 1 (the most often visited) to 6.
+    /// Class of priority, 1 (the most often visited) to 6.
     Class(u8),
-    /// Its place in the period, 0 to 1.
+    /// Place in the period, 0 to 1.
     Slot(f64),
-    /// So many events are expected by then.
+    /// Number of events expected by then.
     Events(f64),
-    /// Its expected events' delay is worth a visit, event seconds.
+    /// The delay of its expected events is worth a visit; the price in event seconds.
     Delay(f64),
-    /// The shortest interval.
     Shortest,
-    /// The longest interval.
     Longest,
 }
 
-/// What a policy expects of an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// Its kind.
     pub kind: Kind,
     /// Estimated events per day, over the day after the last visit.
     pub per_day: f64,
@@ -114,11 +101,9 @@ pub struct Expected {
     pub unseen: f64,
     /// Events expected from the last visit to the next one.
     pub events: f64,
-    /// Why it is visited then.
     pub why: Why,
 }
 
-/// The schedule.
 #[derive(Debug, Clone)]
 pub struct Visits {
     options: Options,
@@ -128,7 +113,7 @@ pub struct Visits {
 }
 
 impl Visits {
-    /// A schedule of that policy. Options beyond their bounds are brought into them.
+    /// A schedule of that policy. Options out of bounds are moved to the nearest bound.
     #[must_use]
     pub fn new(options: Options, coefficients: Arc<Coefficients>) -> Self {
         let shortest = options.shortest.max(1);
@@ -139,31 +124,28 @@ impl Visits {
         Self { options, coefficients, normaliser: Normaliser::default(), grid }
     }
 
-    /// The options, within their bounds.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The same with another correction of the budget.
     #[must_use]
     pub fn normalised(self, normaliser: Normaliser) -> Self {
         Self { normaliser, ..self }
     }
 
-    /// Intervals, as multiples of those that the budget was reckoned with.
+    /// Factor on the intervals that the budget was computed with.
     fn stretch(&self) -> f64 {
         (self.normaliser.price * self.normaliser.level).sqrt()
     }
 
-    /// The price of a visit in force, event seconds: by the coefficients an average item is visited once in
-    /// [`Options::every`] at it.
+    /// Current price of a visit, event seconds: at it, by the coefficients, an average item is visited once in [`Options::every`].
     #[must_use]
     pub fn price(&self) -> f64 {
         (self.options.every as f64 / 1e3 * self.coefficients.root * self.stretch()).powi(2) / 2.0
     }
 
-    /// Events for which the policy `hash` visits an item.
+    /// Number of expected events at which the policy `hash` visits an item.
     fn hash_events(&self) -> f64 {
         if self.options.hash.events > 0.0 {
             return self.options.hash.events;
@@ -171,12 +153,11 @@ impl Visits {
         self.coefficients.rate_per_s * self.options.every as f64 / 1e3 * self.stretch()
     }
 
-    /// The longest interval of the policy `hash`.
     fn hash_latest(&self) -> Millis {
         self.options.hash.latest(self.options.every).min(self.options.longest)
     }
 
-    /// From the last visit to the next one, ms, within the bounds.
+    /// Time from the last visit to the next one, ms, within the bounds.
     #[must_use]
     pub fn interval(&self, rhythm: &Rhythm, id: &str) -> Millis {
         let Options { policy, every, shortest, longest, .. } = self.options;
@@ -203,7 +184,7 @@ impl Visits {
         poisson::slot(self.coefficients.rank(rhythm.per_day()), id)
     }
 
-    /// What the policy expects of an item, and why it is visited `interval`, ms, after its last visit.
+    /// The policy's expectation for an item, and the reason for a visit `interval`, ms, after its last one.
     #[must_use]
     pub fn expected(&self, rhythm: &Rhythm, id: &str, interval: Millis, now: Millis) -> Expected {
         let forecast = Forecast::new(&self.coefficients, rhythm);

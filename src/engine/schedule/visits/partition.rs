@@ -1,11 +1,11 @@
-//! Partitions of items by their expected work: who goes to which of several crawlers. Pure.
+//! Partitions of items by their expected work, for several crawlers. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The partition of each item, 0 to `parts` − 1, by longest processing time first: the items by falling work, each to the
-/// partition with the least so far. Work that is no number or negative counts as none. No partition has more than 4/3 of
-/// the least possible (Graham 1969); with many items the difference is about the work of the smallest ones.
+/// The partition of each item, 0 to `parts` − 1, by longest processing time first: items by falling work, each to the partition
+/// with the least work yet. Negative or non-finite work counts as 0. No partition has more than 4/3 of the least possible
+/// (Graham 1969). With many items the difference is about the work of the smallest ones.
 #[must_use]
 pub fn longest_first(work: &[f64], parts: usize) -> Vec<usize> {
     let parts = parts.max(1);
@@ -24,20 +24,19 @@ pub fn longest_first(work: &[f64], parts: usize) -> Vec<usize> {
     of
 }
 
-/// The paper's way (002, section 5.1.1): the items sorted by their work go to two partitions by turns, and each partition is
+/// The paper's way (002, section 5.1.1): the items sorted by their work alternate between two partitions, and each partition is
 /// halved again in the same way: 2^`halvings` partitions.
 #[must_use]
 pub fn alternating(work: &[f64], halvings: u32) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..work.len()).collect();
     sorted.sort_by(|one, other| sane(work[*one]).total_cmp(&sane(work[*other])).then(one.cmp(other)));
-    // Halved by turns, and each half by turns again: the place's lowest bits say which.
+    // Each halving alternates, so the lowest bits of the position are the partition.
     let mut of = vec![0; work.len()];
     let mask = 1usize.checked_shl(halvings).map_or(usize::MAX, |parts| parts - 1);
     sorted.into_iter().enumerate().for_each(|(place, item)| of[item] = place & mask);
     of
 }
 
-/// The sum of the work of each partition.
 #[must_use]
 pub fn loads(work: &[f64], of: &[usize], parts: usize) -> Vec<f64> {
     let mut loads = vec![0.0; parts.max(1)];
@@ -53,7 +52,6 @@ fn sane(work: f64) -> f64 {
     if work.is_finite() { work.clamp(0.0, 1e15) } else { 0.0 }
 }
 
-/// A sum of work, in its order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load(f64);
 
@@ -86,7 +84,7 @@ mod tests {
         let work: Vec<f64> = (1..=1_000).map(|at| 1_000.0 / f64::from(at)).collect();
         let even = spread(&loads(&work, &longest_first(&work, 16), 16));
         let turns = spread(&loads(&work, &alternating(&work, 4), 16));
-        // One item alone is more than a sixteenth: nothing is more even than to leave it alone.
+        // One item alone is more than a sixteenth: no split is more even than to leave it alone.
         assert!(even < 580.0 && turns > 900.0, "{even} {turns}");
         assert_eq!(alternating(&[5.0, 1.0, 3.0, 2.0], 1), [1, 0, 0, 1]);
         assert_eq!(longest_first(&[0.0; 6], 3).iter().filter(|part| **part == 2).count(), 2);

@@ -1,18 +1,18 @@
-//! Every item once in a period, in the order that the paper on visiting gives (002, algorithm 1, "Poisson model"): sorted
-//! by their rates, the items fill the period from both ends to the middle, so that the busiest ones are visited in the
-//! middle, as the pipes of an organ stand. Pure.
+//! Visits of every item once per period, in the order of the paper on visiting (002, algorithm 1, "Poisson model"). Sorted by
+//! their rates, the items fill the period from both ends to the middle, like the pipes of an organ: the busiest are in the
+//! middle. Pure.
 
 use crate::base::clock::Millis;
 
-/// The place of an item in the period, 0 to 1. `rank`: the share of the items that are quieter, 0 to 1. The paper puts the
-/// sorted items at the beginning and at the end by turns; here the id decides, so that an item keeps its end.
+/// Place of an item in the period, 0 to 1. `rank` is the share of quieter items, 0 to 1. The paper puts the sorted items at the
+/// start and at the end alternately. Here the id decides, so that an item keeps its end.
 #[must_use]
 pub fn slot(rank: f64, id: &str) -> f64 {
     let half = if rank.is_finite() { rank.clamp(0.0, 1.0) / 2.0 } else { 0.5 };
     if is_odd(id) { 1.0 - half } else { half }
 }
 
-/// Half of all ids, by the hash FNV-1a: the same in each process and version.
+/// Returns true for half of all ids, by the hash FNV-1a: the same in each process and version.
 fn is_odd(id: &str) -> bool {
     let hash = id
         .bytes()
@@ -20,7 +20,7 @@ fn is_odd(id: &str) -> bool {
     (hash ^ (hash >> 32)) & 1 == 1
 }
 
-/// From the last visit to the slot in the next period, ms. Periods are counted from the epoch.
+/// Time from the last visit to the slot in the next period, ms. Periods are counted from the epoch.
 #[must_use]
 pub fn interval(slot: f64, every: Millis, visited: Millis) -> Millis {
     let every = every.max(1);
@@ -28,7 +28,7 @@ pub fn interval(slot: f64, every: Millis, visited: Millis) -> Millis {
     next.saturating_add((slot * every as f64) as Millis).saturating_sub(visited).max(1)
 }
 
-/// The paper's algorithm 1: the order in which items are visited, by their places in `rates`.
+/// The paper's algorithm 1: the order of visits, as positions in `rates`.
 #[must_use]
 pub fn organ_pipe(rates: &[f64]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..rates.len()).collect();
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_order_is_the_papers() {
-        // Its example: rates 0 to 5 in the order 0, 2, 4, 5, 3, 1.
+        // The paper's example: rates 0 to 5 in the order 0, 2, 4, 5, 3, 1.
         assert_eq!(organ_pipe(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), [0, 2, 4, 5, 3, 1]);
         assert!(organ_pipe(&[]).is_empty());
     }

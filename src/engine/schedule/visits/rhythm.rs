@@ -1,5 +1,5 @@
-//! The rhythm of an item: what its visits have shown of its events. One for all policies, so that another policy goes on
-//! with what was learnt. Pure.
+//! The rhythm of an item: a record of the events that its visits found. All policies share it, so a new policy keeps the knowledge
+//! of the old one. Pure.
 //!
 //! Units: times in ms since the epoch, hours and days in UTC, counts in events.
 
@@ -11,48 +11,45 @@ use crate::base::clock::Millis;
 
 /// Spans over which recent events fade, ms: after each, an event counts e times less.
 pub const SPANS: [Millis; 7] = [HOUR / 2, 2 * HOUR, 8 * HOUR, DAY, 3 * DAY, 10 * DAY, 40 * DAY];
-/// The place of ten days in them.
+/// Index of the ten days in `SPANS`.
 const TEN_DAYS: usize = 5;
-/// Days whose hours are remembered singly: today and seven before.
+/// Days with separate hours: today and seven before.
 pub const DAYS: usize = 8;
-/// An event counts half in the hours of the day after this, ms.
+/// Half-life of an event in the hours of the day, ms.
 const HALF_LIFE: f64 = (60 * DAY) as f64;
-/// Older events than this say nothing of now, ms: they are only counted.
+/// Age, ms, beyond which events are only counted.
 const OLDEST: Millis = 120 * DAY;
 
-/// What is remembered of an item's events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Rhythm {
-    /// From when on its events are known.
+    /// Time from which on its events are known.
     pub since: Millis,
-    /// Its last visit; `None` before the first.
+    /// Last visit; `None` before the first.
     pub visited: Option<Millis>,
-    /// The visit before that.
     pub before: Option<Millis>,
-    /// Its last event; `None` if none was seen.
+    /// Last event; `None` if none was seen.
     pub last: Option<Millis>,
-    /// Events seen, ever.
     pub count: u64,
     /// Priority by classes, 1 to 100.
     pub priority: u8,
     /// Events by the hour of the day; an old one counts less.
     pub hours: [f32; 24],
-    /// Recent events, each faded over its [span](SPANS), as of the last visit.
+    /// Recent events at the last visit, each faded over its [span](SPANS).
     pub recent: [f32; SPANS.len()],
-    /// The day of the last visit, since the epoch: that of the first of [`days`](Self::days).
+    /// Day of the last visit since the epoch: the first of [`days`](Self::days).
     pub today: i64,
-    /// Events in each hour of that day and of those before it.
+    /// Events in each hour of that day and of the days before it.
     pub days: [[u16; 24]; DAYS],
 }
 
-/// The kinds of items of the paper on visiting (002, section 3).
+/// Kinds of items of the paper on visiting (002, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Less than one event a day.
     Inactive,
-    /// Active on some days only; visited as an inactive one until it was active on each day of a week.
+    /// Active on some days only. It counts as inactive until it was active on each day of a week.
     Unstable,
     /// Active on each day of the last week, by the hours of a person.
     Constant,
@@ -61,7 +58,6 @@ pub enum Kind {
 }
 
 impl Rhythm {
-    /// Of an item that is not visited yet.
     #[must_use]
     pub fn new(now: Millis) -> Self {
         Self {
@@ -78,10 +74,9 @@ impl Rhythm {
         }
     }
 
-    /// A visit at `now` found these events, ms since the epoch, in any order: those that no earlier visit found. Events from
-    /// before the last visit (the first one's pages reach back) are learnt as of their own time, events of the future
-    /// as of now. A visit that is read in pieces may be told piece by piece: what comes after the first one is [more of
-    /// it](Self::see_more).
+    /// Records a visit at `now` and its events, ms since the epoch, in any order, without those of earlier visits. Events from before
+    /// the last visit (the first pages reach back) count at their own time, and future events count as of now. A visit may be
+    /// recorded in pieces: the pieces after the first are [more of it](Self::see_more).
     pub fn see(&mut self, events: &[Millis], now: Millis, rules: &classes::Rules) {
         let before = self.visited;
         self.see_more(events, now);
@@ -89,7 +84,7 @@ impl Rhythm {
         self.before = before;
     }
 
-    /// The last visit goes on, and has found these events, too: it remains one visit, which ends at `now`.
+    /// Adds events to the last visit. It remains one visit, and ends at `now`.
     pub fn see_more(&mut self, events: &[Millis], now: Millis) {
         self.fade(now);
         for event in events.iter().map(|event| (*event).min(now)) {
@@ -98,7 +93,6 @@ impl Rhythm {
         self.visited = Some(now);
     }
 
-    /// What is remembered, as of `now`.
     fn fade(&mut self, now: Millis) {
         let from = self.visited.unwrap_or(self.since).min(now);
         let elapsed = now.saturating_sub(from) as f64;
@@ -134,10 +128,9 @@ impl Rhythm {
         }
     }
 
-    /// Its kind, as of `now`.
     #[must_use]
     pub fn kind(&self, now: Millis) -> Kind {
-        // Whole days before today; a week that has not been seen yet was no active one.
+        // Whole days before today. A week that was not seen yet was not active.
         let of_day = |back: usize| self.days[back].iter().map(|count| u64::from(*count)).sum::<u64>();
         let moved = usize::try_from(day_of(now).saturating_sub(self.today)).unwrap_or(0);
         let week = (1..=7usize).map(|back| back.checked_sub(moved).map_or(0, of_day));
@@ -150,19 +143,18 @@ impl Rhythm {
         }
     }
 
-    /// Hours of the day in which it had no event in the last days.
     fn quiet_hours(&self) -> usize {
         (0..24).filter(|hour| self.days.iter().all(|day| day[*hour] == 0)).count()
     }
 
-    /// Shares of the hours of the day (UTC) in its events; they add up to 1, or are all 0 where no event is known.
+    /// Share of each hour of the day (UTC) in its events. They add up to 1, or are all 0 if no event is known.
     #[must_use]
     pub fn hours(&self) -> [f64; 24] {
         let sum: f64 = self.hours.iter().map(|hour| f64::from(*hour)).sum();
         self.hours.map(|hour| if sum > 0.0 { f64::from(hour) / sum } else { 0.0 })
     }
 
-    /// Events per day, mostly of the last ten days, as of the last visit.
+    /// Events per day, mostly of the last ten days, at the last visit.
     #[must_use]
     pub fn per_day(&self) -> f64 {
         let span = SPANS[TEN_DAYS] as f64;
@@ -171,16 +163,15 @@ impl Rhythm {
     }
 }
 
-/// The most events of an hour that the text form has.
+/// Maximum number of events per hour in the text form.
 const MOST: u16 = 36 * 36 - 1;
-/// Fractions are written in these parts.
+/// Number of parts of 1 in which fractions are written.
 const PARTS: f32 = 100.0;
-/// The version that the text form begins with.
 const VERSION: &str = "1";
 
-/// The text form, 60 to 350 bytes for most items, at most some 850 (36 and more events in each hour of eight days). Numbers
-/// are written to base 36; of a day, `A` to `X` stand for 1 to 24 hours without events, a digit for so many events, and `_`
-/// comes before two digits.
+/// The text form: 60 to 350 bytes for most items, at most about 850 (36 and more events in each hour of eight days). Numbers are
+/// in base 36. In a day, `A` to `X` stand for 1 to 24 hours without events. A digit is a number of events, and `_` comes before
+/// a number of two digits.
 impl From<Rhythm> for String {
     fn from(rhythm: Rhythm) -> Self {
         let mut text = VERSION.to_owned();
@@ -203,8 +194,8 @@ impl From<Rhythm> for String {
     }
 }
 
-/// Reads the text form. A field that is missing, unknown or cannot be read is left out: the rest counts. A text without the
-/// time since when events are known, or of another version, says nothing: the rhythm begins with the next visit.
+/// Reads the text form. A missing, unknown or broken field is left out, and the rest counts. A text without the start of the known
+/// events, or of another version, gives an unknown rhythm, which starts with the next visit.
 impl From<String> for Rhythm {
     fn from(text: String) -> Self {
         let mut fields = text.split(';');
@@ -221,11 +212,10 @@ impl From<String> for Rhythm {
     }
 }
 
-/// Not a time.
 const UNKNOWN: Millis = Millis::MAX;
 
 impl Rhythm {
-    /// Nothing is known; the first visit begins it.
+    /// An unknown rhythm; the first visit starts it.
     fn unknown() -> Self {
         Self { today: 0, ..Self::new(UNKNOWN) }
     }
@@ -246,7 +236,7 @@ impl Rhythm {
         }
     }
 
-    /// The same with what a broken text may have set brought into its bounds.
+    /// Moves values that a broken text may have set into their bounds.
     fn sane(mut self) -> Self {
         self.priority = self.priority.clamp(1, 100);
         self.since = self.visited.map_or(self.since, |visited| self.since.min(visited));
@@ -271,7 +261,7 @@ fn base36(number: i64) -> String {
     digits.iter().rev().collect()
 }
 
-/// In hundredths; what is less is written as nothing.
+/// Writes values in hundredths; smaller values are empty.
 fn fractions(values: &[f32]) -> String {
     let texts: Vec<String> = values
         .iter()
@@ -365,10 +355,10 @@ mod tests {
         assert_eq!(of(10, |day, hour| day % 2 == 0 && hour > 8), Kind::Unstable);
         assert_eq!(of(10, |_, hour| (9..22).contains(&hour)), Kind::Constant);
         assert_eq!(of(10, |_, _| true), Kind::Authority);
-        // Promoted after a week in which it was active each day, and not before.
+        // Promoted after a week with activity on each day, and not before.
         assert_eq!(of(9, |day, hour| day > 2 && hour > 8), Kind::Unstable);
         assert_eq!(of(10, |day, hour| day > 2 && hour > 8), Kind::Constant);
-        // Silence since the last visit is seen, too.
+        // Silence since the last visit counts, too.
         let (rhythm, now) = regular(10, |_, _| true);
         assert_eq!(rhythm.kind(now + 2 * DAY), Kind::Unstable);
         assert_eq!(rhythm.kind(now + 30 * DAY), Kind::Inactive);
@@ -400,7 +390,7 @@ mod tests {
         assert_eq!((rhythm.last, rhythm.visited), (Some(NOW - 3 * HOUR), Some(NOW)));
         assert!((rhythm.per_day() - 8.0).abs() < 0.5, "{}", rhythm.per_day());
         assert!((of(&backwards).per_day() - rhythm.per_day()).abs() < 1e-3);
-        // The future is now; what is years old is only counted.
+        // A future event counts as of now; an event that is years old is only counted.
         let odd = of(&[NOW + DAY, 0, Millis::MIN, Millis::MAX]);
         assert_eq!((odd.last, odd.since, odd.count), (Some(NOW), NOW, 4));
     }
@@ -450,7 +440,7 @@ mod tests {
         for garbage in ["", "1", "2;s1", "{}", "1;s;v;l", "\u{1F600};s"] {
             let mut unknown = Rhythm::from(garbage.to_owned());
             assert_eq!((unknown.visited, unknown.count), (None, 0), "{garbage}");
-            // It begins with the next visit.
+            // It starts with the next visit.
             unknown.see(&[now - HOUR], now, &RULES);
             assert_eq!((unknown.since, unknown.visited), (now - HOUR, Some(now)), "{garbage}");
         }

@@ -1,4 +1,4 @@
-//! The visits as their callers know them.
+//! The visits as a `Schedule`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use crate::engine::schedule::adaptive::grid::WIDEST_STEP;
 use crate::engine::schedule::{Bound, Explained, Known, Next, Schedule};
 
-/// Items that were visited before come after those that never were, and after those of which something new is known.
+/// Tier of visited items: after items never visited, and after items with known news.
 const VISITED_TIER: u8 = 1;
 
 impl Visits {
@@ -33,8 +33,8 @@ impl Schedule for Visits {
         Some((Lane::first(), 0))
     }
 
-    /// One visit demanded in the planned interval, beside one in each [`every`](super::Options::every): in round robin and
-    /// in the Poisson order these are the same, and there is nothing to correct.
+    /// Compares visits per planned interval with one visit per [`every`](super::Options::every). In round robin and in the Poisson
+    /// order these are the same, and there is nothing to correct.
     fn spending(&self, item: &Known<'_>, due: Millis) -> Option<Spending> {
         let is_fixed = self.options.policy == Policy::Hash && self.options.hash.events > 0.0;
         if is_fixed || matches!(self.options.policy, Policy::RoundRobin | Policy::Poisson) {
@@ -44,7 +44,7 @@ impl Schedule for Visits {
             let (visited, before) = (rhythm.visited?, rhythm.before?);
             let elapsed = visited.saturating_sub(before).max(0) as f64;
             let planned = due.saturating_sub(before);
-            // A visit that came late, as the quota was short, or early, as some was left, is elapsed ÷ planned demanded ones.
+            // A visit that was late (too little quota) or early (spare quota) counts as elapsed ÷ planned demanded visits.
             let calls = if planned > 0 && elapsed > 0.0 { elapsed / planned as f64 } else { 1.0 };
             Some(Spending { calls, table_calls: elapsed / self.options.every as f64, ..Spending::default() })
         });
@@ -130,7 +130,7 @@ mod tests {
             let (lane, delay) = visits.next(&known(&busy), NOW).unwrap();
             assert!(delay <= lane.patience && delay <= visits.longest(&known(&busy), NOW).unwrap(), "{policy:?}");
             assert_eq!(visits.lane_of(delay), Some(lane), "{policy:?}");
-            // An hour on, an hour less; at last it is due.
+            // One hour later it waits one hour less; in the end it is due.
             assert_eq!(visits.next(&known(&busy), NOW + HOUR).unwrap().1, (delay - HOUR).max(0), "{policy:?}");
             assert_eq!(visits.next(&known(&busy), NOW + 40 * DAY).unwrap().1, 0);
         }
@@ -148,7 +148,7 @@ mod tests {
         let classes = visits(Policy::Classes);
         assert!(classes.interval(&busy, "7") * 3 <= classes.interval(&dull, "7") * 2);
         assert_eq!(visits(Policy::RoundRobin).interval(&busy, "7"), visits(Policy::RoundRobin).interval(&dull, "7"));
-        // The bounds hold whatever the policy wants.
+        // The bounds hold under every policy.
         let options = Options { shortest: 6 * HOUR, longest: 7 * HOUR, ..Options::default() };
         let narrow = Visits::new(options, Arc::new(Coefficients::embedded().unwrap()));
         assert!((6 * HOUR..=7 * HOUR).contains(&narrow.next(&known(&dull), NOW + 29 * DAY).unwrap().1));
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!([None, Some(f64::NAN), Some(0.1)].map(|of| quota.share(of)), [1.0; 3]);
     }
 
-    /// Items of 0.1 to 60 events a day, by their own hours, other than those of the coefficients' file. In simulated time the
-    /// daily correction brings the visits to the budget.
+    /// Items of 0.1 to 60 events a day, by their own hours, unlike those of the coefficients' file. In simulated time the daily
+    /// correction brings the visits to the budget.
     #[test]
     fn days_bring_the_visits_to_the_budget() {
         for policy in [Policy::Classes, Policy::Hash, Policy::Adaptive] {
@@ -223,7 +223,7 @@ mod tests {
                     }
                 }
                 made.push(count / 40.0);
-                // A day's forty visits are fewer than it wants: a thousand items like these.
+                // Forty visits a day are too few for a correction, so they stand for a thousand items.
                 let times = |value: f64| value * 25.0;
                 let thousand = Spending { calls: times(spent.calls), table_calls: times(spent.table_calls), ..spent };
                 normaliser = normaliser.after(&thousand, 1.0);

@@ -1,8 +1,8 @@
 //! Training of [`Coefficients`]: from the events of many items. Pure.
 //!
-//! The weights are those of a Poisson regression with an identity link: events of a time are Σ weight × rate × activity.
-//! Its likelihood rises with each step of the EM algorithm, which keeps weights above 0. The samples are visits at random
-//! times, 2 to 18 hours apart, and the events after each of them; what a rhythm remembers is what the product would remember.
+//! The weights are those of a Poisson regression with an identity link: the events of a span are Σ weight × rate × activity. Each
+//! step of the EM algorithm raises its likelihood and keeps weights above 0. The samples are visits at random times, 2 to 18 hours
+//! apart, and the events after each of them. The rhythm has only what it would have in production.
 
 use super::classes;
 use super::coefficients::{Coefficients, INPUTS};
@@ -10,19 +10,18 @@ use super::forecast::Forecast;
 use super::rhythm::{DAY, HOUR, Rhythm, hour_of};
 use crate::base::clock::Millis;
 
-/// An item's events between two times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// Its events, ms since the epoch, rising.
+    /// Events, ms since the epoch, rising.
     pub events: Vec<Millis>,
-    /// From when on they are known.
+    /// Start of the known events, ms since the epoch.
     pub from: Millis,
-    /// Up to when.
+    /// End of the known events, ms since the epoch.
     pub until: Millis,
 }
 
 impl Observed {
-    /// Its events from `from` to before `until`.
+    /// Events from `from` to before `until`.
     #[must_use]
     pub fn between(&self, from: Millis, until: Millis) -> &[Millis] {
         let at = |time: Millis| self.events.partition_point(|event| *event < time);
@@ -30,51 +29,39 @@ impl Observed {
     }
 }
 
-/// Why there is nothing to learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "training needs at least 10 items that are known for a week, with 200 events in all; there are {items} with {events}"
 )]
 pub struct TooLittle {
-    /// Items that are known for a week.
     pub items: usize,
-    /// Their events.
     pub events: usize,
 }
 
-/// How to train.
 #[derive(Debug, Clone, Default)]
 pub struct Training {
-    /// For [`Coefficients::source`].
     pub source: String,
-    /// For [`Coefficients::command`].
     pub command: String,
 }
 
 /// Times since the visit from which weights hold, s.
 const LAGS_S: [f64; 6] = [0.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0];
-/// Events after a visit count up to here.
+/// Time after a visit in which events count.
 const HORIZON: Millis = 10 * DAY;
-/// Before its first sample an item is known for so long.
+/// Time for which an item is known before its first sample.
 const KNOWN: Millis = 3 * DAY;
-/// Values that are tried for [`Coefficients::pull`] and [`Coefficients::smooth`].
+/// Values tried for [`Coefficients::pull`] and [`Coefficients::smooth`].
 const PULLS: [f64; 4] = [9.0, 18.0, 36.0, 72.0];
 const SMOOTHS: [f64; 3] = [0.0, 0.1, 0.2];
-/// Items that are visited in turn, to see which are best; about so many.
+/// Maximum number of items that judge the tried coefficients.
 const JUDGED: usize = 700;
-/// Steps of the EM algorithm.
 const STEPS: usize = 150;
-/// Ranks of the file.
 const RANKS: usize = 20;
-/// The budget at which the price is learnt: a visit a day; and the bounds of its intervals.
+/// The budget at which the price is learned, one visit a day, and the bounds of its intervals.
 const EVERY: Millis = DAY;
 const BOUNDS: (Millis, Millis) = (5 * 60_000, 14 * DAY);
 
 impl Training {
-    /// Trains coefficients.
-    ///
-    /// # Errors
-    /// If there is too little to learn from.
     pub fn train(&self, items: &[Observed]) -> Result<Coefficients, TooLittle> {
         let known: Vec<&Observed> = items.iter().filter(|item| item.until - item.from >= 7 * DAY).collect();
         let events = known.iter().map(|item| item.events.len()).sum();
@@ -106,7 +93,7 @@ impl Training {
     }
 }
 
-/// The same with weights that are fitted.
+/// The coefficients with fitted weights.
 fn weighed(mut coefficients: Coefficients, items: &[&Observed]) -> Coefficients {
     let samples = samples(&coefficients, items);
     for (weights, samples) in coefficients.weights.iter_mut().zip(&samples) {
@@ -115,7 +102,7 @@ fn weighed(mut coefficients: Coefficients, items: &[&Observed]) -> Coefficients 
     coefficients
 }
 
-/// Those by which the visits of the items leave the least delay, rather than the likeliest: a likelihood goes by the busiest.
+/// The coefficients with the least delay in simulated visits. The likelihood would be decided by the busiest items.
 fn best(mut tried: Vec<Coefficients>, items: &[&Observed]) -> Coefficients {
     let some: Vec<&Observed> = items.iter().copied().step_by(items.len().div_ceil(JUDGED)).collect();
     let delays: Vec<f64> = tried.iter().map(|one| priced(one, &some, EVERY / 2, 3).1).collect();
@@ -140,10 +127,9 @@ fn profile(items: &[&Observed]) -> [f64; 24] {
     hours.map(|hour| hour / mean)
 }
 
-/// Inputs, and the events that came.
+/// Inputs, and the number of events that followed.
 type Sample = ([f64; INPUTS], f64);
 
-/// Samples of each lag.
 fn samples(coefficients: &Coefficients, items: &[&Observed]) -> Vec<Vec<Sample>> {
     let mut samples = vec![Vec::new(); LAGS_S.len()];
     let ends = || LAGS_S.into_iter().skip(1).map(|lag| (lag * 1e3) as Millis).chain([HORIZON]);
@@ -168,7 +154,7 @@ fn samples(coefficients: &Coefficients, items: &[&Observed]) -> Vec<Vec<Sample>>
     samples
 }
 
-/// Draws that are the same each time (xorshift): trained twice, the coefficients are the same.
+/// Repeatable draws (xorshift): a second training gives the same coefficients.
 struct Random(u64);
 
 impl Random {
@@ -197,7 +183,7 @@ fn fit(weights: &mut [f64; INPUTS], samples: &[Sample]) {
             *weight = if expected > 0.0 { *weight * found / expected } else { 0.0 };
         }
     }
-    // Nobody is believed to be silent for ever.
+    // No item is expected to be silent for ever.
     weights[INPUTS - 1] = weights[INPUTS - 1].max(1e-3);
 }
 
@@ -207,8 +193,8 @@ fn root(coefficients: &Coefficients, items: &[&Observed]) -> f64 {
     (2.0 * price).sqrt() / (EVERY as f64 / 1e3)
 }
 
-/// The price at which the items are visited once in `every` on average, by so many approximations, and the delay of their
-/// events at as many visits.
+/// The price at which the items are visited once per `every` on average, and the delay of their events at that number of
+/// visits. It takes `times` approximations.
 fn priced(coefficients: &Coefficients, items: &[&Observed], every: Millis, times: u32) -> (f64, f64) {
     let every_s = every as f64 / 1e3;
     let (mut price, mut at_once) = (every_s * every_s * coefficients.rate_per_s / 4.0, 0.0);
@@ -222,7 +208,6 @@ fn priced(coefficients: &Coefficients, items: &[&Observed], every: Millis, times
     (price, at_once)
 }
 
-/// Visits of items.
 #[derive(Debug, Default)]
 struct Lived {
     visits: f64,
@@ -233,7 +218,7 @@ struct Lived {
 }
 
 impl Lived {
-    /// Adds an item's visits at a price; the part of the last interval that is observed counts.
+    /// Adds an item's visits at a price. Of the last interval only the observed part counts.
     fn live(&mut self, coefficients: &Coefficients, item: &Observed, price: f64) {
         let mut rhythm = Rhythm::new(item.from);
         let (mut seen, mut at) = (item.from, item.from + KNOWN);
@@ -277,7 +262,7 @@ mod tests {
             let per_day = Forecast::new(&found, &rhythm).per_day();
             assert!((per_day / item.per_day() - 1.0).abs() < 0.15, "{per_day} {}", item.per_day());
         }
-        // The price of a visit a day is one at which these items are visited once a day.
+        // At the price of a visit a day these items are visited once a day.
         let price = (found.root * 86_400.0).powi(2) / 2.0;
         let mut lived = Lived::default();
         items.iter().for_each(|item| lived.live(&found, item, price));
