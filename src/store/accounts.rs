@@ -1,4 +1,4 @@
-//! Accounts: what answers say of them, beside the life that every item has.
+//! Accounts: the data that answers state, beside the life that every item has.
 
 use std::collections::BTreeSet;
 
@@ -14,172 +14,128 @@ use crate::store::rows::clean;
 /// A post that was found, and the account that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
-    /// The id of the account.
     pub account: String,
-    /// The id of the post.
     pub post: String,
-    /// When the post was made, or else found, ms since the epoch.
+    /// Time at which the post was made, or else found.
     pub at: Millis,
 }
 
-/// The stored data of an account by which its next lookup is chosen.
+/// The stored data of an account that the schedule needs for its next lookup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct Signs {
     /// When its newest answer was given, ms since the epoch; `None` before the first.
     pub checked_at: Option<Millis>,
-    /// When it is due again, ms since the epoch.
     pub next_due: Option<Millis>,
-    /// The state of its life in the pipeline.
     pub state: TweetState,
-    /// When it was recorded, ms since the epoch.
     pub first_seen: Millis,
-    /// Newest known sign of life: a post, or a greater number of posts, ms since the epoch.
+    /// Newest known sign of life: a post, or a higher number of posts.
     pub active_at: Option<Millis>,
-    /// When a field of its profile, or its state, last changed, ms since the epoch.
+    /// Time of the newest change of its state or a profile field.
     pub changed_at: Option<Millis>,
-    /// Its counts, as its answers state them.
     #[sqlx(flatten)]
     pub counts: AccountCounts,
     /// [`Observation::recent`] of the newest answer that found it.
     pub recent: Option<f64>,
-    /// Misses in a row: the counts are older than the newest answer, where there are any.
+    /// Misses in a row. If there are any, the counts are older than the newest answer.
     pub misses: i64,
 }
 
-/// A stored account, whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, sqlx_macros::FromRow)]
 pub struct StoredAccount {
-    /// Its id.
     pub id: String,
-    /// Its state, as the network tells it: `live`, `protected`, `suspended`, `deactivated`, `deleted` or `unknown`.
+    /// State in the network's words: `live`, `protected`, `suspended`, `deactivated`, `deleted` or `unknown`.
     pub state: String,
-    /// The handle, without `@`.
     pub handle: Option<String>,
-    /// The name that is shown.
     pub display_name: Option<String>,
-    /// The owner's description.
     pub description: Option<String>,
-    /// Where the owner says to be.
     pub location: Option<String>,
-    /// The address in the profile.
     pub url: Option<String>,
-    /// The address of the picture.
     pub picture: Option<String>,
-    /// The address of the banner.
     pub banner: Option<String>,
-    /// True if the owner approves followers.
     pub protected: Option<bool>,
-    /// True if the network vouches for it.
     pub verified: Option<bool>,
-    /// Countries in which it is withheld, comma separated.
     pub withheld_in: Option<String>,
-    /// The id of the account that its owner moved to.
     pub moved_to: Option<String>,
-    /// Its counts.
     #[serde(flatten)]
     #[sqlx(flatten)]
     pub counts: AccountCounts,
-    /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
-    /// When it last posted, as the newest answer says, ms since the epoch.
+    /// Time of its last post, as the newest answer states it.
     pub last_post_at: Option<Millis>,
-    /// Newest known sign of life, ms since the epoch.
     pub active_at: Option<Millis>,
-    /// When its content was removed, ms since the epoch.
     pub forgotten_at: Option<Millis>,
-    /// Posts of it that were collected.
+    /// Number of its posts in the store.
     pub collected: i64,
-    /// When it was recorded, ms since the epoch.
     pub first_seen: Millis,
-    /// When the newest answer about it was given, ms since the epoch.
     pub checked_at: Option<Millis>,
-    /// When it is due again, ms since the epoch.
     pub next_due: Option<Millis>,
-    /// Answers stored about it.
     pub lookups: i64,
-    /// Misses in a row.
     pub misses: i64,
-    /// Since when it is not returned, ms since the epoch.
     pub missing_since: Option<Millis>,
-    /// The newest object as the network sent it.
     pub raw: Option<String>,
 }
 
-/// The counts of an account from `checked_at` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct CountsAt {
-    /// When the answer was given, ms since the epoch.
     pub checked_at: Millis,
-    /// The counts then.
     #[sqlx(flatten)]
     pub counts: AccountCounts,
 }
 
-/// An account that has a handle, or had it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct Bearer {
-    /// Its id.
     pub id: String,
-    /// Until when it had the handle, ms since the epoch; `None`: it has it.
+    /// End of its time with the handle; `None` if it still has it.
     pub until: Option<Millis>,
 }
 
-/// The accounts in a state.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct AccountTotal {
-    /// The state.
     pub state: String,
-    /// The number of accounts.
     pub accounts: i64,
-    /// When the newest answer about the account whose data is oldest was given, ms since the epoch; of those that are still
-    /// looked up.
+    /// Time of the newest answer about the account with the oldest data, among those that are still looked up.
     pub oldest_answer_at: Option<Millis>,
 }
 
-/// The records of accounts. Errors are those of [`Lifecycle`](super::Lifecycle).
+/// The records of accounts. Errors are those of [`Lifecycle`](super::Lifecycle). Times are ms since the epoch.
 #[async_trait]
 pub trait Accounts: Send + Sync + std::fmt::Debug {
-    /// Stores a batch of answers, all or nothing, as [`Posts::save`](super::Posts::save) does; changes of fields and counts
-    /// become history.
+    /// Stores a batch of answers, all or nothing, as [`Posts::save`](super::Posts::save) does. Changed fields and
+    /// counts become history.
     async fn save_accounts(&self, namespace: &str, answers: &[Observation<Account>]) -> Result<Saved>;
 
-    /// Records posts of accounts that are recorded; a post that is known stays as it is. A post is a sign of life.
+    /// Records posts of recorded accounts as signs of life. A known post stays as it is.
     async fn record_sightings(&self, namespace: &str, sightings: &[Sighting]) -> Result<()>;
 
-    /// The data of each id by which its next lookup is chosen, in the order asked; `None` for one never recorded.
+    /// Returns the signs of each id, in the order of `ids`; `None` for an id never recorded.
     async fn signs(&self, namespace: &str, ids: &[String]) -> Result<Vec<Option<Signs>>>;
 
-    /// When the newest collected posts of an account were made, ms since the epoch, newest first; `limit` of them.
+    /// Returns the times of an account's newest `limit` collected posts, newest first.
     async fn post_times(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<Millis>>;
 
-    /// Ids of the newest collected posts of an account, newest first; `limit` of them.
+    /// Returns the ids of an account's newest `limit` collected posts, newest first.
     async fn posts_of(&self, namespace: &str, id: &str, limit: u32) -> Result<Vec<String>>;
 
-    /// One account, whole.
     async fn account(&self, namespace: &str, id: &str) -> Result<Option<StoredAccount>>;
 
-    /// The accounts that have that handle, in any case, or had it; those that have it first.
+    /// Returns the accounts with that handle, in any case, then its former bearers.
     async fn bearers(&self, namespace: &str, handle: &str) -> Result<Vec<Bearer>>;
 
-    /// An account's changes, oldest first: the newest 1,000, and the first 1,000 characters of each value.
     async fn account_changes(&self, namespace: &str, id: &str) -> Result<Vec<Change>>;
 
-    /// An account's counts over time, oldest first.
     async fn account_counts(&self, namespace: &str, id: &str) -> Result<Vec<CountsAt>>;
 
-    /// Accounts by state, in the network's words; those without an answer count as `unknown`.
+    /// Counts accounts by state, in the network's words; accounts without an answer count as `unknown`.
     async fn account_states(&self, namespace: &str) -> Result<Vec<AccountTotal>>;
 
-    /// Keeps handles until the ids of their accounts are known, each once; one that was refused waits again. `at` is now, ms
-    /// since the epoch. Returns false, and keeps none, where one of them does not wait yet and more than `most` would wait.
+    /// Keeps handles, each once, until the ids of their accounts are known. A refused handle waits again. Returns false
+    /// and keeps none if any is new and more than `most` handles would wait.
     async fn keep_handles(&self, namespace: &str, handles: &[String], at: Millis, most: u32) -> Result<bool>;
 
-    /// Takes up to `limit` handles that wait, those that came first. Nobody else gets them from `now` `until` then, both in
-    /// ms since the epoch.
+    /// Claims up to `limit` waiting handles, oldest first. No other worker gets them between `now` and `until`.
     async fn claim_handles(&self, namespace: &str, now: Millis, until: Millis, limit: u32) -> Result<Vec<String>>;
 
-    /// Forgets handles whose accounts are recorded. Those that were refused, each with one clause, are kept for 30 days, by
-    /// `now`, ms since the epoch.
+    /// Removes handles whose accounts are recorded. Keeps refused handles, each with its reason, for 30 days.
     async fn settle_handles(
         &self,
         namespace: &str,
@@ -188,47 +144,40 @@ pub trait Accounts: Send + Sync + std::fmt::Debug {
         refused: &[(String, String)],
     ) -> Result<()>;
 
-    /// A handle that waits, or was refused, in any case.
+    /// Returns a waiting or refused handle; letter case does not matter.
     async fn kept_handle(&self, namespace: &str, handle: &str) -> Result<Option<KeptHandle>>;
 }
 
-/// A handle whose account is not known.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct KeptHandle {
-    /// When it came, or was refused, ms since the epoch.
+    /// Time of its arrival or its refusal.
     pub at: Millis,
-    /// Why it was refused; `None`: it waits.
+    /// Reason of the refusal; `None` while it waits.
     pub reason: Option<String>,
 }
 
-/// How long a refused handle is kept, ms.
 const REFUSED_FOR: Millis = 30 * 86_400_000;
 
-/// Handles as they are kept, each once.
 pub(super) fn given_handles(handles: &[String]) -> BTreeSet<String> {
     handles.iter().map(|handle| clean(handle).to_ascii_lowercase()).collect()
 }
 
-/// The moment before which refused handles are forgotten.
 pub(super) fn refused_before(now: Millis) -> Millis {
     now.saturating_sub(REFUSED_FOR)
 }
 
-/// The statement of [`Accounts::kept_handle`].
 pub(super) const KEPT_HANDLE: &str = "SELECT at, reason FROM account_handle WHERE namespace = $1 AND handle = $2";
-/// How many handles wait.
 pub(super) const WAITING_HANDLES: &str = "SELECT count(*) FROM account_handle WHERE namespace = $1 AND reason IS NULL";
-/// Returns true if handles are too many to be kept: `known` of the `given` wait already and take no room.
+/// Returns true if too many handles would wait; `known` of the `given` handles wait already.
 pub(super) fn are_too_many(waiting: i64, given: usize, known: i64, most: u32) -> bool {
     let new = given as i64 - known;
     new > 0 && waiting + new > i64::from(most)
 }
 
-/// Forgets refused handles.
 pub(super) const FORGET_REFUSED: &str =
     "DELETE FROM account_handle WHERE namespace = $1 AND reason IS NOT NULL AND at < $2";
 
-/// The values written for an account. Texts are clean.
+/// The values written for an account. Texts are clean (no NUL).
 #[derive(Debug, Default, Serialize)]
 pub(super) struct AccountRow {
     id: String,
@@ -252,7 +201,7 @@ pub(super) struct AccountRow {
 }
 
 impl AccountRow {
-    /// The values of an answer; `None` where it says nothing of the account.
+    /// Values of an answer; `None` if it states nothing about the account.
     fn new(answer: &Observation<Account>) -> Option<Self> {
         let row = Self { id: clean(&answer.id).into_owned(), at: answer.answered_at, ..Self::default() };
         let forgotten_at = answer.forget.then_some(answer.answered_at);
@@ -268,7 +217,7 @@ impl AccountRow {
             }
             Seen::Found(account) => Some(Self {
                 state: Some(account.state.as_str()),
-                // Found accounts state it; the rule for what is stored relies on it.
+                // Found accounts always state it; the merge rule relies on this.
                 handle: Some(text(&account.handle).unwrap_or_default()),
                 display_name: text(&account.display_name),
                 description: text(&account.description),
@@ -288,11 +237,11 @@ impl AccountRow {
     }
 }
 
-/// On Twitter and X an owner may come back for 30 days; then the account is deleted.
+/// On Twitter and X an owner may come back for 30 days. Then the network deletes the account.
 const DEACTIVATED_FOR: Millis = 30 * 24 * 3_600_000;
 
-/// The state of an account whose absence is believed, `missing` ms after its first miss. `state_after!` corrects it where the
-/// network said something else meanwhile.
+/// State of an account with a confirmed absence, `missing` ms after its first miss. `state_after!` corrects it if the
+/// network stated something else meanwhile.
 fn gone(reason: Option<Absence>, missing: Millis) -> AccountState {
     match reason {
         Some(Absence::Suspended) => AccountState::Suspended,
@@ -304,23 +253,21 @@ fn gone(reason: Option<Absence>, missing: Millis) -> AccountState {
     }
 }
 
-/// The part of an account that its row in `tweet` keeps.
 pub(super) fn object(account: &Account) -> Object {
     Object { created_at: account.created_at, raw: account.raw.clone() }
 }
 
-/// The rows of a batch as JSON, in the order of their ids, and the ids of those whose content is forgotten. Of an id given
-/// twice, the newest answer.
+/// Rows of a batch as JSON, sorted by id, and the ids whose content is removed. Of an id given twice, the newest answer
+/// is used.
 pub(super) fn given(answers: &[Observation<Account>]) -> (String, Vec<String>) {
     let mut rows: Vec<AccountRow> = answers.iter().filter_map(AccountRow::new).collect();
     rows.sort_by(|one, other| (&one.id, other.at).cmp(&(&other.id, one.at)));
     rows.dedup_by(|later, first| later.id == first.id);
     let forgotten = rows.iter().filter(|row| row.forgotten_at.is_some()).map(|row| row.id.clone()).collect();
-    // What derives Serialize out of texts and numbers cannot fail.
+    // Serialize derived for texts and numbers cannot fail.
     (serde_json::to_string(&rows).unwrap_or_default(), forgotten)
 }
 
-/// Sightings as JSON: account, post, at.
 pub(super) fn given_sightings(sightings: &[Sighting]) -> String {
     let mut rows: Vec<_> = sightings.iter().map(|seen| (clean(&seen.account), clean(&seen.post), seen.at)).collect();
     rows.sort();
@@ -335,7 +282,7 @@ macro_rules! account_columns {
     };
 }
 
-/// The statement of [`Accounts::account`], by how `account` is joined to `tweet`; `$1` is the namespace, `$2` the id.
+/// Statement by the join of `account` to `tweet`; `$1` is the namespace, `$2` the id.
 macro_rules! account {
     ($join:literal) => {
         concat!(
@@ -351,7 +298,7 @@ macro_rules! account {
     };
 }
 
-/// The statement of [`Accounts::account_states`], by how `account` is joined to `tweet`; `$1` is the namespace.
+/// Statement by the join of `account` to `tweet`; `$1` is the namespace.
 macro_rules! account_states {
     ($join:literal) => {
         concat!(
@@ -364,9 +311,9 @@ macro_rules! account_states {
     };
 }
 
-/// The state of an account after an answer, by the condition of the changes that belong to it: what `sql/merge_account.sql` begins
-/// with. The 30 days (2,592,000,000 ms) of one that is not there begin when the network says so first: one that was suspended
-/// before, or missing for another reason, is deactivated, however long ago its first miss is. Bluesky states a deactivation by itself.
+/// State of an account after an answer, by the condition of its changes; the start of `sql/merge_account.sql`. The 30 days
+/// (2,592,000,000 ms) of a missing account start when the network first states its absence. So an account that was suspended or
+/// missing for another reason is first deactivated, however old its first miss is. Bluesky states deactivations explicitly.
 macro_rules! state_after {
     ($namespace:literal, $changes:literal) => {
         concat!(
@@ -382,7 +329,7 @@ macro_rules! state_after {
     };
 }
 
-/// Columns of [`Signs`], by the condition of the changes that belong to a row of `tweet`.
+/// Columns of [`Signs`], by the condition of the changes of a row of `tweet`.
 macro_rules! signs_columns {
     ($changes:literal) => {
         concat!(
@@ -395,7 +342,7 @@ macro_rules! signs_columns {
     };
 }
 
-/// The communities of a network, by the parameter with [`before_communities`]: found by leaps over the key.
+/// Communities of a network, by the parameter with [`before_communities`]; jumps over the key.
 macro_rules! communities {
     ($before:literal) => {
         concat!(
@@ -416,29 +363,25 @@ macro_rules! communities {
 
 pub(super) use {account, account_columns, account_states, communities, signs_columns, state_after};
 
-/// What stands before the names of the communities beside a pipeline of profiles: their evidence quotes these.
+/// Name prefix of the communities beside a pipeline of profiles; their evidence quotes these profiles.
 pub(super) fn before_communities(profiles: &str) -> String {
     format!("{}:", profiles.replacen("profiles", "community", 1))
 }
 
-/// The statement of [`Accounts::account_changes`].
 pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
      SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM account_change \
      WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field DESC LIMIT 1000) AS newest ORDER BY at, field";
 
-/// The statement of [`Accounts::account_counts`].
 pub(super) const COUNTS: &str = "SELECT checked_at, followers, following, posts, listed, likes FROM account_count \
      WHERE namespace = $1 AND id = $2 ORDER BY checked_at";
 
-/// The statement of [`Accounts::post_times`].
 pub(super) const POST_TIMES: &str =
     "SELECT at FROM account_post WHERE namespace = $1 AND id = $2 ORDER BY at DESC LIMIT $3";
 
-/// The statement of [`Accounts::posts_of`].
 pub(super) const POSTS_OF: &str =
     "SELECT post FROM account_post WHERE namespace = $1 AND id = $2 ORDER BY at DESC, post DESC LIMIT $3";
 
-/// The statement of [`Accounts::bearers`]. Each part has an index; one who has the handle again is among the first alone.
+/// Each part has an index. An account that has the handle again appears only in the first part.
 pub(super) const BEARERS: &str = "SELECT id, CAST(NULL AS BIGINT) AS until, 0 AS place FROM account \
      WHERE namespace = $1 AND handle IS NOT NULL AND lower(handle) = lower($2) \
      UNION ALL SELECT changed.id, MAX(changed.at), 1 FROM account_change AS changed \

@@ -1,46 +1,44 @@
-//! Corrections of an adaptive schedule's budget, a row for each pipeline.
+//! Corrections of an adaptive schedule's budget, one row per pipeline.
 
 use async_trait::async_trait;
 
 use super::Result;
 use crate::base::clock::Millis;
 
-/// The corrections of a budget, and the queue's counts from which the next day is counted.
+/// Corrections of a budget, and the queue's counts from which the next day is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct Learnt {
-    /// When it was corrected last, ms since the epoch.
+    /// Time of the last correction, ms since the epoch.
     #[sqlx(rename = "corrected_at")]
     pub at: Millis,
     /// Factor on the price of a call.
     pub price: f64,
     /// Events of the average item, as a multiple of the model's.
     pub level: f64,
-    /// The queue's counts at that time: calls that were demanded,
+    /// The queue's count at that time: demanded calls.
     pub calls: f64,
-    /// calls that the age table would have made,
+    /// Calls that the age table would have made.
     pub table_calls: f64,
-    /// events that answers showed,
+    /// Events in answers.
     pub events: f64,
-    /// and events that average items would have had.
+    /// Events that average items would have had.
     pub average_events: f64,
 }
 
-/// Stored corrections, which any process finds after a restart. Errors are those of [`Lifecycle`](super::Lifecycle).
+/// Stored corrections, for use after a restart. Errors are those of [`Lifecycle`](super::Lifecycle).
 #[async_trait]
 pub trait Budgets: Send + Sync + std::fmt::Debug {
-    /// The corrections of that pipeline; `None` before the first.
+    /// Returns the pipeline's corrections; `None` before the first.
     async fn learnt(&self, namespace: &str) -> Result<Option<Learnt>>;
 
-    /// Replaces the corrections, if they are still those made at `before`, ms since the epoch (`None`: none); returns true
-    /// if it did. Of several processes that correct at once, one succeeds.
+    /// Replaces the corrections if they are still those made at `before` (`None`: none); returns true if it did. Of
+    /// several processes that correct at once, one succeeds.
     async fn learn(&self, namespace: &str, before: Option<Millis>, learnt: &Learnt) -> Result<bool>;
 }
 
-/// The statement of [`Budgets::learnt`].
 pub(super) const LEARNT: &str = "SELECT corrected_at, price, level, calls, table_calls, events, average_events \
      FROM schedule_budget WHERE namespace = $1";
 
-/// The statement of [`Budgets::learn`]: the same on PostgreSQL and SQLite.
 pub(super) const LEARN: &str = "INSERT INTO schedule_budget \
      (namespace, corrected_at, price, level, calls, table_calls, events, average_events) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \

@@ -1,7 +1,7 @@
-//! Communities: the accounts that each sees, what led to them, and what was decided.
+//! Communities: the accounts that each community sees, their appearances, and the decisions about them.
 //!
-//! `namespace` is the pipeline of a community (`community:twitter:pt-pt`). An account that is judged has a row in `tweet`,
-//! too, which holds its life. All statements are set-based: a batch of posts is one statement, however many accounts it names.
+//! `namespace` is the pipeline of a community (`community:twitter:pt-pt`). A judged account also has a row in `tweet`, which
+//! holds its life. All statements are set-based: one statement per batch of posts, regardless of the number of accounts.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,12 @@ use super::rows::clean;
 use crate::base::clock::Millis;
 use crate::model::community::{Belonging, Finding};
 
-/// A way in which an account appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// A member's post names it, or replies to it.
+    /// A member's post names it or replies to it.
     Mentioned,
-    /// A member repeats a post of it.
+    /// A member reposts it.
     Reposted,
     /// It follows a member.
     Follower,
@@ -28,7 +27,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,131 +38,98 @@ impl Reason {
     }
 }
 
-/// An account that a post, or a list, of another one shows.
+/// An account that another account's post or list shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Appearance {
-    /// The account.
     pub account: String,
-    /// The one that shows it.
+    /// The account that shows it.
     pub source: String,
-    /// How.
     pub reason: Reason,
-    /// The id of the post; `None`: a list shows it.
+    /// Id of the post; `None` if a list shows it.
     pub post: Option<String>,
 }
 
-/// A post that was found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundPost {
-    /// Its id.
     pub post: String,
-    /// Its author.
     pub author: String,
 }
 
-/// An account that a community knows, as the arrival of posts leaves it.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct KnownAccount {
-    /// Its id.
     pub account: String,
-    /// Its state.
     pub state: Belonging,
     /// Posts found since it was last judged.
     pub new_posts: i64,
-    /// True if it was judged before.
     pub is_judged: bool,
 }
 
-/// The growth that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Appearances that make an account a candidate.
     pub appearances: u32,
-    /// New candidates a day, at the most,
+    /// Largest number of new candidates per day.
     pub new_a_day: u64,
-    /// and as a share of the members, but for the first hundred.
+    /// The same limit as a share of the members, but never below 100.
     pub share_a_day: f64,
-    /// Accounts that were ever candidates, at the most.
+    /// Largest number of accounts that were ever candidates.
     pub most: u64,
 }
 
-/// What is stored of an account that is judged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// Its id.
     pub account: String,
-    /// Its state; `None`: the community does not know it.
     pub state: Option<Belonging>,
-    /// A person decided.
     pub is_by_hand: bool,
-    /// Posts found since it was seen first.
+    /// Posts found since its first appearance.
     pub posts: i64,
-    /// Its profile, if there is one.
     pub profile: Option<ProfileFacts>,
-    /// Texts of its newest stored posts, those that it repeats left out.
+    /// Texts of its newest stored posts, without reposts.
     pub texts: Vec<PostText>,
-    /// Accounts among its friends that are decided, members and others, where its list was read.
+    /// Friends that are members, and friends that are decided against, as far as its list was read.
     pub friends: (i64, i64),
 }
 
-/// The profile of an account that is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct ProfileFacts {
-    /// The account's id.
     pub account: String,
-    /// Its state, as the network tells it.
+    /// State in the network's words.
     pub state: Option<String>,
-    /// The name that it shows.
     pub name: Option<String>,
-    /// Where the owner says to be.
     pub location: Option<String>,
-    /// The owner's description.
     pub description: Option<String>,
-    /// True if the owner approves followers.
     pub protected: Option<bool>,
-    /// Its number of posts, as the network counts them.
     pub posts: Option<i64>,
 }
 
-/// The text of a post.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct PostText {
-    /// The account that wrote it.
     pub account: String,
-    /// Its id.
     pub id: String,
-    /// Its text.
     pub text: String,
 }
 
-/// A decision of the rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The account.
     pub account: String,
-    /// Its state from now on.
     pub state: Belonging,
-    /// -1 to 1; `None`: nothing is known.
+    /// -1 to 1; `None` if nothing is known.
     pub score: Option<f64>,
-    /// What each test said: JSON.
+    /// Findings of the tests, as JSON.
     pub evidence: String,
-    /// The number of posts that were known then ([`Facts::posts`]).
+    /// Number of known posts at that time ([`Facts::posts`]).
     pub posts: i64,
 }
 
-/// A decision of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandDecision {
-    /// The account.
     pub account: String,
-    /// Its state from now on; [`Belonging::Candidate`] leaves it to the rule again.
+    /// State from now on; [`Belonging::Candidate`] returns the decision to the rule.
     pub state: Belonging,
 }
 
-/// The language of a post.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostLanguage {
-    /// The id of the post.
     pub id: String,
     /// ISO 639-1.
     pub language: &'static str,
@@ -172,39 +137,27 @@ pub struct PostLanguage {
     pub confidence: f64,
 }
 
-/// An account of a community, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, sqlx_macros::FromRow)]
 pub struct CommunityAccount {
-    /// Its id.
     pub account: String,
-    /// Its state.
     pub state: Belonging,
-    /// When it was seen first, ms since the epoch.
     pub first_at: Millis,
-    /// When it became a candidate, ms since the epoch.
     pub admitted_at: Option<Millis>,
-    /// Since when it is in its state, ms since the epoch.
+    /// Start of its current state.
     pub decided_at: Millis,
-    /// Members, and posts of searches, that led to it.
+    /// Number of members and posts of searches that led to it.
     pub appearances: i64,
-    /// Posts found since it was seen first.
     pub posts: i64,
-    /// When it was last judged, ms since the epoch.
     pub judged_at: Option<Millis>,
-    /// The version of the rule.
     pub rule: Option<String>,
     /// -1 to 1.
     pub score: Option<f64>,
-    /// What each test said: JSON.
     pub evidence: Option<String>,
-    /// The person who decided.
     pub by_hand: Option<String>,
-    /// Why.
     pub why: Option<String>,
 }
 
 impl CommunityAccount {
-    /// What each test said of it; empty until it is judged.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let evidence = self.evidence.as_deref();
@@ -212,109 +165,85 @@ impl CommunityAccount {
     }
 }
 
-/// A change of an account's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct BelongingChange {
-    /// When, ms since the epoch.
     pub at: Millis,
-    /// The state before; `None`: it was not known.
+    /// `None` if it was unknown before.
     pub old_state: Option<String>,
-    /// The state from then on.
     pub new_state: String,
-    /// The version of the rule.
     pub rule: Option<String>,
-    /// The person who decided.
     pub by_hand: Option<String>,
 }
 
-/// A stored appearance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct StoredAppearance {
-    /// The id of the member, or of the post that a search found.
+    /// Id of the member, or of the post that a search found.
     pub source: String,
-    /// How it appeared.
+    /// Word of its `Reason`, or `search`.
     pub reason: String,
-    /// The id of the post that shows it.
     pub post: Option<String>,
-    /// When first, ms since the epoch.
     pub first_at: Millis,
 }
 
-/// The size of a community at a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct CommunitySize {
-    /// When, ms since the epoch.
     pub at: Millis,
-    /// Accounts that appeared.
     pub seen: i64,
-    /// Candidates.
     pub candidates: i64,
-    /// Judged, and not decided.
+    /// Judged, but not decided.
     pub open: i64,
-    /// Members.
     pub members: i64,
-    /// Decided against.
     pub outside: i64,
-    /// Stored posts of the network. In a stored size: as many as were counted last, or 0, where the count took too long.
+    /// Stored posts of the network. In a stored size: the last count, or 0 if counting took too long.
     pub posts: i64,
-    /// Follows that were found; the same of them.
+    /// Known follows; the same rule for a stored size.
     pub edges: i64,
 }
 
-/// The pipelines whose rows are read for an account of a community.
 #[derive(Debug, Clone, Copy)]
 pub struct Neighbours<'a> {
-    /// Of the network's posts,
     pub posts: &'a str,
-    /// of its profiles,
     pub profiles: &'a str,
-    /// and of the lists of friends.
     pub friends: &'a str,
 }
 
-/// What a community has done with an account: the column `follows`.
+/// Follow mark of an account in a community: the column `follows`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The community does not need it followed.
+    /// The community does not need its posts.
     None = 0,
     /// The community follows it.
     Follows = 1,
-    /// The community has left it, and decided against it: its posts are dropped.
+    /// The community decided against it and unfollowed it. Its posts are dropped.
     Left = 2,
 }
 
-/// Where to look for posts that a community does not want any more: they came by visits to an account, and by nothing else. The
-/// account never was a member, and it is not a candidate, undecided or a member in another community. Nobody follows it, nor the
-/// author of the post (a repost has another one).
+/// Search for posts that a community no longer wants: they came only by visits to an account. The account never was a
+/// member, and is no candidate, undecided account or member of another community. Neither the account nor the author of
+/// the post is followed (a repost has another author).
 #[derive(Debug, Clone, Copy)]
 pub struct Unwanted<'a> {
-    /// The pipeline of the community,
     pub namespace: &'a str,
-    /// of the network's posts,
     pub posts: &'a str,
-    /// of its profiles,
     pub profiles: &'a str,
-    /// and of its visits, without a part.
+    /// Pipeline of its visits, without a part.
     pub visits: &'a str,
-    /// The other communities of the network.
     pub others: &'a [String],
 }
 
-/// A post that a community does not want any more.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct UnwantedPost {
-    /// The account whose timeline shows it.
+    /// The account with the post in its timeline.
     pub account: String,
-    /// Its id.
     pub post: String,
 }
 
-/// The records of communities. Errors are those of [`Lifecycle`](super::Lifecycle); every call may be repeated.
+/// The records of communities. Errors are those of [`Lifecycle`](super::Lifecycle). Times are ms since the epoch. A
+/// caller may repeat every call.
 #[async_trait]
 pub trait Communities: Send + Sync + std::fmt::Debug {
-    /// Posts were found, and accounts appeared in posts and lists; `at` is when, ms since the epoch. The posts of known
-    /// accounts are counted, the accounts that members show are seen, and so are the authors of posts that came by one of
-    /// the `searches`. Answers the known ones among the authors. A repeated call may count posts twice.
+    /// Stores found posts and appearances. Counts the posts of known accounts, and records accounts that members show and
+    /// authors of posts from one of the `searches` as seen. Returns the known authors. A repeated call may count posts twice.
     async fn arrive(
         &self,
         namespace: &str,
@@ -324,22 +253,21 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
         searches: (&str, &[String]),
     ) -> Result<Vec<KnownAccount>>;
 
-    /// The state of each account, in the order asked; `None` for one that the community does not know.
+    /// Returns the state of each account, in the order of `accounts`; `None` if the community does not know it.
     async fn belonging(&self, namespace: &str, accounts: &[String]) -> Result<Vec<Option<Belonging>>>;
 
-    /// The accounts that may become candidates now, those with most appearances first; `limit` of them at the most.
+    /// Returns up to `limit` accounts that may become candidates now, those with most appearances first.
     async fn admissible(&self, namespace: &str, at: Millis, growth: &Growth, limit: u32) -> Result<Vec<String>>;
 
-    /// Makes seen accounts candidates.
     async fn admit(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<()>;
 
-    /// What is stored of accounts that are judged, in the order asked; `texts` posts of each at the most.
+    /// Returns the facts of accounts to judge, in the order of `accounts`, each with up to `texts` posts.
     async fn facts(&self, namespace: &str, of: Neighbours<'_>, accounts: &[String], texts: u32) -> Result<Vec<Facts>>;
 
-    /// Stores decisions by that version of the rule. Where a person has decided, the state stays, and the rest is stored.
+    /// Stores decisions of a version of the rule. If a person has decided, only the state stays.
     async fn decide(&self, namespace: &str, at: Millis, rule: &str, decisions: &[Decision]) -> Result<()>;
 
-    /// Stores decisions of a person: who, and why. An account that is not known is from then on.
+    /// Stores decisions of a person, with name and reason. Adds unknown accounts.
     async fn decide_by_hand(
         &self,
         namespace: &str,
@@ -349,46 +277,42 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
         decisions: &[HandDecision],
     ) -> Result<()>;
 
-    /// Notes whether accounts are followed for this community's sake. One that it does not know is left out, and so is, for
-    /// [`Mark::Left`], one that is not marked to be followed: a person follows it.
+    /// Stores whether accounts are followed for this community. Skips unknown accounts. [`Mark::Left`] also skips
+    /// accounts that are not marked as followed, since a person follows them.
     async fn mark(&self, namespace: &str, accounts: &[String], mark: Mark) -> Result<()>;
 
-    /// Those of these accounts that have that mark in one of these communities.
+    /// Returns the accounts with this mark in one of these communities.
     async fn marked(&self, namespaces: &[String], accounts: &[String], mark: Mark) -> Result<Vec<String>>;
 
-    /// Posts that this community alone has collected, of those of these accounts that were decided against: `limit` of them, with
-    /// their authors.
+    /// Returns up to `limit` posts, with their authors, that only this community collected, from accounts it decided against.
     async fn unwanted(&self, of: &Unwanted<'_>, accounts: &[String], limit: u32) -> Result<Vec<UnwantedPost>>;
 
-    /// Stores the languages of posts of that pipeline; one that is known stays.
+    /// Stores the languages of a pipeline's posts. A known language stays.
     async fn save_languages(&self, posts: &str, languages: &[PostLanguage]) -> Result<()>;
 
-    /// Accounts that were admitted, or decided about, before that moment, ms since the epoch, and never judged; `limit` of them.
+    /// Returns up to `limit` accounts that were never judged, and were admitted or decided about `before` this time.
     async fn unjudged(&self, namespace: &str, before: Millis, limit: u32) -> Result<Vec<String>>;
 
-    /// Accounts that were judged by another version of the rule, `limit` of them.
+    /// Returns up to `limit` accounts that another version of the rule judged.
     async fn outdated(&self, namespace: &str, rule: &str, limit: u32) -> Result<Vec<String>>;
 
-    /// The size of a community now; `at` is now, ms since the epoch. `of`: `None` leaves posts and follows at 0, since counting all of
-    /// them may take longer than a statement may.
+    /// Returns the current size. With `of` = `None`, posts and follows are 0, since counting them may exceed the
+    /// statement timeout.
     async fn size(&self, namespace: &str, of: Option<Neighbours<'_>>, at: Millis) -> Result<CommunitySize>;
 
-    /// Stores a size.
     async fn note_size(&self, namespace: &str, size: &CommunitySize) -> Result<()>;
 
-    /// The sizes from that moment on, ms since the epoch, oldest first; the newest `limit` of them.
+    /// Returns the newest `limit` sizes `since` this time, oldest first.
     async fn growth(&self, namespace: &str, since: Millis, limit: u32) -> Result<Vec<CommunitySize>>;
 
-    /// An account of the community.
     async fn community_account(&self, namespace: &str, account: &str) -> Result<Option<CommunityAccount>>;
 
-    /// The changes of an account's state, oldest first.
     async fn belonging_changes(&self, namespace: &str, account: &str) -> Result<Vec<BelongingChange>>;
 
-    /// What led to an account, first ones first, `limit` of them.
+    /// Returns the first `limit` appearances of an account, oldest first.
     async fn appearances(&self, namespace: &str, account: &str, limit: u32) -> Result<Vec<StoredAppearance>>;
 
-    /// Accounts in a state above that id, by their ids, `limit` of them.
+    /// Returns up to `limit` accounts in this state with ids above `above`, sorted by id.
     async fn page_community(
         &self,
         namespace: &str,
@@ -397,14 +321,13 @@ pub trait Communities: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<CommunityAccount>>;
 
-    /// Undecided accounts whose scores are nearest to the threshold or to its opposite, nearest first, `limit` of them.
+    /// Returns up to `limit` undecided accounts with scores nearest to the threshold or its opposite, nearest first.
     async fn near_misses(&self, namespace: &str, threshold: f64, limit: u32) -> Result<Vec<CommunityAccount>>;
 
-    /// Accounts by the reason why they appeared and by state.
+    /// Counts accounts by reason of appearance and state.
     async fn by_reason(&self, namespace: &str) -> Result<Vec<(String, String, i64)>>;
 }
 
-/// Known posts among those of a batch: `(post, author)`.
 pub(super) fn given_posts(found: &[FoundPost]) -> String {
     let mut rows: Vec<_> = found.iter().map(|of| (clean(&of.author), clean(&of.post))).collect();
     rows.sort();
@@ -412,25 +335,22 @@ pub(super) fn given_posts(found: &[FoundPost]) -> String {
     serde_json::json!(rows).to_string()
 }
 
-/// Appearances: `(account, source, reason, post)`.
 pub(super) fn given_appearances(appeared: &[Appearance]) -> String {
     let others = appeared.iter().filter(|of| of.account != of.source);
     let mut rows: Vec<_> = others
         .map(|of| (clean(&of.account), clean(&of.source), of.reason.as_str(), of.post.as_deref().map(clean)))
         .collect();
-    // In the order of the key: two batches wait for each other, and cannot deadlock.
+    // Key order: overlapping batches wait for each other and cannot deadlock.
     rows.sort();
     rows.dedup_by(|one, other| (&one.0, &one.1, one.2) == (&other.0, &other.1, other.2));
     serde_json::json!(rows).to_string()
 }
 
-/// Rows of one text each, each text once, in their order.
 pub(super) fn given_ids(ids: &[String]) -> String {
     let ids: std::collections::BTreeSet<_> = ids.iter().map(|id| [clean(id)]).collect();
     serde_json::json!(ids).to_string()
 }
 
-/// Decisions: `(account, state, score, evidence, posts)`.
 pub(super) fn given_decisions(decisions: &[Decision]) -> String {
     let mut rows: Vec<_> = decisions
         .iter()
@@ -441,33 +361,29 @@ pub(super) fn given_decisions(decisions: &[Decision]) -> String {
     serde_json::json!(rows).to_string()
 }
 
-/// Decisions of a person: `(account, state)`.
 pub(super) fn given_by_hand(decisions: &[HandDecision]) -> String {
     let rows: std::collections::BTreeMap<_, _> =
         decisions.iter().map(|of| (clean(&of.account), of.state.as_str())).collect();
     serde_json::json!(rows.into_iter().collect::<Vec<_>>()).to_string()
 }
 
-/// Languages: `(id, language, confidence)`.
 pub(super) fn given_languages(languages: &[PostLanguage]) -> String {
     let mut rows: Vec<_> = languages.iter().map(|of| (clean(&of.id), of.language, of.confidence)).collect();
     rows.sort_by(|one, other| one.0.cmp(&other.0));
     serde_json::json!(rows).to_string()
 }
 
-/// What a day's growth goes by: those admitted since `$2`, the members, and all that were ever admitted. Read only where somebody
-/// may be admitted. Each state is named for the sake of the index: most accounts are only seen.
+/// Counts that limit a day's growth: accounts admitted since `$2`, members, and all ever admitted. Read only if an
+/// account may be admitted. The statement names each state to use the index: most accounts are only *seen*.
 pub(super) const ROOM: &str = "SELECT \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state IN ('candidate', 'open', 'member', 'outside') \
      AND admitted_at > $2), \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state = 'member'), \
      (SELECT count(*) FROM community_account WHERE namespace = $1 AND state IN ('candidate', 'open', 'member', 'outside'))";
 
-/// Accounts that may be admitted: those with most appearances first.
 pub(super) const ADMISSIBLE: &str = "SELECT account FROM community_account WHERE namespace = $1 AND state = 'seen' \
      AND appearances >= $2 ORDER BY appearances DESC, account LIMIT $3";
 
-/// The room in numbers.
 pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64)) -> usize {
     let number = |of: u64| i64::try_from(of).unwrap_or(i64::MAX);
     let share = (growth.share_a_day * members as f64).max(100.0) as i64;
@@ -475,7 +391,6 @@ pub(super) fn room(growth: &Growth, (today, members, all): (i64, i64, i64)) -> u
     usize::try_from(a_day.min(number(growth.most) - all)).unwrap_or(0)
 }
 
-/// A day, ms.
 pub(super) const DAY: Millis = 86_400_000;
 
 pub(super) const UNJUDGED: &str = "SELECT account FROM community_account WHERE namespace = $1 AND judged_at IS NULL \
@@ -484,7 +399,6 @@ pub(super) const UNJUDGED: &str = "SELECT account FROM community_account WHERE n
 pub(super) const OUTDATED: &str = "SELECT account FROM community_account WHERE namespace = $1 AND judged_at IS NOT NULL \
      AND (rule IS NULL OR rule <> $2) AND state <> 'seen' LIMIT $3";
 
-/// The columns of [`CommunityAccount`].
 macro_rules! account_columns {
     () => {
         "account, state, first_at, admitted_at, decided_at, appearances, posts, judged_at, rule, score, evidence, by_hand, why"
@@ -533,14 +447,12 @@ pub(super) const NOTE_SIZE: &str = "INSERT INTO community_growth (namespace, at,
 pub(super) const GROWTH: &str = "SELECT at, seen, candidates, open, members, outside, posts, edges FROM (SELECT * FROM \
      community_growth WHERE namespace = $1 AND at >= $2 ORDER BY at DESC LIMIT $3) AS newest ORDER BY at";
 
-/// The statements that take rows as JSON, by the words with which a database reads them: `$given` stands for the rows of `$2`
-/// with the column `value`, `$searches` for those of `$5`, `$languages` for the place of languages, `$among` for being one of the
-/// given ids, of which a condition may leave some out, and `$kept` for the condition that an account, or the one whom the id of a
-/// post names, is not kept away, by where that id and its network stand. CROSS JOIN has SQLite look each given row up, instead of
-/// reading all that is given again for each member.
+/// Statements that take rows as JSON, by the database's syntax: `$given` is the rows of `$2` with the column `value`,
+/// `$searches` those of `$5`, `$languages` the table of languages. `$among` is the condition of being a given id, with
+/// an optional filter. `$kept` is the condition that neither an account nor the author in a post id is blocked. With
+/// CROSS JOIN, SQLite looks up each given row instead of reading all given rows for each member.
 macro_rules! statements {
     ($given:literal, $searches:literal, $languages:literal, $kept:ident, $among:ident) => {
-        /// Counts the posts of known accounts.
         const COUNT_POSTS: &str = concat!(
             "UPDATE community_account SET posts = community_account.posts + of.posts FROM (SELECT given.value ->> 0 AS account, \
              count(*) AS posts FROM ",
@@ -550,7 +462,7 @@ macro_rules! statements {
              community_account.posts - community_account.judged_posts AS new_posts, \
              community_account.judged_at IS NOT NULL AS is_judged"
         );
-        /// Who is no member leads to nobody.
+        /// Only members lead to other accounts.
         const APPEAR: &str = concat!(
             "INSERT INTO community_appearance (namespace, account, source, reason, post, first_at) \
              SELECT $1, given.value ->> 0, given.value ->> 1, given.value ->> 2, given.value ->> 3, $3 FROM ",
@@ -562,7 +474,7 @@ macro_rules! statements {
             $kept!(post "given.value ->> 3", "$4"),
             " ON CONFLICT DO NOTHING"
         );
-        /// A post that came by a search leads to its author.
+        /// A post found by a search leads to its author.
         const FIND: &str = concat!(
             "INSERT INTO community_appearance (namespace, account, source, reason, post, first_at) \
              SELECT DISTINCT $1, given.value ->> 0, given.value ->> 1, 'search', given.value ->> 1, CAST($3 AS BIGINT) FROM ",
@@ -574,8 +486,8 @@ macro_rules! statements {
             $kept!("given.value ->> 0", "$6"),
             " ON CONFLICT DO NOTHING"
         );
-        /// Those that appeared are seen. Of a candidate the number stays as it was when it became one: it is left out before its
-        /// appearances are read, of which a popular account has very many. NOT EXISTS would have PostgreSQL read all accounts.
+        /// Records appeared accounts as seen. A candidate keeps its number of appearances. It is excluded before its
+        /// appearances are read, since a popular account has very many. With NOT EXISTS, PostgreSQL would read all accounts.
         const SEE: &str = concat!(
             "INSERT INTO community_account (namespace, account, state, first_at, decided_at, appearances) \
              SELECT $1, of.account, 'seen', $3, $3, count(DISTINCT of.source) FROM community_appearance AS of \
@@ -600,13 +512,13 @@ macro_rules! statements {
              AND id ",
             $among!("")
         );
-        /// COALESCE keeps SQLite from walking all that are seen.
+        /// COALESCE stops SQLite from scanning all seen accounts.
         const ADMIT: &str = concat!(
             "UPDATE community_account SET state = 'candidate', admitted_at = $3, decided_at = $3 WHERE namespace = $1 \
              AND COALESCE(state, '') = 'seen' AND account ",
             $among!("")
         );
-        /// What a person has decided stays, and an older answer changes nothing.
+        /// A person's decision stays, and an older judgement changes nothing.
         const DECIDE: &str = concat!(
             "WITH of AS MATERIALIZED (SELECT given.value ->> 0 AS account, given.value ->> 1 AS state, \
              CAST(given.value ->> 2 AS DOUBLE PRECISION) AS score, given.value ->> 3 AS evidence, \
@@ -620,7 +532,7 @@ macro_rules! statements {
              AND community_account.state <> 'seen' \
              AND (community_account.judged_at IS NULL OR community_account.judged_at <= $3)"
         );
-        /// What is a candidate again is the rule's. A state that is confirmed holds since it was decided first.
+        /// Candidates return to the rule. A confirmed state keeps the time of its first decision.
         const BY_HAND: &str = concat!(
             "INSERT INTO community_account (namespace, account, state, first_at, admitted_at, decided_at, by_hand, why) \
              SELECT $1, given.value ->> 0, given.value ->> 1, $3, $3, $3, \
@@ -644,7 +556,7 @@ macro_rules! statements {
              AND account ",
             $among!("")
         );
-        /// A lookup that was under way may have put a post back, which has no way then. An account is looked up by its id, and
+        /// A lookup under way may have restored a post, which then has no way. The account is looked up by its id, and
         /// its posts by theirs.
         const UNWANTED: &str = concat!(
             "SELECT of.account, tweet.id AS post FROM community_account AS of CROSS JOIN account_post CROSS JOIN tweet \
@@ -679,7 +591,6 @@ macro_rules! statements {
 
 pub(super) use statements;
 
-/// The row of [`Facts`] in `community_account`.
 #[derive(Debug, Clone, sqlx_macros::FromRow)]
 pub(super) struct StateRow {
     account: String,
@@ -688,7 +599,6 @@ pub(super) struct StateRow {
     posts: i64,
 }
 
-/// Facts in the order asked.
 pub(super) fn joined(
     asked: &[String],
     states: Vec<StateRow>,
@@ -719,7 +629,6 @@ pub(super) fn joined(
     asked.iter().map(facts).collect()
 }
 
-/// States in the order asked.
 pub(super) fn states(asked: &[String], rows: Vec<StateRow>) -> Vec<Option<Belonging>> {
     let known: HashMap<String, Belonging> = rows.into_iter().map(|of| (of.account, of.state)).collect();
     asked.iter().map(|id| known.get(&*clean(id)).copied()).collect()

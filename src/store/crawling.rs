@@ -1,4 +1,4 @@
-//! Pages and the ends of crawls, the same in every database: the steps, over the few statements of [`Tables`].
+//! Pages and ends of crawls for every database, on the few statements of [`Tables`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,11 +14,10 @@ use super::packed::{Key, pack, unpack};
 use super::rows::clean;
 use crate::base::clock::Millis;
 
-/// Pages, or members, that are read at a time.
+/// Limits of pages and members per read.
 const PAGES_AT_ONCE: i64 = 64;
 const MEMBERS_AT_ONCE: i64 = 50_000;
 
-/// A crawl under way, as its row has it.
 #[derive(Debug, Clone, sqlx_macros::FromRow)]
 pub(super) struct Row {
     key: i64,
@@ -36,7 +35,6 @@ pub(super) struct Row {
     told: Option<i64>,
 }
 
-/// The columns of [`Row`], as both databases take them.
 macro_rules! crawl_columns {
     () => {
         "CAST(crawl.key AS BIGINT) AS key, CAST(crawl.list AS BIGINT) AS list, crawl.kind, crawl.stops_after, \
@@ -65,7 +63,6 @@ impl From<Row> for CrawlUnderWay {
     }
 }
 
-/// A crawl under way, and its list.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct ListRow {
     owner: String,
@@ -79,7 +76,6 @@ impl From<ListRow> for ListCrawl {
     }
 }
 
-/// The extent of a crawl as its row has it.
 pub(super) fn words(kind: CrawlKind) -> (&'static str, Option<i64>) {
     match kind {
         CrawlKind::Complete => ("complete", None),
@@ -87,7 +83,7 @@ pub(super) fn words(kind: CrawlKind) -> (&'static str, Option<i64>) {
     }
 }
 
-// Statements that both databases take as they are.
+// Statements that both databases accept unchanged.
 pub(super) const PAGES_OF_CRAWL: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
      WHERE crawl = $1 AND key < $2 ORDER BY key DESC LIMIT $3";
 pub(super) const PAGES_OF_LIST: &str = "SELECT CAST(key AS BIGINT), members FROM list_page \
@@ -103,7 +99,6 @@ pub(super) const ADVANCE: &str = "UPDATE list_crawl SET cursor = $2, newest_at =
      found = $6, appeared = appeared + $7, vanished = vanished + $8, withheld = withheld + $9, ended = $10, ended_at = $11, \
      unreadable = unreadable + $12 WHERE key = $1";
 
-/// What a page or an end changes of a crawl's row.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     pub crawl: i64,
@@ -112,16 +107,14 @@ pub(super) struct Progress {
     pub known_tail: i64,
     pub pages: i64,
     pub found: i64,
-    /// In addition to those before.
+    /// Added to the previous numbers, as the following three.
     pub appeared: i64,
     pub vanished: i64,
     pub withheld: i64,
     pub unreadable: i64,
-    /// With the time, ms since the epoch.
     pub ended: Option<(&'static str, Millis)>,
 }
 
-/// A page to be written.
 #[derive(Debug)]
 pub(super) struct PageRow<'a> {
     pub list: i64,
@@ -132,69 +125,62 @@ pub(super) struct PageRow<'a> {
     pub members: Vec<u8>,
 }
 
-/// The statements of a database, in a transaction or outside.
+/// Statements of a database, inside or outside a transaction.
 #[async_trait]
 pub(super) trait Tables: Send {
-    /// The crawl of a list that is under way, locked for this transaction.
+    /// Returns a list's crawl under way; in a transaction, locks it.
     async fn under_way(&mut self, namespace: &str, owner: &str) -> Result<Option<Row>>;
 
-    /// The numbers of those ids that have one.
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
-    /// Gives numbers to ids that have none, and returns those of all of them. Sorted ids.
+    /// Gives numbers to ids without one; returns the numbers of all ids. `ids` is sorted.
     async fn add_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>>;
 
-    /// Which of these members have an open edge, its first page, and the time of its follow. Sorted members.
+    /// Returns the members with an open edge, its first page and the time of its follow. `members` is sorted.
     async fn open_edges(&mut self, list: i64, members: &[Key]) -> Result<Vec<(Key, i64, Option<Millis>)>>;
 
-    /// Members with open edges behind that one, sorted.
+    /// Returns members with open edges after `after`, sorted.
     async fn open_members(&mut self, list: i64, after: Key, limit: i64) -> Result<Vec<Key>>;
 
-    /// Pages of a crawl below that number, newest first.
+    /// Returns a crawl's pages below `below`, newest first.
     async fn pages_of_crawl(&mut self, crawl: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>>;
 
-    /// The same of a list, of all crawls.
+    /// Returns a list's pages of all crawls below `below`, newest first.
     async fn pages_of_list(&mut self, list: i64, below: i64, limit: i64) -> Result<Vec<(i64, Vec<u8>)>>;
 
-    /// The first page of a crawl; `None`: it has none.
     async fn first_page(&mut self, crawl: i64) -> Result<Option<i64>>;
 
-    /// When a page was asked for, ms since the epoch.
     async fn asked_at(&mut self, page: i64) -> Result<Option<Millis>>;
 
-    /// Says whether a crawl has a page with that cursor.
     async fn has_cursor(&mut self, crawl: i64, cursor: &str) -> Result<bool>;
 
-    /// The newest crawl of a list that read it to its end, if it withheld its closings.
+    /// Returns the newest crawl that read the list to its end, if it withheld its closings.
     async fn withheld_before(&mut self, list: i64) -> Result<Option<i64>>;
 
-    /// Writes a page; returns its number.
     async fn insert_page(&mut self, page: &PageRow<'_>) -> Result<i64>;
 
-    /// Writes open edges, with the times of their follows. Sorted members.
+    /// Inserts open edges with the times of their follows. `members` is sorted.
     async fn insert_edges(&mut self, list: i64, page: i64, members: &[(Key, Option<Millis>)]) -> Result<()>;
 
-    /// Notes the times of the follows of open edges that have none, where they lie inside the edges' intervals. Sorted members.
+    /// Sets the times of follows of open edges without one, if they lie within the edges' intervals. `members` is sorted.
     async fn date_edges(&mut self, list: i64, members: &[(Key, Millis)]) -> Result<()>;
 
-    /// Closes open edges, each with the last page that showed it. Returns how many. Sorted members.
+    /// Closes open edges, each with the last page that showed it; returns their number. `members` is sorted.
     async fn close_edges(&mut self, list: i64, crawl: i64, members: &[(Key, i64)]) -> Result<u64>;
 
-    /// Writes the progress of a crawl.
     async fn advance(&mut self, progress: &Progress) -> Result<()>;
 }
 
-/// The closings of a crawl that has read its list to the end, found before the transaction that writes them.
+/// Closings of a crawl that read its list to the end, computed before the transaction that writes them.
 #[derive(Debug, Default)]
 pub(super) struct Closings {
-    /// Sorted members, each with the last page that showed it.
     edges: Vec<(Key, i64)>,
     withheld: u64,
-    /// Distinct members that it showed; `None`: its end closes nothing, and nothing was looked for.
+    /// Distinct members that it showed; `None` if its end closes nothing, so that nothing was searched.
     found: Option<u64>,
 }
 
-/// Numbers in `sorted` that `other`, sorted as well, does not hold.
+/// Returns the numbers in `sorted` that `other` lacks; both are sorted.
 fn without(sorted: &[Key], other: &[Key]) -> Vec<Key> {
     let mut other = other.iter().peekable();
     let is_absent = |key: &&Key| {
@@ -204,7 +190,7 @@ fn without(sorted: &[Key], other: &[Key]) -> Vec<Key> {
     sorted.iter().filter(is_absent).copied().collect()
 }
 
-/// The distinct members of all pages of a crawl and of `more`, sorted.
+/// Returns the distinct members of all pages of a crawl and of `more`, sorted.
 async fn shown(tables: &mut dyn Tables, crawl: i64, more: Vec<Key>) -> Result<Vec<Key>> {
     let (mut members, mut below) = (more, i64::MAX);
     loop {
@@ -222,7 +208,7 @@ async fn shown(tables: &mut dyn Tables, crawl: i64, more: Vec<Key>) -> Result<Ve
     Ok(members)
 }
 
-/// Open edges that are not among those shown, and the number of all open ones.
+/// Returns the members with open edges that are not in `shown`, and the number of all open edges.
 async fn unseen(tables: &mut dyn Tables, list: i64, shown: &[Key]) -> Result<(Vec<Key>, u64)> {
     let (mut unseen, mut open, mut after, mut rest) = (Vec::new(), 0, 0, shown);
     loop {
@@ -235,7 +221,7 @@ async fn unseen(tables: &mut dyn Tables, list: i64, shown: &[Key]) -> Result<(Ve
     }
 }
 
-/// The last page that showed each of these members.
+/// Returns the last page that showed each of these members.
 async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -> Result<Vec<(Key, i64)>> {
     let (mut found, mut below, mut page) = (Vec::with_capacity(members.len()), i64::MAX, Vec::new());
     while !members.is_empty() {
@@ -252,7 +238,7 @@ async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -
             }
         }
     }
-    // Of pages that are gone the first one is known in any case.
+    // If pages were removed, the edge still stores its first page.
     if !members.is_empty() {
         let open = tables.open_edges(list, &members).await?;
         found.extend(open.into_iter().map(|(member, first, _)| (member, first)));
@@ -261,7 +247,7 @@ async fn last_pages(tables: &mut dyn Tables, list: i64, mut members: Vec<Key>) -
     Ok(found)
 }
 
-/// Those of these members that no page of a list between these numbers showed.
+/// Returns the members that no page of the list with a number in `pages` showed.
 async fn unshown_since(
     tables: &mut dyn Tables,
     list: i64,
@@ -285,7 +271,7 @@ async fn unshown_since(
     Ok(members)
 }
 
-/// Looks for the edges that the end of a crawl closes. `None`: the crawl does not wait for that cursor.
+/// Finds the edges that the end of a crawl closes. `None`: the crawl expects another cursor.
 pub(super) async fn closings(
     tables: &mut dyn Tables,
     (namespace, owner): (&str, &str),
@@ -310,7 +296,7 @@ pub(super) async fn closings(
     let (mut gone, open) = unseen(tables, row.list, &shown).await?;
     let doubted = match tables.withheld_before(row.list).await? {
         Some(before) if !gone.is_empty() => {
-            // One without a page confirms nothing.
+            // A crawl without a page confirms nothing.
             let since = tables.first_page(before).await?.unwrap_or(0);
             let confirmed = unshown_since(tables, row.list, since..first, gone.clone()).await?;
             without(&gone, &confirmed)
@@ -319,7 +305,7 @@ pub(super) async fn closings(
     };
     let is_many = doubted.len() as u64 > guard.least;
     let far_too_many = is_many && doubted.len() as f64 > guard.share * open as f64;
-    // Who had members and shows none is hardly ever left by all at once.
+    // A list with members hardly ever loses all of them at once.
     let is_empty = closings.found == Some(0) && row.told != Some(0) && !doubted.is_empty();
     // A fault that empties the last page looks like the loss of the oldest members.
     let is_cut_short = is_many && members.is_empty() && cursor.is_some();
@@ -331,7 +317,6 @@ pub(super) async fn closings(
     Ok(Some(closings))
 }
 
-/// The ids of members, clean, sorted, each once.
 fn sorted_ids(members: &[MemberSeen]) -> Vec<std::borrow::Cow<'_, str>> {
     let mut ids: Vec<_> = members.iter().map(|member| clean(&member.id)).collect();
     ids.sort_unstable();
@@ -340,7 +325,6 @@ fn sorted_ids(members: &[MemberSeen]) -> Vec<std::borrow::Cow<'_, str>> {
 }
 
 impl CrawlEnd {
-    /// The end with that word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         serde_json::from_value(word.into()).ok()
@@ -361,7 +345,6 @@ impl CrawlEnd {
     }
 }
 
-/// Writes the closings of a crawl, and notes its end in its progress.
 async fn end(
     tables: &mut dyn Tables,
     row: &Row,
@@ -391,7 +374,6 @@ pub(super) fn signed(number: u64) -> i64 {
 }
 
 impl End {
-    /// The limit by which it closes edges; `None`: it closes none.
     pub(super) fn guard(self) -> Option<WaveGuard> {
         match self {
             Self::Complete(guard) => Some(guard),
@@ -401,7 +383,6 @@ impl End {
 }
 
 impl Next {
-    /// That of the end.
     pub(super) fn guard(&self) -> Option<WaveGuard> {
         match self {
             Self::Page(_) => None,
@@ -410,7 +391,6 @@ impl Next {
     }
 }
 
-/// The word for an end without closings.
 fn word(end: End) -> CrawlEnd {
     match end {
         End::Complete(_) => CrawlEnd::Complete,
@@ -422,7 +402,7 @@ fn word(end: End) -> CrawlEnd {
     }
 }
 
-/// Ends a crawl, in the caller's transaction. `None`: it does not wait for that cursor.
+/// Ends a crawl in the caller's transaction. `None`: it expects another cursor.
 pub(super) async fn end_crawl(
     tables: &mut dyn Tables,
     (namespace, owner): (&str, &str),
@@ -449,7 +429,7 @@ pub(super) async fn end_crawl(
     Ok(Some(ended))
 }
 
-/// Saves a page, in the caller's transaction. `None`: the crawl does not wait for it.
+/// Saves a page in the caller's transaction. `None`: the crawl does not expect it.
 pub(super) async fn save(
     tables: &mut dyn Tables,
     (namespace, owner): (&str, &str),
@@ -460,7 +440,7 @@ pub(super) async fn save(
     if row.key != page.crawl || row.cursor != page.cursor {
         return Ok(None);
     }
-    // Times of a list stand still while a clock is behind.
+    // While a clock is behind, times of a list stand still.
     let at = page.answered_at.max(row.newest_at);
     let asked_at = page.asked_at.max(row.started_at).min(at);
 
@@ -483,8 +463,8 @@ pub(super) async fn save(
     let is_new = |told: &Millis| row.appeared_after.is_none_or(|after| after < *told);
     let opened = tables.open_edges(row.list, &keys).await?;
 
-    // A follow that is told anew, and is younger than the last page that showed the member, began after the one before had ended.
-    // Without a time of that one it may as well be the same, told by a clock that is ahead.
+    // A restated follow that is newer than the last page that showed the member is a new follow: the previous one had
+    // ended. Without a time of the previous follow it may be the same one, stated by a clock that is ahead.
     let is_told_anew = |(key, _, followed): &&(Key, i64, Option<Millis>)| {
         let told = told.get(key).copied().filter(is_new);
         told.zip(*followed).is_some_and(|(told, followed)| followed < told)

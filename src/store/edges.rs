@@ -1,30 +1,29 @@
-//! Edges: who follows whom, and since when.
+//! Edges: follows between accounts, and their times.
 //!
-//! A *list* is the followers or the friends of an account (its *owner*): an item of the pipeline `followers:<network>` or
-//! `friends:<network>`, whose row in `tweet` holds its life. A *crawl* reads a list page by page, newest first. The accounts
-//! on it are its *members*, and the time for which one was on it is an *edge*, an interval:
+//! A *list* is the followers or the friends of an account (its *owner*): an item of the pipeline `followers:<network>`
+//! or `friends:<network>`, whose row in `tweet` holds its life. A *crawl* reads a list page by page, newest first. The
+//! accounts on it are its *members*. An *edge* is the interval for which a member was on the list:
 //!
-//! - it **appeared** after the start of the complete crawl before, which did not show it, and by the time of the page that
-//!   did. Before the first complete crawl the lower bound is unknown;
-//! - it **vanished** after the request for the last page that showed it, and by the end of the next complete crawl, which did
-//!   not. Only a complete crawl closes edges. A member that comes back has a new edge;
-//! - where the network tells the times of follows, and tells a younger one than before, of after the last page that showed the
-//!   member, any crawl closes the edge, by its own end, and begins a new one.
+//! - It **appeared** after the start of the previous complete crawl, which did not show it, and by the time of the page
+//!   that did. Before the first complete crawl the lower bound is unknown.
+//! - It **vanished** after the request for the last page that showed it, and by the end of the next complete crawl,
+//!   which did not. Only a complete crawl closes edges. A member that comes back has a new edge.
+//! - Some networks state times of follows. Such a time may be newer than the stored one and than the last page that showed the
+//!   member. Then any crawl closes the edge, by its own end, and opens a new one.
 //!
-//! Pages of all crawls count as proof, whatever the end of their crawl: a crawl that stops at a known tail, or at a stale
-//! cursor, adds edges and extends the time for which known ones were there. Each page is kept, as the differences of its
-//! members' sorted numbers, so an edge that is there is not written again by each crawl: the last page that showed it is looked
-//! for when it closes.
+//! Pages of all crawls count as proof, however their crawl ended. A crawl that stops at a known tail or a stale cursor
+//! adds edges and extends known ones. Each page is stored as the differences of its members' sorted numbers. So crawls
+//! do not rewrite open edges; the store looks for the last page that showed an edge when it closes the edge.
 //!
 //! # Assumptions
-//! - A complete crawl shows each member that is on the list from its start to its end. That holds where a cursor is a place in
-//!   the order of follows (v1.1, Mastodon, Bluesky). Where a cursor counts places, each unfollow above it moves one member
-//!   over a seam of two pages. Such a member, if it is missed, gets a closed edge and a new one by the next crawl.
-//! - A member that follows while a crawl runs is above its first page. The next crawl shows it, and the lower bound, the start
-//!   of this one, is before its follow. A member that leaves behind a crawl's page stays open until the next complete crawl.
-//! - A member that left and came back between two answers was never seen to be away: its edge goes on, unless the network tells
-//!   the times of follows.
-//! - Times are those of one clock. Where it steps back, times of a list stand still, so no bound is above its upper one.
+//! - A complete crawl shows each member that is on the list from its start to its end. That holds if a cursor is a place in the
+//!   order of follows (v1.1, Mastodon, Bluesky). If a cursor counts places, each unfollow above it moves one member over a page
+//!   boundary. If the crawl misses that member, it gets a closed edge, and a new one by the next crawl.
+//! - A member that follows during a crawl is above its first page. The next crawl shows it, and the lower bound, the start of
+//!   this crawl, is before its follow. A member that leaves behind a crawl's page stays open until the next complete crawl.
+//! - The store does not notice a member that left and came back between two answers: its edge continues, unless the
+//!   network states times of follows.
+//! - Times are those of one clock. If it steps back, times of a list stand still, so no lower bound exceeds its upper one.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -32,297 +31,231 @@ use serde::{Deserialize, Serialize};
 use super::{ListBounds, ListTotals, PersonOf, Result};
 use crate::base::clock::Millis;
 
-/// The extent of a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrawlKind {
-    /// The whole list.
     Complete,
-    /// The newest members: the crawl ends at a page after which so many members in a row were known as open before it.
+    /// The newest members: the crawl ends at a page after which this many members in a row were open before it.
     Prefix {
-        /// Known members in a row, at least 1.
+        /// At least 1.
         known_tail: u32,
     },
 }
 
-/// A crawl that is to begin.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCrawl {
-    /// Its extent.
     pub kind: CrawlKind,
-    /// A time before its first request, on the queue's clock, ms since the epoch.
+    /// On the queue's clock, before the first request.
     pub at: Millis,
-    /// The number of members that the owner's profile told.
     pub told: Option<i64>,
 }
 
-/// A crawl under way, between two pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CrawlUnderWay {
-    /// Its number, never used again. With the cursor it tells a page that is expected from a late one.
+    /// A unique number, never reused. With the cursor it distinguishes an expected page from a late one.
     pub number: i64,
-    /// Its extent.
     pub kind: CrawlKind,
-    /// The cursor of the next page; `None`: the first page.
     pub cursor: Option<String>,
-    /// When it began, ms since the epoch.
     pub started_at: Millis,
-    /// Its newest page, or else its start, ms since the epoch.
+    /// Time of its newest page, or its start before any page.
     pub newest_at: Millis,
-    /// Saved pages.
     pub pages: i64,
     /// Distinct members on them (see [`PageSaved::repeated`]).
     pub found: i64,
-    /// Ids on them that could not be read.
     pub unreadable: i64,
-    /// The number of members that the owner's profile told.
     pub told: Option<i64>,
 }
 
-/// The limit up to which a complete crawl may close edges by itself. Above both figures it closes none of them, until the next
-/// complete crawl misses them as well. The same holds if more than the second figure are missing and the last of several pages is
-/// empty, or if the whole list is empty. An edge that a page showed in between counts as missing for the first time.
+/// Limit for closing edges on the evidence of one complete crawl. Above both figures it closes none, until the next complete
+/// crawl misses the same edges. The same applies if the whole list is empty. It also applies if more than `least` are missing
+/// and the last of several pages is empty. An edge that a page showed in between counts as newly missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaveGuard {
     /// Largest share of the open edges that a crawl may close at once, 0 to 1; 1 allows all, also after an empty page.
     pub share: f64,
-    /// Edges that a crawl may close in any case: of short lists a few are a large share.
+    /// Number of edges that a crawl may always close: in a short list a few are a large share.
     pub least: u64,
 }
 
-/// The end of a crawl, as its reader tells it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
     /// The list was read to its end, also by a prefix crawl. Closes the open edges that no page of this crawl showed.
     Complete(WaveGuard),
-    /// The crawl was cut at the cap for long lists.
+    /// Stopped at the cap for long lists.
     Capped,
-    /// The owner hides the list.
     Hidden,
-    /// The network shows a part of the list only (a remote account), or not all ids of the crawl could be read.
+    /// The network shows only a part of the list (a remote account), or some ids of the crawl were unreadable.
     Partial,
     /// The network no longer accepts the cursor; the list is read again from the top.
     Stale,
-    /// The crawl was given up for another reason.
     Aborted,
 }
 
-/// Returns true if a crawl with so many pages and so many distinct members on them leads nowhere: APIs leave out a few members of a
-/// page, and not nearly all of a hundred pages.
+/// Returns true if a crawl with this many pages and distinct members makes no progress. APIs leave out a few members of
+/// a page, but not nearly all of a hundred pages.
 #[must_use]
 pub fn brings_nothing(pages: i64, found: i64) -> bool {
     pages >= 100 && found < pages
 }
 
-/// The next step after a page.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// The page behind this cursor.
     Page(String),
-    /// None: the crawl ends.
     End(End),
 }
 
-/// A member on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSeen {
-    /// The id of the account.
     pub id: String,
-    /// When it followed, ms since the epoch, where the network tells it (Bluesky). A time outside the interval that the
-    /// crawls prove is not kept. An open edge without one gets it; one with an older one may end by it.
+    /// Time of the follow, if the network states it (Bluesky). The store drops a time outside the interval that crawls
+    /// prove. The time is added to an open edge without one. An open edge with an older time may end by it.
     pub followed_at: Option<Millis>,
 }
 
-/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdgePage {
-    /// The number of its crawl.
     pub crawl: i64,
-    /// The cursor with which it was asked for; `None`: the first page.
     pub cursor: Option<String>,
-    /// Its members in the order told, newest first. Pages may overlap.
+    /// Members in the network's order, newest first. Pages may overlap.
     pub members: Vec<MemberSeen>,
-    /// Ids on it that could not be read.
     pub unreadable: i64,
-    /// The next step.
     pub next: Next,
-    /// A time before the request, on the queue's clock, ms since the epoch: that of the claim will do.
+    /// On the queue's clock, before the request; the time of the claim is sufficient.
     pub asked_at: Millis,
-    /// A time after the answer was given, on the queue's clock, ms since the epoch.
+    /// On the queue's clock, after the answer.
     pub answered_at: Millis,
 }
 
-/// The way in which a crawl ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrawlEnd {
-    /// It read the whole list, and closed the edges that it did not show.
     Complete,
-    /// It read the whole list, and would have closed more edges than [`WaveGuard`] allows: it closed none of them. The next
-    /// complete crawl confirms them or not. Edges that the crawl before withheld, and that no page has shown since, it closed.
+    /// It read the whole list, but would have closed more edges than [`WaveGuard`] allows, so it closed none. The next
+    /// complete crawl may confirm them. It closed the edges that the previous crawl withheld and no page showed since.
     Withheld,
-    /// A prefix crawl came to known members.
     KnownTail,
-    /// See [`End::Capped`].
     Capped,
-    /// See [`End::Hidden`].
     Hidden,
-    /// See [`End::Partial`].
     Partial,
-    /// See [`End::Stale`].
     Stale,
-    /// The next cursor was one of its earlier pages, or [page after page brings nothing](brings_nothing).
+    /// The next cursor was that of an earlier page, or [page after page brings nothing](brings_nothing).
     Looped,
-    /// See [`End::Aborted`].
     Aborted,
 }
 
-/// The effect of the end of a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// The way in which it ended.
     pub end: CrawlEnd,
-    /// Edges that it closed.
     pub vanished: u64,
-    /// Edges that it did not show and did not close: [`CrawlEnd::Withheld`].
+    /// Number of missing edges that it left open: [`CrawlEnd::Withheld`].
     pub withheld: u64,
 }
 
-/// The effect of [`Edges::save_edges`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageSaved {
-    /// Members whose edges are new.
     pub new: u64,
-    /// Ids that the page holds again, or that the [`OVERLAP`] pages of this crawl before it held.
+    /// Ids that occur again on this page, or on the previous [`OVERLAP`] pages of this crawl.
     pub repeated: u64,
-    /// Members in a row, counted from the page's end and over former pages that were known as a whole, whose edges were open
-    /// before this crawl.
+    /// Members in a row whose edges were open before this crawl. Counted back from the end of the page, and over
+    /// previous pages that were known as a whole.
     pub known_tail: u64,
-    /// The crawl's end, if it ended: as [`Next::End`] says, at a known tail, or since its next cursor was one of its earlier
-    /// pages.
+    /// The crawl's end, if it ended: by [`Next::End`], at a known tail, or because its next cursor was that of an earlier page.
     pub ended: Option<Ended>,
 }
 
-/// Pages of a crawl in which a page's ids are looked for, to count those that overlap. The count of a crawl that has ended is
-/// exact over all of its pages.
+/// Number of previous pages that are searched for repeated ids. The count of an ended crawl is exact over all its pages.
 pub const OVERLAP: u32 = 64;
 
-/// The record of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct CrawlRecord {
-    /// Its number.
     pub number: i64,
     /// `complete` or `prefix`.
     pub kind: String,
-    /// When it began, ms since the epoch.
     pub started_at: Millis,
-    /// When it ended, ms since the epoch; `None`: it is under way.
+    /// `None` while it is under way.
     pub ended_at: Option<Millis>,
-    /// The word of its [`CrawlEnd`].
+    /// Word of its [`CrawlEnd`].
     pub ended: Option<String>,
-    /// Pages.
     pub pages: i64,
-    /// Distinct members on them.
     pub found: i64,
-    /// The number of members that the owner's profile told.
     pub told: Option<i64>,
-    /// Edges that appeared.
     pub appeared: i64,
-    /// Edges that it closed.
     pub vanished: i64,
-    /// Edges that it did not show and did not close.
     pub withheld: i64,
 }
 
-/// A crawl under way, and its list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListCrawl {
-    /// The owner's id.
     pub owner: String,
-    /// The crawl.
     #[serde(flatten)]
     pub crawl: CrawlUnderWay,
 }
 
-/// An edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct Edge {
-    /// The owner of the list.
     pub owner: String,
-    /// The account on the list.
     pub member: String,
-    /// It appeared after this moment, ms since the epoch; `None`: unknown.
+    /// Lower bound of the start, ms since the epoch; `None` if unknown.
     pub appeared_after: Option<Millis>,
-    /// It appeared by this moment.
+    /// Upper bound of the start.
     pub appeared_by: Millis,
-    /// The time of the follow, where the network tells it. It lies between the two.
+    /// Time of the follow, if the network states it; between the two bounds.
     pub followed_at: Option<Millis>,
-    /// It vanished after this moment; `None`: it is open.
+    /// Lower bound of the end; `None` while the edge is open.
     pub vanished_after: Option<Millis>,
-    /// It vanished by this moment; `None`: it is open.
+    /// Upper bound of the end; `None` while the edge is open.
     pub vanished_by: Option<Millis>,
-    /// Of a closed one: `unfollowed`; `suspended`, `deactivated` or `deleted`, as profiles show the member then; or `unknown`,
-    /// if they are not collected or not looked up since, or were missing then without a reason.
+    /// Cause of the end: `unfollowed`; or `suspended`, `deactivated` or `deleted`, as the member's profile shows for
+    /// that time. `unknown` if profiles are not collected, not looked up since, or were missing then without a reason.
     pub cause: Option<String>,
 }
 
-/// An edge among the members of a list at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemberAt {
-    /// True if pages prove that the edge existed then. Otherwise the moment lies between its bounds, or, for an open edge,
-    /// after the newest crawl that proves it.
+    /// True if pages prove that the edge existed then. If false, the moment lies between its bounds, or after the
+    /// newest crawl that proves an open edge.
     pub surely: bool,
-    /// The edge.
     #[serde(flatten)]
     pub edge: Edge,
-    /// The place behind which the next page begins.
     #[serde(skip)]
     pub place: EdgePlace,
 }
 
-/// A place in an order of edges. Its numbers are the store's own.
+/// A place in an order of edges. The numbers are internal to the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EdgePlace(pub i64, pub i64, pub i64);
 
-/// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeChange {
-    /// The edge appeared: [`Edge::appeared_by`].
     Appeared,
-    /// The edge vanished: [`Edge::vanished_by`].
     Vanished,
 }
 
-/// One account follows another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx_macros::FromRow)]
 pub struct Follow {
-    /// The account that follows.
     pub follower: String,
-    /// The account that is followed.
     pub followed: String,
 }
 
-/// The contract, beside [`Store`](super::Store), in the same database. Errors are those of
-/// [`Lifecycle`](super::Lifecycle).
+/// The contract of edges, in the same database as [`Store`](super::Store). Errors are those of
+/// [`Lifecycle`](super::Lifecycle). Times are ms since the epoch.
 ///
-/// `namespace` is a pipeline of lists (`followers:twitter`), `owner` an item of it; `network` is the part of it behind the
-/// first colon (`twitter`). Calls about one list follow one another, in whatever process.
+/// `namespace` is a pipeline of lists (`followers:twitter`), `owner` an item of it; `network` is its part after the
+/// first colon (`twitter`). Calls about one list must not overlap, in any process.
 #[async_trait]
 pub trait Edges: Send + Sync + std::fmt::Debug {
-    /// Begins a crawl of a list that is recorded as an item, and returns it; or the one that is under way, unchanged. `None`:
-    /// there is no such item.
+    /// Starts a crawl of a recorded list and returns it. If a crawl is under way, returns it unchanged. `None`: no such item.
     async fn begin_crawl(&self, namespace: &str, owner: &str, new: &NewCrawl) -> Result<Option<CrawlUnderWay>>;
 
-    /// The crawl of a list that is under way.
     async fn crawl(&self, namespace: &str, owner: &str) -> Result<Option<CrawlUnderWay>>;
 
-    /// Saves a page, all or nothing: its new edges, the page as proof, the next cursor or the end. Returns `None` if the crawl
-    /// has ended or waits for another cursor: the page came late, or a second time, and changed nothing.
+    /// Saves a page, all or nothing: new edges, the page as proof, and the next cursor or the end. Returns `None` and
+    /// changes nothing if the crawl ended or expects another cursor: the page is late or repeated.
     async fn save_edges(&self, namespace: &str, owner: &str, page: &EdgePage) -> Result<Option<PageSaved>>;
 
-    /// Ends a crawl without a further page. Returns `None`, and changes nothing, as [`Edges::save_edges`] does. `at` is the
-    /// time on the queue's clock, ms since the epoch.
+    /// Ends a crawl without another page. Returns `None` and changes nothing in the cases of [`Edges::save_edges`].
+    /// `at` is on the queue's clock.
     async fn end_crawl(
         &self,
         namespace: &str,
@@ -332,17 +265,15 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
         end: End,
     ) -> Result<Option<Ended>>;
 
-    /// The crawls of a list, newest first; `limit` of them.
     async fn crawls(&self, namespace: &str, owner: &str, limit: u32) -> Result<Vec<CrawlRecord>>;
 
-    /// Crawls under way of a pipeline's lists by their numbers, behind that number; `limit` of them.
+    /// Returns up to `limit` crawls under way with numbers above `after`, sorted by number.
     async fn crawls_under_way(&self, namespace: &str, after: i64, limit: u32) -> Result<Vec<ListCrawl>>;
 
-    /// Totals of a pipeline's lists, read and unread.
     async fn list_totals(&self, namespace: &str, bounds: &ListBounds) -> Result<ListTotals>;
 
-    /// The members of a list at a moment, ms since the epoch, surely or perhaps; `limit` of them behind a place. One
-    /// that left and came back around that moment is there with both edges.
+    /// Returns up to `limit` members at a moment, certain or possible, from a place on. A member that left and came
+    /// back around that moment has both edges.
     async fn members_at(
         &self,
         namespace: &str,
@@ -352,8 +283,8 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<MemberAt>>;
 
-    /// Edges of a pipeline's lists that appeared or vanished `from` a moment and before another, ms since the epoch, by their
-    /// upper bounds and in that order; `limit` of them behind a place.
+    /// Returns up to `limit` edges that appeared or vanished in `from..until` by their upper bounds, in that order,
+    /// from a place on.
     async fn edge_changes(
         &self,
         namespace: &str,
@@ -363,26 +294,24 @@ pub trait Edges: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<(EdgePlace, Edge)>>;
 
-    /// The follows among these accounts at a moment, ms since the epoch, surely or perhaps, by the lists of followers and of
-    /// friends of a network, each once and sorted. `None`: now, by the open edges.
+    /// Returns the follows among these accounts at a moment, certain or possible, from both kinds of lists, sorted and
+    /// without duplicates. `None`: now, by the open edges.
     async fn follows_among(&self, network: &str, ids: &[String], at: Option<Millis>) -> Result<Vec<Follow>>;
 
-    /// The pairs of these accounts that follow each other (see [`Edges::follows_among`]), each once and sorted.
     async fn mutual_among(&self, network: &str, ids: &[String], at: Option<Millis>) -> Result<Vec<(String, String)>> {
         Ok(mutual(&self.follows_among(network, ids, at).await?))
     }
 
-    /// Accounts whose content was removed since the network no longer has them (`Observation::forget`), by their profiles or by
-    /// the records of their own lists, and which are on a list or have one; `limit` of them.
+    /// Returns up to `limit` accounts on a list, or with one, whose content was removed because the network deleted
+    /// them (`Observation::forget`). Their profiles or the records of their lists show it.
     async fn forgotten(&self, network: &str, limit: u32) -> Result<Vec<String>>;
 
-    /// Removes an account from all lists of a network, and its own lists with their crawls and pages; returns the number of
-    /// edges. Kept pages of other lists hold a number that means nothing any more. A very long list goes in several
-    /// transactions, its crawls with the last one: interrupted, the same call goes on.
+    /// Removes an account from all lists of a network, with its own lists, crawls and pages; returns the number of
+    /// edges. Pages of other lists keep its number, which no longer means anything. A very long list takes several
+    /// transactions, with its crawls in the last one. After an interruption the same call continues.
     async fn forget_edges(&self, network: &str, account: &str) -> Result<u64>;
 }
 
-/// The pairs that follow each other, out of sorted follows.
 fn mutual(follows: &[Follow]) -> Vec<(String, String)> {
     let is_returned = |follow: &&Follow| {
         follow.follower < follow.followed
@@ -394,28 +323,24 @@ fn mutual(follows: &[Follow]) -> Vec<(String, String)> {
     pairs.map(|follow| (follow.follower.clone(), follow.followed.clone())).collect()
 }
 
-/// The kinds of lists, by the first word of their namespaces.
+/// Kinds of lists: the first word of their namespaces.
 pub(super) const KINDS: [&str; 2] = ["followers", "friends"];
 
-/// The kind of profiles, by the first word of its namespaces.
 pub(super) const PROFILES: &str = "profiles";
 
-/// The namespace of a network's lists.
 pub(super) fn namespace(kind: &str, network: &str) -> String {
     format!("{kind}:{network}")
 }
 
-/// The network of the people on the lists of a network, which a provider may share.
+/// The network of the people on the lists of a network; several providers may share it.
 pub(super) fn people(network: &str) -> Option<String> {
     PersonOf::rows(&namespace(KINDS[0], network)).map(|person| person.network)
 }
 
-/// The network of a namespace of lists.
 pub(super) fn network_of(namespace: &str) -> &str {
     namespace.split_once(':').map_or(namespace, |(_, network)| network)
 }
 
-/// An edge with its places.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct EdgeRow {
     #[sqlx(flatten)]
@@ -442,7 +367,6 @@ impl EdgeRow {
     }
 }
 
-/// A member of a list.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct OnList {
     owner: String,
@@ -450,22 +374,20 @@ pub(super) struct OnList {
 }
 
 impl OnList {
-    /// Who follows whom, by the kind of the list.
     pub(super) fn follow(self, kind: &str) -> Follow {
         let (follower, followed) = if kind == KINDS[0] { (self.member, self.owner) } else { (self.owner, self.member) };
         Follow { follower, followed }
     }
 }
 
-/// Each once, sorted.
 pub(super) fn sorted(mut follows: Vec<Follow>) -> Vec<Follow> {
     follows.sort_unstable();
     follows.dedup();
     follows
 }
 
-/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner. A crawl under way may have closed an edge
-/// already: its newest page is its end so far.
+/// Columns of [`EdgeRow`] in the view of edges, by the expression for the owner. A crawl under way may already have
+/// closed an edge: the time of its newest page then acts as its end.
 macro_rules! edge_columns {
     ($owner:literal) => {
         concat!(
@@ -478,7 +400,6 @@ macro_rules! edge_columns {
     };
 }
 
-/// The condition that an edge existed at a moment, surely or perhaps.
 macro_rules! existed {
     ($at:literal) => {
         concat!(
@@ -495,12 +416,10 @@ macro_rules! existed {
 
 pub(super) use {edge_columns, existed};
 
-/// Edges of an account's own lists that are removed in one transaction.
 pub(super) const FORGOTTEN_AT_ONCE: i64 = 50_000;
 
-/// The statement of [`Edges::forgotten`], by the table of profiles, and that of lists that have a crawl; `$1` is the network, `$2`
-/// and `$3` the namespaces of its lists, `$4` that of its profiles. The condition of the index of living items stands there word
-/// for word.
+/// Statement by the table of profiles and the table of lists with a crawl. `$1` is the network, `$2` and `$3` the namespaces of
+/// its lists, `$4` that of its profiles. It repeats the condition of the index of living items word for word.
 macro_rules! forgotten {
     ($accounts:literal, $lists:literal) => {
         concat!(
@@ -521,7 +440,6 @@ macro_rules! forgotten {
 
 pub(super) use forgotten;
 
-/// The statement of [`Edges::crawls`].
 pub(super) const CRAWLS: &str = "SELECT number, kind, started_at, ended_at, ended, pages, found, told, appeared, vanished, \
      withheld FROM crawl WHERE namespace = $1 AND id = $2 ORDER BY number DESC LIMIT $3";
 

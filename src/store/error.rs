@@ -10,15 +10,14 @@ use super::StoreError;
 use crate::base::backend::postgres::BadAddress;
 use crate::base::backend::sqlite::Missing;
 
-/// Sorts an error of sqlx into what the caller does next.
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let text = error.to_string();
         match error {
             sqlx::Error::Database(error) => judge_database(error.as_ref()),
             sqlx::Error::Migrate(error) => Self::from(*error),
-            // The connection broke or could not be made. A commit whose reply was lost is among them:
-            // nobody knows, so the same call is made again.
+            // The connection broke or could not be made, or the reply to a commit was lost. The effect is unknown, so
+            // the caller repeats the call.
             sqlx::Error::Io(error) => Self::Unavailable(format!("the database cannot be reached: {error}")),
             sqlx::Error::Tls(_)
             | sqlx::Error::Protocol(_)
@@ -30,7 +29,7 @@ impl From<sqlx::Error> for StoreError {
                     .into(),
             ),
             sqlx::Error::ColumnNotFound(_) => older(text),
-            // sqlx's own words for a bad url repeat parts of it, and a password is one of its parts.
+            // sqlx's own text for a bad URL repeats parts of it, and the password is one of them.
             sqlx::Error::Configuration(_) => Self::Refused("the database's address cannot be read".into()),
             _ => Self::Refused(text),
         }
@@ -46,7 +45,6 @@ impl From<BadAddress> for StoreError {
     }
 }
 
-/// The same for a migration.
 impl From<MigrateError> for StoreError {
     fn from(error: MigrateError) -> Self {
         match error {
@@ -74,13 +72,12 @@ fn judge_database(error: &dyn DatabaseError) -> StoreError {
     }
 }
 
-/// Returns true if PostgreSQL or PgBouncer refuses a connection.
 fn is_login(code: &str) -> bool {
     code.len() == 5 && (code.starts_with("28") || matches!(code, "08P01" | "3D000"))
 }
 
-/// Words of a refused connection without the names of user and database and the client's address: each is quoted, but
-/// PgBouncer's, which come last.
+/// Message of a rejected connection without the names of user and database and the client's address. Each name is
+/// quoted, except PgBouncer's, which come last.
 fn without_names(message: &str) -> String {
     let quotes = ['"', '\u{ab}', '\u{bb}', '\u{201c}', '\u{201d}', '\u{201e}'];
     let hidden = message.split(quotes).enumerate().map(|(at, part)| if at % 2 == 1 { "\"***\"" } else { part });
@@ -91,7 +88,7 @@ fn without_names(message: &str) -> String {
     }
 }
 
-/// The cause and the remedy, where an operator has one. Codes as of [`postgres`].
+/// Cause and remedy for the operator, if there is one. Codes as in [`postgres`].
 fn words_for_postgres(code: &str) -> Option<&'static str> {
     Some(match code {
         "28P01" | "28000" => "PostgreSQL rejects the user or the password: check store.postgres.url",
@@ -107,10 +104,10 @@ fn words_for_postgres(code: &str) -> Option<&'static str> {
     })
 }
 
-/// The same for SQLite. Codes as of [`sqlite`].
+/// Cause and remedy for the operator, if there is one. Codes as in [`sqlite`].
 fn words_for_sqlite(code: i32, message: &str) -> Option<&'static str> {
     Some(match code & 0xff {
-        // A group of writes that has failed has the same code, and says so itself.
+        // A failed group of writes has the same code and states so in its own message.
         5 if message == "database is locked" => "another process keeps the file locked for longer than busy_timeout",
         8 => "the file is read-only: check its rights and those of its folder",
         10 => "the disk reports an error",
@@ -121,7 +118,6 @@ fn words_for_sqlite(code: i32, message: &str) -> Option<&'static str> {
     })
 }
 
-/// The caller's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Again,
@@ -129,31 +125,30 @@ enum Decision {
     Never,
 }
 
-/// By SQLSTATE: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+/// SQLSTATEs: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 fn postgres(code: &str) -> Decision {
     match code {
         // undefined_table, undefined_column, invalid_schema_name, and no index for ON CONFLICT.
         "42P01" | "42703" | "3F000" | "42P10" => Decision::Migrate,
-        // read_only_sql_transaction: a standby, until it is promoted. invalid_catalog_name,
-        // insufficient_privilege, lock_not_available: an operator mends them, and no tweet is to blame.
+        // read_only_sql_transaction: a standby, until it is promoted. invalid_catalog_name, insufficient_privilege,
+        // lock_not_available: an operator fixes them, and no post is the cause.
         "25006" | "3D000" | "42501" | "55P03" => Decision::Again,
         KEY_WANTED => Decision::Again,
         _ => match code.get(..2) {
-            // Connection, authorization (a password being changed), rollback (serialization,
-            // deadlock), resources (disk full, too many connections), operator (shutdown, statement
-            // timeout), system (I/O).
+            // Connection, authorization (a password being changed), rollback (serialization, deadlock), resources (disk full,
+            // too many connections), operator (shutdown, statement timeout), system (I/O).
             Some("08" | "28" | "40" | "53" | "57" | "58") => Decision::Again,
             _ => Decision::Never,
         },
     }
 }
 
-/// By result code: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
+/// Result codes: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
 fn sqlite(code: i32, message: &str) -> Decision {
     match code & 0xff {
         // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL (locking).
         5 | 6 | 7 | 8 | 9 | 10 | 13 | 14 | 15 => Decision::Again,
-        // ERROR says it in words only; SCHEMA: changed while the statement ran.
+        // ERROR gives the cause only in its message; SCHEMA: changed while the statement ran.
         1 if ["no such table", "no such column", "has no column"].iter().any(|words| message.contains(words)) => {
             Decision::Migrate
         }
@@ -162,12 +157,12 @@ fn sqlite(code: i32, message: &str) -> Decision {
     }
 }
 
-/// Returns true if a server that only reads was to write.
+/// Returns true if the server is read-only and rejected a write.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(DatabaseError::code).as_deref() == Some("25006") // read_only_sql_transaction
 }
 
-/// Returns true if two writers got into each other's way, so that the same statement may simply run again.
+/// Returns true if two writers were in conflict, so that the caller may run the same statement again.
 pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     // serialization_failure, deadlock_detected
     matches!(error.as_database_error().and_then(DatabaseError::code).as_deref(), Some("40001" | "40P01"))
@@ -176,7 +171,7 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
 /// Raised by `forgotten_among`.
 const KEY_WANTED: &str = "TU001";
 
-/// Returns true if a person is forgotten, and the statement came without pseudonyms: with the key it may run again.
+/// Returns true if a person is forgotten and the statement came without pseudonyms: it may run again with the key.
 pub(super) fn wants_key(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(DatabaseError::code).as_deref() == Some(KEY_WANTED)
 }
@@ -187,14 +182,13 @@ impl From<Missing> for StoreError {
     }
 }
 
-/// Tables that a migration mends.
 fn older(why: impl Display) -> StoreError {
     StoreError::Schema(format!(
         "the store's tables are not as this version needs them: {why}; run `twitter-updater migrate`"
     ))
 }
 
-/// Tables that no migration of this version mends.
+/// No migration of this version fixes these tables.
 fn newer(migrations: &[i64]) -> StoreError {
     StoreError::Schema(format!(
         "the store was written by a newer version of twitter-updater (migrations {migrations:?}). Install that version, or \
@@ -202,7 +196,6 @@ fn newer(migrations: &[i64]) -> StoreError {
     ))
 }
 
-/// Compares the migrations a database has with those this program knows.
 pub(super) fn compare(applied: &[i64], known: &Migrator) -> Result<(), StoreError> {
     let behind: Vec<_> = known.iter().map(|migration| migration.version).filter(|v| !applied.contains(v)).collect();
     let ahead: Vec<_> = applied.iter().copied().filter(|version| !known.version_exists(*version)).collect();

@@ -1,7 +1,7 @@
-//! Data out: what the store holds, table by table, row by row.
+//! Data out: the store's content, table by table and row by row.
 //!
-//! One statement reads a whole table, so what comes out is one view of it, however long it takes, and rows are handed on as
-//! they come. They come in the order of a key, so that a reader that was killed goes on after the last row it kept.
+//! One statement reads a whole table, so the rows are one consistent view, however long the reading takes. Rows are passed on
+//! as they come, in the order of a key. So a reader that was killed continues after the last row that it kept.
 
 use std::fmt::Debug;
 
@@ -18,61 +18,47 @@ use crate::model::plain_text::plain_text;
 use crate::model::provider::Provider;
 use crate::model::words::stored_as_word;
 
-/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
     Text,
     /// Text without the markup that its network writes it in ([`plain_text`]).
     PlainText,
-    /// The id of a post, an account or a medium: text, often of digits alone.
+    /// Id of a post, an account or a medium: text, often only digits.
     Id,
     /// The old or new value of a change: an id if the row's field is one of [`ID_FIELDS`], else text.
     ChangedValue,
-    /// A whole number.
     Number,
-    /// A moment, ms since the epoch.
+    /// ms since the epoch.
     Time,
-    /// Yes or no.
     Flag,
 }
 
-/// Fields whose old and new values are ids.
 pub const ID_FIELDS: [&str; 2] = ["current_id", "moved_to"];
 
-/// A column of what comes out.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// The type of its values.
     pub kind: Kind,
-    /// What it means.
     pub about: &'static str,
-    /// Where it comes from, an expression both databases take; `None`: the column of its name.
+    /// SQL expression that both databases accept; `None`: the column of its name.
     sql: Option<&'static str>,
 }
 
-/// The state of an item in exports: that of its life, and of one whose life has ended whether its newest answer had it.
+/// State of an item in exports: the stored state, with *ended* split by the newest answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportState {
-    /// [`TweetState::Live`](crate::model::post::TweetState::Live).
     Live,
-    /// [`TweetState::Unavailable`](crate::model::post::TweetState::Unavailable).
     Unavailable,
-    /// Its life has ended, and it was there.
+    /// *Ended*; its newest answer found it.
     Ended,
-    /// Its life has ended, and it was missing.
+    /// *Ended*; its newest answer missed it.
     Missing,
-    /// [`TweetState::Dead`](crate::model::post::TweetState::Dead).
     Dead,
 }
 
 impl ExportState {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Live, Self::Unavailable, Self::Ended, Self::Missing, Self::Dead];
 
-    /// The word in exports and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,102 +73,80 @@ impl ExportState {
 
 stored_as_word!(ExportState, "state");
 
-/// [`ExportState`] of a row.
 const STATE: &str = "CASE WHEN tweet.state = 'ended' AND tweet.misses > 0 THEN 'missing' ELSE tweet.state END";
 
-/// A table of what comes out. A pipeline names its own in
-/// [`PipelineKind::tables`](crate::pipelines::kind::PipelineKind::tables).
+/// An exported table. A pipeline names its own in [`PipelineKind::tables`](crate::pipelines::kind::PipelineKind::tables).
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// What a row is.
     pub about: &'static str,
-    /// Its columns.
     pub columns: &'static [Column],
-    /// Where its rows are that belong to an item; `None`: a row is an item's own.
+    /// Table of the rows that belong to an item; `None`: the item itself is the row.
     beside: Option<Beside>,
-    /// Which rows, beside what is asked for.
+    /// SQL condition on the rows, in addition to the caller's selection.
     only: Option<&'static str>,
 }
 
-/// A table of rows that belong to items, as both databases call it.
 #[derive(Debug, Clone, Copy)]
 struct Beside {
     table: &'static str,
-    /// Columns that tell the rows of an item apart.
+    /// Columns that distinguish the rows of an item.
     key: &'static [(&'static str, Kind)],
-    /// True if items without such a row are there, too.
+    /// True if items without such a row are included.
     all: bool,
 }
 
-/// The selection of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The pipeline: `tweet:update`.
+    /// Pipeline: `tweet:update`.
     pub namespace: String,
-    /// In these states; empty: in any.
+    /// Empty: any state.
     pub states: Vec<ExportState>,
-    /// Made at this moment or later, ms since the epoch.
+    /// Earliest creation time, inclusive, ms since the epoch.
     pub since: Option<Millis>,
-    /// Made before this moment, ms since the epoch.
+    /// Latest creation time, exclusive, ms since the epoch.
     pub until: Option<Millis>,
-    /// In these languages, as the network names them; empty: in any.
+    /// Language codes of the network; empty: any language.
     pub languages: Vec<String>,
-    /// Behind the row with this key.
+    /// Key of the last row that the caller has.
     pub after: Option<Vec<Cell>>,
 }
 
-/// A value.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing is known.
     None,
-    /// Yes or no.
     Flag(bool),
-    /// A whole number; of a time, ms since the epoch.
+    /// A whole number; for a time, ms since the epoch.
     Number(i64),
-    /// Text.
     Text(String),
 }
 
-/// A row, and the key behind which to go on.
+/// A row, and the key after which a reader can continue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exported {
-    /// Its key.
     pub key: Vec<Cell>,
-    /// Its values, in the order of the columns.
     pub cells: Vec<Cell>,
 }
 
-/// Rows as they are read.
 pub type Rows<'a> = BoxStream<'a, Result<Exported>>;
 
-/// The export of the store's rows.
 #[async_trait]
 pub trait Tables: Send + Sync + Debug {
-    /// The wanted rows of a table, as they are all at this moment, in the order of their keys.
-    ///
-    /// # Errors
-    /// Of the stream: as those of [`Lifecycle`](super::Lifecycle). Who goes on behind the last row has lost nothing.
+    /// Streams the selected rows of a table in the order of their keys, as one consistent view. After an error of the
+    /// stream, a caller that continues after the last row loses nothing.
     fn rows<'a>(&'a self, table: &'a Table, wanted: &Wanted) -> Rows<'a>;
 
-    /// The number of wanted rows. Reads them all.
-    ///
-    /// # Errors
-    /// As of the stream.
     async fn count(&self, table: &Table, wanted: &Wanted) -> Result<u64>;
 }
 
 impl Column {
-    /// A column of the table, by its name.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { name, kind, about, sql: None }
     }
 
-    /// The same of what that expression says; `tweet` is the row of the item.
+    /// Reads this expression instead; `tweet` is the row of the item.
     #[must_use]
     pub const fn computed(self, sql: &'static str) -> Self {
         Self { sql: Some(sql), ..self }
@@ -190,43 +154,40 @@ impl Column {
 }
 
 impl Table {
-    /// A table of items, a row each.
     #[must_use]
     pub const fn of_items(name: &'static str, about: &'static str, columns: &'static [Column]) -> Self {
         Self { name, about, columns, beside: None, only: None }
     }
 
-    /// A table of rows that belong to items; `key` tells those of an item apart.
+    /// Reads rows that belong to items; `key` distinguishes the rows of an item.
     #[must_use]
     pub const fn beside(self, table: &'static str, key: &'static [(&'static str, Kind)]) -> Self {
         Self { beside: Some(Beside { table, key, all: false }), ..self }
     }
 
-    /// A table with a row for each item; its columns are in a table that has one row of an item, or none.
+    /// Reads one row per item; its columns come from a table with at most one row per item.
     #[must_use]
     pub const fn beside_if_any(self, table: &'static str) -> Self {
         Self { beside: Some(Beside { table, key: &[], all: true }), ..self }
     }
 
-    /// Only those rows of it.
     #[must_use]
     pub const fn only(self, condition: &'static str) -> Self {
         Self { only: Some(condition), ..self }
     }
 
-    /// Returns true if its rows are chosen by state, language and date of their items: those of other tables have their own.
+    /// Returns true if rows are selected by state, language and date of their items. Other tables have their own.
     #[must_use]
     pub fn is_chosen_by_item(&self) -> bool {
         ITEMS.iter().chain(POSTS).any(|known| known.name == self.name)
     }
 
-    /// What a column is in a statement.
     fn sql(&self, column: &Column) -> String {
         let of = if self.beside.is_some() { "beside" } else { "tweet" };
         column.sql.map_or_else(|| format!("{of}.{}", column.name), str::to_owned)
     }
 
-    /// The key by which its rows are read fastest, their own order in that database.
+    /// Key by which the database reads its rows fastest: their own order.
     fn key<D: Dialect>(&self) -> Vec<(String, Kind)> {
         let (name, name_beside, kind) = D::KEY;
         let Some(Beside { key, all: false, .. }) = self.beside else { return vec![(name.to_owned(), kind)] };
@@ -293,7 +254,6 @@ pub const ITEMS: &[Table] = &[
     .beside("tweet_way", &[("pipeline", Kind::Text), ("source", Kind::Text)]),
 ];
 
-/// Further tables of posts.
 pub const POSTS: &[Table] = &[
     Table::of_items(
         "posts",
@@ -380,7 +340,6 @@ pub const POSTS: &[Table] = &[
     .beside("post_language", &[]),
 ];
 
-/// Further tables of accounts.
 pub const ACCOUNTS: &[Table] = &[
     Table::of_items(
         "accounts",
@@ -452,7 +411,6 @@ pub const ACCOUNTS: &[Table] = &[
     .beside("account_post", &[("post", Kind::Text)]),
 ];
 
-/// Further tables of media.
 pub const MEDIA: &[Table] = &[
     Table::of_items(
         "media",
@@ -484,7 +442,6 @@ pub const MEDIA: &[Table] = &[
     .beside("media_use", &[("post", Kind::Text)]),
 ];
 
-/// Further tables of lists.
 pub const EDGES: &[Table] = &[
     Table::of_items(
         "edges",
@@ -531,7 +488,6 @@ pub const EDGES: &[Table] = &[
     .beside("crawl", &[("number", Kind::Number)]),
 ];
 
-/// Further tables of communities.
 pub const COMMUNITIES: &[Table] = &[
     Table::of_items(
         "community",
@@ -589,7 +545,7 @@ const AUTHOR: [Column; 3] = [
     time("created_at", "time of creation"),
 ];
 
-/// Whom a post answers, with its author and date: a row of each reply.
+/// Replies: author and date of the post, and the account that it answers.
 pub static REPLIES: Table = Table::of_items(
     "replies",
     "a post that replies to an account",
@@ -597,7 +553,7 @@ pub static REPLIES: Table = Table::of_items(
 )
 .only("tweet.author_id IS NOT NULL AND tweet.reply_to_author IS NOT NULL");
 
-/// The object of a post, with its author and date, and the author of the stored post that it repeats.
+/// Objects of posts, with author and date, and the author of the stored post that each repeats.
 pub static OBJECTS: Table = Table::of_items(
     "objects",
     "a post as the network sent it",
@@ -615,12 +571,11 @@ pub static OBJECTS: Table = Table::of_items(
 )
 .only("tweet.author_id IS NOT NULL AND tweet.raw <> ''");
 
-/// The handle of an account.
 pub static HANDLES: Table =
     Table::of_items("handles", "the handle of an account", &[ID, text("handle", "its handle, without `@`")])
         .beside_if_any("account");
 
-/// The counts of posts over time with their dates, for training. Counts are in the order of `likes, retweets, replies,
+/// Counts of posts over time, with their dates, for training. Counts are in the order of `likes, retweets, replies,
 /// quotes, views`.
 pub static HISTORIES: Table = Table::of_items(
     "histories",
@@ -639,19 +594,17 @@ pub static HISTORIES: Table = Table::of_items(
 )
 .beside("tweet_metrics", &[("checked_at", Kind::Time)]);
 
-/// A database's words for the same.
 pub(super) trait Dialect: Database {
-    /// The key of an item's row: its column, that column in a table beside, and what it is.
+    /// Key of an item's row: its column, that column in a table beside, and its type.
     const KEY: (&'static str, &'static str, Kind);
 
-    /// A table beside, joined with the row of the item.
     fn beside(table: &str) -> String;
 
     /// The rows of all items, each joined with its row in a table beside, if it has one.
     fn beside_if_any(table: &str) -> String;
 
-    /// The rows of the namespace that is the first value, of those that begin with this key. Whatever the database expects of
-    /// them, it reads them in the order of the key: of millions of rows none is sorted before the first one is there.
+    /// Condition for the rows of the namespace (first value) by this key. It forces the database to read in the order
+    /// of the key. Sorting millions of rows would delay the first one.
     fn of_namespace(key: &str) -> String;
 }
 
@@ -687,7 +640,6 @@ impl Dialect for sqlx::Postgres {
     }
 }
 
-/// Reads rows by one of the pool's connections.
 pub(super) fn read<'a, D>(pool: &'a Pool<D>, table: &'a Table, wanted: &Wanted) -> Rows<'a>
 where
     D: Dialect,
@@ -705,7 +657,6 @@ where
     query.fetch(pool).map(move |row| exported::<D>(&kinds, table.columns, provider.as_ref(), &row?)).boxed()
 }
 
-/// Counts the rows.
 pub(super) async fn count<D>(pool: &Pool<D>, table: &Table, wanted: &Wanted) -> Result<u64>
 where
     D: Dialect,
@@ -733,13 +684,12 @@ where
     values.into_iter().fold(query, |query, value| match value {
         Cell::Number(number) => query.bind(number),
         Cell::Text(text) => query.bind(text),
-        // Neither is in a key, nor is it asked for.
+        // Neither type is in a key or in a selection.
         Cell::Flag(flag) => query.bind(i64::from(flag)),
         Cell::None => query.bind(String::new()),
     })
 }
 
-/// A statement and its values.
 struct Statement {
     text: String,
     values: Vec<Cell>,
@@ -801,8 +751,8 @@ impl Statement {
         }
     }
 
-    /// A post may be in several languages: `en,pt`. `LIKE` does not find one among them: SQLite's ignores case, and a
-    /// name may contain its wildcards.
+    /// A post may have several languages: `en,pt`. `LIKE` cannot match one of them: SQLite's ignores case, and a name
+    /// may contain its wildcards.
     fn in_a_language(&mut self, languages: &[String]) {
         for (at, language) in languages.iter().enumerate() {
             self.push(if at == 0 { " AND (" } else { " OR " }).push("REPLACE(',' || tweet.lang || ',', ',' || ");
@@ -847,8 +797,8 @@ mod tests {
     use super::*;
     use crate::store::sqlite::MIGRATIONS;
 
-    /// A file knows nothing of how many rows it has, and SQLite guesses. It has to read them in order by itself: a sorted copy of all
-    /// that is wanted would come before the first row, in a temporary file as large as that.
+    /// Without statistics SQLite guesses row counts. It must still read rows in order without a sort. A sorted copy of
+    /// all rows would delay the first one and fill a temporary file.
     #[tokio::test]
     async fn sqlite_sorts_no_rows() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

@@ -1,16 +1,16 @@
-//! People who asked to be forgotten: their rows are removed, and nothing of them is written again.
+//! People who asked to be forgotten: their rows are removed, and no row of them is written again.
 //!
-//! **Kept away.** A person is an account of a network. The table `forgotten_person` has a pseudonym of each, no id
-//! (`store/pseudonyms.rs`). Every statement
-//! that makes a row of a post, of an account, of a member of a list, or of a visit asks that table itself, so an answer that
-//! was asked for before and is saved after writes nothing, whichever process saves it and however long it was frozen. Nothing
-//! is cached. While nobody is forgotten that is one look at an empty table a call.
+//! **Blocking.** A person is an account of a network. The table `forgotten_person` has a pseudonym of each, no id
+//! (`store/pseudonyms.rs`). Every statement that creates a row of a post, an account, a list member or a visit reads
+//! that table directly. So a late answer writes nothing, in any process and after any pause. Nothing is cached. Without
+//! forgotten people the cost is one look at an empty table per call.
 //!
-//! **The order** is hash, then rows. Adding the hash waits for the writes under way (PostgreSQL: a lock on the table, which
-//! each such statement reads; SQLite has one writer), so each of them has either written what is removed next, or sees the
-//! hash. A killed removal is completed by the same call again.
+//! **Order.** The hash comes first, then the removal. Adding the hash waits for writes under way (PostgreSQL: a lock on
+//! the table, which each such statement reads; SQLite has one writer). So each of these writes either precedes the
+//! removal, or sees the hash. The same call completes a removal that was killed.
 //!
-//! **Where rows are** stands in the lists below, and `store::forget` walks all tables of both databases for what they lack.
+//! **Tables.** The lists below name all tables with such rows. `store::forget` walks all tables of both databases and
+//! finds missing ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,14 +21,14 @@ use crate::base::clock::Millis;
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 
-/// Pipelines whose items are accounts, by the words for them: an item's id is the account's.
+/// Pipelines whose items are accounts: an item's id is the account's.
 const OF_ACCOUNTS: &[&str] = &["profiles", "followers", "friends", "visits", "community"];
 
-/// The word for media, whose ids name accounts on some networks.
+/// Pipeline of media, whose ids name accounts on some networks.
 const MEDIA: &str = "media";
 
-/// Tables with rows of an item, by its namespace and id. In SQLite these are views of `<name>_row`, by the key of the row in
-/// `tweet`.
+/// Tables with rows of an item, by its namespace and id. In SQLite these are views of `<name>_row`, by the key of the
+/// row in `tweet`.
 pub(super) const OF_ITEM: &[&str] = &[
     "tweet_metrics",
     "tweet_change",
@@ -42,11 +42,11 @@ pub(super) const OF_ITEM: &[&str] = &[
     "media_use",
 ];
 
-/// Tables with rows of a list beside its row: by its key, in the column `list`.
+/// Tables with rows of a list, by its key in the column `list`.
 pub(super) const OF_LIST: &[&str] = &["list_edge", "list_page", "list_crawl"];
 
-/// Tables with rows of an account beside its items: by their `namespace` and the column with the account's id. A new table
-/// with such rows belongs here.
+/// Tables with rows of an account beside its items, by their `namespace` and the column with the account's id. Add new
+/// tables with such rows here.
 pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("visit", "account"),
     ("source_position", "source"),
@@ -57,24 +57,23 @@ pub(super) const OF_ACCOUNT: &[(&str, &str)] = &[
     ("community_appearance", "source"),
 ];
 
-/// What an id says of the author: on Bluesky that of a post is an address, `at://did:plc:…/app.bsky.feed.post/…`, and that of a
-/// medium begins with the account, `did:plc:…/bafkrei…`.
+/// Returns the author in an id. On Bluesky the id of a post is an address, `at://did:plc:…/app.bsky.feed.post/…`, and
+/// that of a medium starts with the account, `did:plc:…/bafkrei…`.
 pub(super) fn author_in(id: &str) -> Option<&str> {
     let (author, _) = id.strip_prefix("at://").unwrap_or(id).split_once('/')?;
     Some(author).filter(|author| author.starts_with("did:"))
 }
 
-/// The person behind the rows of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonOf {
-    /// The network: Twitter's two APIs have the same accounts.
+    /// The network; Twitter's two APIs share one.
     pub network: String,
-    /// True: the id of a row is the account's. False: the row's author is, or its id names it.
+    /// True if the id of a row is the account's. False if the row states the author, or its id names it.
     pub by_id: bool,
 }
 
 impl PersonOf {
-    /// Of that namespace; `None` where its rows are about nobody.
+    /// Returns the person for a namespace; `None` if its rows are not about people.
     #[must_use]
     pub fn rows(namespace: &str) -> Option<Self> {
         let id = PipelineId::read(namespace)?;
@@ -88,7 +87,6 @@ impl PersonOf {
     }
 }
 
-/// The network of a provider.
 #[must_use]
 pub fn network(provider: &Provider) -> String {
     match provider {
@@ -97,7 +95,7 @@ pub fn network(provider: &Provider) -> String {
     }
 }
 
-/// The providers of a person's network, among those that may have rows of it.
+/// Returns the providers of a person's network that may have rows of that person.
 #[must_use]
 pub fn providers(provider: &Provider) -> Vec<Provider> {
     match provider {
@@ -106,97 +104,87 @@ pub fn providers(provider: &Provider) -> Vec<Provider> {
     }
 }
 
-/// Returns true for a pipeline of media.
 pub(super) fn is_media(namespace: &str) -> bool {
     namespace.strip_prefix(MEDIA).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Rows that went, or would go, by table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct RemovedRows(pub BTreeMap<String, u64>);
 
 impl RemovedRows {
-    /// Adds rows of a table.
     pub fn add(&mut self, table: &str, rows: u64) {
         if rows > 0 {
             *self.0.entry(table.to_owned()).or_default() += rows;
         }
     }
 
-    /// The items themselves.
     #[must_use]
     pub fn of_items(&self) -> u64 {
         self.0.get("tweet").copied().unwrap_or(0)
     }
 
-    /// Adds those of another step.
     pub fn extend(&mut self, other: Self) {
         other.0.into_iter().for_each(|(table, rows)| self.add(&table, rows));
     }
 }
 
-/// Items of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemsOf {
-    /// The pipeline.
     pub namespace: String,
-    /// Their ids.
     pub ids: Vec<String>,
 }
 
-/// Forgets people. A person is the id of an account on a [`network`].
-///
-/// # Errors
-/// Those of [`Lifecycle`](super::Lifecycle); every call may be made again.
+/// Forgets people. A person is the id of an account on a [`network`]. Errors are those of
+/// [`Lifecycle`](super::Lifecycle); a caller may repeat every call.
 #[async_trait]
 pub trait Forgetting: Send + Sync + std::fmt::Debug {
-    /// Keeps a person away from now on; false: it was so already. When it returns, no write that began before is under way.
-    /// `at`: ms since the epoch.
+    /// Blocks a person from now on; false if it was blocked already. When it returns, no earlier write is under way.
     async fn keep_away(&self, network: &str, account: &str, at: Millis) -> Result<bool>;
 
-    /// Checks that the key is at hand where a person is kept away: without it a write cannot recognize that person.
+    /// Checks that the key is available if a person is blocked: without it a write cannot recognize that person.
     ///
     /// # Errors
-    /// [`StoreError::Schema`](super::StoreError::Schema): the file with the key is missing, or holds another key.
+    /// [`StoreError::Schema`](super::StoreError::Schema): the key file is missing or holds another key.
     async fn check_key(&self) -> Result<()>;
 
-    /// Lets a person be stored again; false: nothing kept it away. What was removed stays removed.
+    /// Unblocks a person; false if it was not blocked. Removed rows stay removed.
     async fn let_back(&self, network: &str, account: &str) -> Result<bool>;
 
-    /// Which of these are kept away, in the order asked.
+    /// Returns true for each blocked account, in the order of `accounts`.
     async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>>;
 
-    /// All items of a person: its accounts, its posts, and the media whose ids name it. Reads each pipeline of posts and of media
-    /// of the network to its end.
+    /// Returns all items of a person: its accounts, its posts, and the media whose ids name it. Reads all pipelines of
+    /// posts and media of the network completely.
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>>;
 
-    /// The media of the network that no post shows. They are of no use, and may be what an earlier version stored of a forgotten
-    /// person. Reads each pipeline of media of the network to its end.
+    /// Returns the network's media that no post shows. They have no use, and an earlier version may have stored them
+    /// for a forgotten person. Reads all pipelines of media of the network completely.
     async fn media_without_post(&self, network: &str) -> Result<Vec<ItemsOf>>;
 
-    /// The media that none but these posts show.
+    /// Returns the media that only these posts show.
     async fn media_of_posts(&self, posts: &ItemsOf) -> Result<ItemsOf>;
 
-    /// Removes items with all their rows, and what other items say of them as posts: one transaction, so a few hundred at a time.
+    /// Removes items with all their rows, and the references of other items to them as posts. One transaction, so a few
+    /// hundred per call.
     async fn remove_items(&self, items: &ItemsOf) -> Result<RemovedRows>;
 
-    /// The same of posts that nobody wants, in the pipeline `posts`; and up to where the timelines of their accounts and authors
-    /// were read is forgotten: whoever follows one later reads it from its beginning. A post stays if its account or its author is
-    /// followed; `visits` is the pipeline of visits without its part.
+    /// Removes unwanted posts of the pipeline `posts` in the same way. Also removes the read positions of the timelines
+    /// of their accounts and authors, so a later follow reads them from the start. A post stays if its account or
+    /// author is followed. `visits` is the pipeline of visits without its part.
     async fn drop_posts(&self, posts: &str, visits: &str, unwanted: &[UnwantedPost]) -> Result<RemovedRows>;
 
-    /// Removes what there is of an account beside its items, and handles of it that wait for their id.
+    /// Removes the rows of an account beside its items, and its waiting handles.
     async fn remove_account(&self, network: &str, account: &str, handles: &[String]) -> Result<RemovedRows>;
 
-    /// What stays: by table, rows of others whose object names that id. Reads each pipeline of posts of the network to its end.
+    /// Counts what stays, by table: rows of others whose object names that id. Reads all pipelines of posts of the
+    /// network completely.
     async fn mentions_of(&self, network: &str, account: &str) -> Result<RemovedRows>;
 
-    /// Removes the bytes that removed rows left behind: a SQLite file is rewritten, and its WAL emptied. Others cannot write
-    /// meanwhile. PostgreSQL leaves it to its vacuum.
+    /// Removes the bytes of removed rows: rewrites a SQLite file and empties its WAL; other processes cannot write
+    /// meanwhile. PostgreSQL leaves this to its vacuum.
     async fn wipe(&self) -> Result<()>;
 }
 
-/// Those of the namespaces in which rows of people of that network are.
 pub(super) fn of_network(namespaces: impl IntoIterator<Item = String>, network: &str) -> Vec<(String, bool)> {
     let of = |namespace: String| {
         let person = PersonOf::rows(&namespace).filter(|person| person.network == network)?;
@@ -205,7 +193,7 @@ pub(super) fn of_network(namespaces: impl IntoIterator<Item = String>, network: 
     namespaces.into_iter().collect::<BTreeSet<_>>().into_iter().filter_map(of).collect()
 }
 
-/// Those of unwanted posts that are dropped: no account that showed one is followed, nor its author. `authors`: of each post.
+/// Returns the unwanted posts to drop: neither an account that showed one nor its author is followed. `authors`: of each post.
 pub(super) fn dropped(
     unwanted: &[UnwantedPost],
     authors: Vec<(String, Option<String>)>,
@@ -220,17 +208,17 @@ pub(super) fn dropped(
     unwanted.iter().filter(|of| !stays(of)).map(|of| of.post.clone()).collect()
 }
 
-/// The pipeline of the media of a pipeline of posts; `None` where it has none.
+/// Returns the pipeline of media of a pipeline of posts, if there is one.
 pub(super) fn media_namespace(posts: &str) -> Option<String> {
     beside(posts, MEDIA)
 }
 
-/// The pipelines that list the posts of a pipeline by their authors: those of profiles, and of the lists of accounts.
+/// Returns the pipelines that list a pipeline's posts by author: profiles and lists.
 pub(super) fn author_namespaces(posts: &str) -> Vec<String> {
     ["profiles", "followers", "friends"].iter().filter_map(|kind| beside(posts, kind)).collect()
 }
 
-/// The names of the communities that a pipeline of posts shows accounts to begin with this; `None` where it has none.
+/// Returns the name prefix of the communities of a pipeline of posts, if there is one.
 pub(super) fn communities_prefix(posts: &str) -> Option<String> {
     beside(posts, "community").map(|namespace| namespace + ":")
 }
@@ -240,7 +228,7 @@ fn beside(posts: &str, kind: &str) -> Option<String> {
     Some(PipelineId::items(&id.provider, kind).to_string())
 }
 
-/// The namespaces there are in `tweet`, found by leaps over the key: the same text on PostgreSQL and SQLite.
+/// Namespaces in `tweet`, found by jumps over the key: the same text on PostgreSQL and SQLite.
 pub(super) const NAMESPACES: &str = "WITH RECURSIVE known (namespace) AS (\
      SELECT MIN(namespace) FROM tweet UNION ALL \
      SELECT (SELECT MIN(namespace) FROM tweet WHERE namespace > known.namespace) FROM known \

@@ -1,4 +1,4 @@
-//! The graph of who follows whom, for a file: all accounts, then all follows, from one view of the store, row by row.
+//! The graph of follows, for a file: all accounts, then all follows, from one view of the store, row by row.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -11,109 +11,82 @@ use super::Result;
 use super::edges::{Edge, EdgeRow, KINDS, edge_columns, existed, network_of};
 use crate::base::clock::Millis;
 
-/// The part of the graph that is wanted.
 #[derive(Debug, Clone, Default)]
 pub struct GraphWanted {
-    /// The pipelines of one network's lists: that of followers, that of friends, or both. A follow that both lists show is
-    /// taken from that of the followers.
+    /// Pipelines of one network's lists: followers, friends, or both. If both lists show a follow, that of the
+    /// followers is used.
     pub lists: Vec<String>,
-    /// The pipeline of the same network's profiles.
+    /// Pipeline of the same network's profiles.
     pub profiles: String,
-    /// Only follows at this moment, surely or perhaps, ms since the epoch; `None`: of all times.
+    /// Restricts to follows at this moment, certain or possible, ms since the epoch; `None`: all times.
     pub at: Option<Millis>,
-    /// The accounts that are wanted.
     pub scope: Scope,
 }
 
-/// The accounts of a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
     #[default]
     All,
-    /// These, by their ids.
     Among(Vec<String>),
-    /// These, and all that follow one of them or that one of them follows.
+    /// These accounts, all that follow one of them, and all that one of them follows.
     Around(Vec<String>),
 }
 
-/// An account of the graph, with what its profile states.
 #[derive(Debug, Clone, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Node {
-    /// Its id.
     pub id: String,
     /// The handle, without `@`.
     pub handle: Option<String>,
-    /// The name that is shown.
     pub display_name: Option<String>,
-    /// Its state, as the network tells it.
     pub state: Option<String>,
-    /// The number of its followers.
     pub followers: Option<i64>,
-    /// The number of accounts that it follows.
     pub following: Option<i64>,
-    /// The number of its posts.
     pub posts: Option<i64>,
-    /// True if a list of it could be read: then a follow that is missing did not exist, as far as that crawl came.
+    /// True if one of its lists was read. A missing follow then did not exist, as far as that crawl read.
     pub is_read: bool,
-    /// True if it is one of those that were given.
+    /// True if the caller named it in the scope.
     pub is_given: bool,
 }
 
-/// A time for which one account followed another.
+/// An interval for which one account followed another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// The account that follows.
     pub follower: String,
-    /// The account that is followed.
     pub followed: String,
     /// The list that showed it: `followers` or `friends`.
     pub list: &'static str,
-    /// False if it existed perhaps at the wanted moment ([`MemberAt::surely`](super::MemberAt::surely)).
+    /// False if it only possibly existed at that moment ([`MemberAt::surely`](super::MemberAt::surely)).
     pub surely: bool,
-    /// The edge.
     pub edge: Edge,
 }
 
-/// A part of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GraphPart {
-    /// An account. Each comes once, and before all intervals.
+    /// An account. Each comes once, before all intervals.
     Node(Node),
-    /// An interval. Those of the same two accounts follow one another, the earlier first.
+    /// An interval. Intervals of the same two accounts are adjacent, the earlier first.
     Interval(Interval),
 }
 
-/// Takes the parts; a break ends the reading.
+/// Receives the parts; a break stops the reading.
 pub type Visit<'a> = &'a mut (dyn FnMut(GraphPart) -> ControlFlow<()> + Send);
 
-/// Reads graphs.
 #[async_trait]
 pub trait Graphs: Send + Sync + Debug {
-    /// Reads a graph, part by part, as it is at this moment.
-    ///
-    /// # Errors
-    /// As those of [`Lifecycle`](super::Lifecycle).
+    /// Reads a graph, part by part, from one view of the store.
     async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()>;
 }
 
-/// A database's words for the same.
 pub(super) trait Dialect: Database {
-    /// Where edges are, as `edge`, and their lists.
+    /// The edges, as `edge`, and their lists.
     const EDGES: &'static str;
-    /// The namespace of an edge's list, and its owner.
     const LIST: (&'static str, &'static str);
-    /// The columns of an edge with that owner.
     const COLUMNS: &'static str;
-    /// The order in which the intervals of two accounts follow one another.
     const ORDER: &'static str;
-    /// The ids in the JSON of `$5`.
     const GIVEN: &'static str;
-    /// The profile of `node`, as `profile`.
     const PROFILE: &'static str;
-    /// The table of lists with their keys, namespaces and ids.
     const LISTS: &'static str;
-    /// The condition that `edge` is the edge `twin`.
+    /// Condition that `edge` is the edge `twin`.
     const TWIN: &'static str;
 }
 
@@ -143,7 +116,7 @@ impl Dialect for sqlx::Postgres {
          AND edge.first_page = twin.first_page";
 }
 
-/// The statements of a graph: `$1` and `$2` are the lists of followers and of friends, `$3` is the network, `$4` its profiles,
+/// Statements of a graph. `$1` and `$2` are the lists of followers and friends, `$3` the network, `$4` its profiles,
 /// `$5` the given ids as JSON, `$6` the moment, if there is one.
 struct Statements {
     nodes: String,
@@ -154,7 +127,7 @@ impl Statements {
     fn new<D: Dialect>(wanted: &GraphWanted) -> Self {
         let (namespace, owner) = D::LIST;
         let at = wanted.at.map_or("", |_| concat!(" AND ", existed!("$6")));
-        // A friend's list shows it, too, where the list of the followers does not.
+        // A follow on a friend's list counts only if the list of the followers does not show it.
         let twin = format!(
             "EXISTS (SELECT 1 FROM {lists} AS other JOIN list_edge AS twin ON twin.list = other.key \
              JOIN list_account AS who ON who.key = twin.member WHERE other.namespace = $1 AND other.id = edge.member \
@@ -202,7 +175,6 @@ impl Statements {
     }
 }
 
-/// An interval, as its row has it.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct IntervalRow {
     direction: String,
@@ -222,7 +194,7 @@ impl IntervalRow {
     }
 }
 
-/// Reads a graph in the caller's transaction, which has one view of all.
+/// Reads a graph in the caller's transaction, which gives one view of the store.
 pub(super) async fn read<D>(connection: &mut D::Connection, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()>
 where
     D: Dialect,

@@ -1,74 +1,60 @@
-//! Totals of a pipeline's lists: those that wait for their first read, and the age of the complete reads of the others. Each list
-//! is looked up by the indexes of lists, crawls and accounts; no edge is read.
+//! Totals of a pipeline's lists: unread lists, and the age of the complete reads of the others. Each list is looked up
+//! by the indexes of lists, crawls and accounts; no edge is read.
 
 use crate::base::clock::Millis;
 
-/// Largest number of tiers of lists.
 pub const TIERS: usize = 3;
 
-/// The bounds by which lists are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListBounds {
-    /// A list that was recorded before this moment, ms since the epoch, and was never read, waits too long.
+    /// A list that was recorded before this time and never read waits too long.
     pub recorded_before: Millis,
-    /// The longest time between a visit and the next one in each tier, ms, the shortest first. A longer one is of the last tier.
+    /// Longest intervals between two visits per tier, in ms, shortest first. Longer ones belong to the last tier.
     pub intervals: [Millis; TIERS],
-    /// A complete read of each tier that ended before this moment is too old, ms since the epoch.
+    /// A complete read of a tier that ended before this time is too old.
     pub complete_before: [Millis; TIERS],
-    /// Members of a page.
     pub page: u32,
-    /// Members after which a list is cut; 0: never.
+    /// Limit of members after which a list is cut; 0: none.
     pub longest: u64,
 }
 
-/// The lists that were read of a tier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct TierTotal {
-    /// The tier, counted from 0.
+    /// Index of the tier, from 0.
     pub tier: i64,
-    /// Lists.
     pub lists: i64,
-    /// Lists with a complete read.
     pub complete: i64,
-    /// The end of the oldest of their newest complete reads, ms since the epoch.
+    /// End of the oldest of their newest complete reads.
     pub oldest_at: Option<Millis>,
-    /// The end of the median of their newest complete reads, ms since the epoch.
+    /// End of the median of their newest complete reads.
     pub median_at: Option<Millis>,
-    /// Lists whose newest complete read is too old.
     pub too_old: i64,
     /// Average pages of those reads.
     pub pages: Option<f64>,
 }
 
-/// The lists that wait for their first read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, sqlx_macros::FromRow)]
 pub struct UnreadTotal {
-    /// Lists.
     pub lists: i64,
-    /// Lists that wait too long.
     pub overdue: i64,
-    /// When the first of them was recorded, ms since the epoch.
     pub oldest_at: Option<Millis>,
-    /// Pages left of the lists whose number of members is known.
+    /// Remaining pages of the lists with a known number of members.
     pub pages: f64,
-    /// Lists whose number of members is unknown.
     pub unknown: i64,
-    /// Pages read of the lists of unknown size.
+    /// Pages already read of lists with unknown size.
     pub unknown_read: f64,
 }
 
-/// The living lists of a pipeline; those of unavailable owners are left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListTotals {
-    /// The lists that were read, by tiers; a tier without a list is left out.
+    /// Read lists by tier; tiers without a list are left out.
     pub tiers: Vec<TierTotal>,
-    /// The lists that were never read.
     pub unread: UnreadTotal,
 }
 
-/// The statement of the lists that were read, by the tables of a list (`of`) and its newest complete read (`whole`); `$1` is the
-/// namespace, `$2` and `$3` the first two intervals, `$4` to `$6` the moments before which a read is too old. The condition of the
-/// index of living items stands there word for word.
+/// Statement of the read lists, by the tables of a list (`of`) and its newest complete read (`whole`). `$1` is the
+/// namespace, `$2` and `$3` the first two intervals, `$4` to `$6` the time limits of old reads. It repeats the
+/// condition of the index of living items word for word.
 macro_rules! tier_totals {
     ($tables:literal) => {
         concat!(
@@ -88,9 +74,9 @@ macro_rules! tier_totals {
     };
 }
 
-/// The statement of the lists that were never read, by the tables of a list (`of`), its crawl under way (`crawl`) and its owner's
-/// profile (`account`); `$1` is the namespace, `$2` the moment before which a list waits too long, `$3` the members of a page, `$4`
-/// those of the longest list, `$5` the namespace of profiles.
+/// Statement of the unread lists, by the tables of a list (`of`), its crawl under way (`crawl`) and its owner's profile
+/// (`account`). `$1` is the namespace, `$2` the time limit of waiting, `$3` the members per page, `$4` those of the
+/// longest list, `$5` the namespace of profiles.
 macro_rules! unread_total {
     ($tables:literal) => {
         concat!(

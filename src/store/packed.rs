@@ -1,8 +1,8 @@
-//! Sorted numbers in few bytes: the differences, 7 bits a byte, the least first, as in Protocol Buffers.
+//! Sorted numbers in few bytes: the differences, 7 bits per byte, least significant first, as in Protocol Buffers.
 
 use super::StoreError;
 
-/// The number of an account inside the store.
+/// Number of an account inside the store.
 pub(super) type Key = i64;
 
 /// Packs sorted distinct numbers from 1 on.
@@ -21,10 +21,8 @@ pub(super) fn pack(sorted: &[Key]) -> Vec<u8> {
     bytes
 }
 
-/// Adds the numbers of a blob to others.
-///
-/// # Errors
-/// [`StoreError::Refused`]: it ends within a number, or one is too large. Nobody but a person writes such a blob.
+/// Appends the numbers of a blob to `into`. Returns [`StoreError::Refused`] if the blob ends within a number, or a
+/// number is too large. Only a manual edit creates such a blob.
 pub(super) fn unpack(bytes: &[u8], into: &mut Vec<Key>) -> Result<(), StoreError> {
     let damaged = || StoreError::Refused("a page of a list is damaged".to_owned());
     let (mut before, mut number, mut shift): (Key, Key, u32) = (0, 0, 0);

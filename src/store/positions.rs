@@ -5,104 +5,87 @@ use async_trait::async_trait;
 use super::Result;
 use crate::base::clock::Millis;
 
-/// Posts of a source that its API did not give any more.
+/// Posts of a source that its API no longer returned.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, sqlx_macros::FromRow)]
 pub struct SourceGap {
-    /// The least id that may be missing.
+    /// Smallest id that may be missing.
     #[sqlx(rename = "from_id")]
     pub from: String,
-    /// The greatest.
+    /// Greatest id that may be missing.
     #[sqlx(rename = "to_id")]
     pub to: String,
-    /// Why.
     pub reason: String,
-    /// When it was noted first, ms since the epoch.
     pub noted_at: Millis,
 }
 
-/// The current failure of a source, as its poller last recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SourceTrouble {
-    /// Since when no page of it could be read, ms since the epoch.
+    /// Start of the time without a readable page.
     pub since: Millis,
-    /// The number of failures in a row, while other sources were answered.
+    /// Failures in a row, while other sources answered.
     pub failures: u32,
-    /// The last error.
     pub error: String,
-    /// When that was, ms since the epoch.
     pub at: Millis,
 }
 
-/// The state of a source between two polls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SavedSource {
-    /// The position as it was saved last; `None` where it never was.
+    /// Last saved position; `None` before the first.
     pub position: Option<String>,
-    /// What kept its last poll from reading it; `None` where a page was saved since.
+    /// Failure of its last poll; `None` if a page was saved since.
     pub trouble: Option<SourceTrouble>,
-    /// What was kept beside the position ([`SavedPage::notes`]).
     pub notes: Option<String>,
-    /// Since when it is followed, ms since the epoch, if it is an account that is.
+    /// Start of its follow, if it is a followed account.
     pub followed_at: Option<Millis>,
 }
 
-/// A page of a source, to be saved once its posts are handed over.
+/// A page of a source, to be saved after its posts are handed over.
 #[derive(Debug, Clone, Copy)]
 pub struct SavedPage<'a> {
-    /// When it was read, ms since the epoch.
     pub at: Millis,
-    /// The position of the source with it.
+    /// Position of the source after this page.
     pub position: &'a str,
-    /// The gaps before it. A gap that is already recorded keeps the time of its first record.
+    /// Gaps before the page. A known gap keeps the time of its first record.
     pub gaps: &'a [SourceGap],
-    /// True if it brought a post that was not known.
+    /// True if it contained an unknown post.
     pub brought: bool,
-    /// What its poller wants back with the position; `None`: what is kept stays.
+    /// Notes that the poller stores with the position; `None` keeps the stored notes.
     pub notes: Option<&'a str>,
-    /// [`SavedSource::followed_at`], read before the page was.
+    /// [`SavedSource::followed_at`], read before the page.
     pub followed_at: Option<Millis>,
 }
 
-/// A source as it was saved last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRow {
-    /// Its pipeline.
     pub namespace: String,
-    /// Its name there.
     pub source: String,
-    /// The position, as it was saved; `None` where no page was ever read.
     pub position: Option<String>,
-    /// When, ms since the epoch.
     pub saved_at: Option<Millis>,
-    /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
-    /// the epoch; `None` where an older version saved it.
+    /// Time at which a page last contained an unknown post; before any, the time of the first attempt. `None` if an
+    /// older version saved it.
     pub brought_at: Option<Millis>,
-    /// Its current failure.
     pub trouble: Option<SourceTrouble>,
-    /// The number of gaps ever recorded.
+    /// Number of gaps ever recorded.
     pub gaps: u64,
-    /// The latest of them, the last one first.
+    /// Latest gaps, newest first.
     pub latest_gaps: Vec<SourceGap>,
 }
 
-/// The contract, beside [`Store`](super::Store), in the same tables' place.
-///
-/// `namespace` is a pipeline; sources are unique inside one. What a position says is its poller's matter: to the
-/// store it is a text.
+/// The contract of positions, in the same database as [`Store`](super::Store). Times are ms since the epoch. `namespace` is a
+/// pipeline; sources are unique within one. To the store a position is a text; only the poller interprets it.
 #[async_trait]
 pub trait Positions: Send + Sync + std::fmt::Debug {
-    /// What is kept of a source.
     async fn saved(&self, namespace: &str, source: &str) -> Result<SavedSource>;
 
-    /// Saves a position, once the posts that it counts as had are, and what is missing from before it: all or
-    /// nothing. Ends the source's trouble. False: nothing is saved, since the account is followed no more, or was followed anew
-    /// after the page was asked for. Its posts may have been dropped meanwhile.
+    /// Saves a position after the posts up to it, with the gaps before it, all or nothing. Ends the source's trouble.
+    /// Returns false and saves nothing if the account is no longer followed, or was followed again after the page was
+    /// requested. Its posts may have been dropped meanwhile.
     async fn save_page(&self, namespace: &str, source: &str, page: &SavedPage<'_>) -> Result<bool>;
 
-    /// Saves what kept a source from being read, in place of what did before; its position stays.
+    /// Replaces the stored failure of a source; its position stays.
     async fn save_trouble(&self, namespace: &str, source: &str, trouble: &SourceTrouble) -> Result<()>;
 
-    /// Whether a page of any other source in these namespaces was read after `since` and no later than `until`, ms since the epoch.
+    /// Returns true if a page of another source in these namespaces was read after `since` and no later than `until`.
     async fn is_another_read(
         &self,
         namespaces: &[String],
@@ -110,19 +93,17 @@ pub trait Positions: Send + Sync + std::fmt::Debug {
         (since, until): (Millis, Millis),
     ) -> Result<bool>;
 
-    /// What is missing of a source, in the order in which it was noted.
     async fn gaps(&self, namespace: &str, source: &str) -> Result<Vec<SourceGap>>;
 
-    /// Every source that is polled (their namespaces begin with `source:`), by namespace and name, each with so many of its latest gaps. One query.
+    /// Returns every polled source (namespaces that start with `source:`), sorted by namespace and name, each with up
+    /// to `gaps` latest gaps. One query.
     async fn sources(&self, gaps: u32) -> Result<Vec<SourceRow>>;
 }
 
-/// The gaps of a source, in the order in which they were noted.
 pub(super) const GAPS: &str = "SELECT from_id, to_id, reason, noted_at FROM source_gap WHERE namespace = $1 AND source = $2 \
      ORDER BY noted_at, from_id";
 
-/// Every source, and a line for each of its latest gaps: `$1` of them at the most. The same text on PostgreSQL and
-/// SQLite.
+/// Every source, with a line for each of its latest gaps, up to `$1`. The same text on PostgreSQL and SQLite.
 pub(super) const SOURCES: &str = include_str!("sql/sources.sql");
 pub(super) const SAVED: &str = include_str!("sql/saved_source.sql");
 macro_rules! save_trouble {
@@ -138,15 +119,14 @@ macro_rules! save_trouble {
 }
 pub(super) use save_trouble;
 
-/// A trouble: since when, how often, why, when.
 pub(super) type TroubleColumns = (Option<Millis>, i64, Option<String>, Option<Millis>);
 
-/// A line of what is kept of a source: its position; its trouble, in four columns; its notes; and since when it is followed.
+/// A stored source: position; four columns of trouble; notes; start of its follow.
 pub(super) type SavedLine =
     (Option<String>, Option<Millis>, Option<i64>, Option<String>, Option<Millis>, Option<String>, Option<Millis>);
 
-/// A line of it: namespace, source, position, when saved, when it brought a post; the trouble; how many gaps; then a
-/// gap's from, to, reason, when noted.
+/// Columns: namespace, source, position, time of save, time of the last unknown post; trouble; number of gaps; then a
+/// gap's from, to, reason, time.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct SourceLine {
     namespace: String,
@@ -165,19 +145,17 @@ pub(super) struct SourceLine {
     noted_at: Option<Millis>,
 }
 
-/// A trouble, where there is one.
 fn trouble((since, failures, error, at): TroubleColumns) -> Option<SourceTrouble> {
     let failures = u32::try_from(failures).unwrap_or(u32::MAX);
     Some(SourceTrouble { since: since?, failures, error: error?, at: at? })
 }
 
-/// What is kept of a source.
 pub(super) fn saved(line: Option<SavedLine>) -> SavedSource {
     let Some((position, since, failures, error, at, notes, followed_at)) = line else { return SavedSource::default() };
     SavedSource { position, trouble: trouble((since, failures.unwrap_or(0), error, at)), notes, followed_at }
 }
 
-/// A source's lines stand together.
+/// Merges lines; the lines of a source are adjacent.
 pub(super) fn gathered(lines: Vec<SourceLine>) -> Vec<SourceRow> {
     let mut rows: Vec<SourceRow> = Vec::new();
     for line in lines {

@@ -1,8 +1,8 @@
 //! The store in PostgreSQL.
 //!
-//! Each call is one statement over the whole batch, its rows as arrays (`UNNEST`), so it is one round
-//! trip and its own transaction. Rows are written, and so locked, in the order of their ids, as they stand in the arrays
-//! (`UNNEST` reads these from first to last): two batches that overlap wait for each other and cannot deadlock.
+//! Each call is one statement over the whole batch, with its rows as arrays (`UNNEST`). So it is one round trip and its
+//! own transaction. Rows are written and locked in the order of their ids, which is the order of the arrays (`UNNEST`
+//! reads them from first to last). So overlapping batches wait for each other and cannot deadlock.
 
 mod accounts;
 mod budget;
@@ -40,28 +40,27 @@ use crate::base::backend::postgres;
 use crate::base::clock::Millis;
 use crate::base::failpoint;
 
-/// The file with the key of forgotten people, unless another is set.
+/// Default file with the key of forgotten people.
 pub const DEFAULT_KEY_FILE: &str = "twitter-updater.forget-key";
 
-/// The time that a call waits for a connection, including a new one.
+/// Limit for getting a connection, including a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a statement that lost against another writer runs again. Our own never lose (see above);
-/// an operator's UPDATE in another order may make one.
+/// Retries of a statement after a conflict with another writer. Our own statements never conflict (see above), but an
+/// operator's UPDATE in another order may.
 const CONFLICT_RETRIES: u32 = 3;
 
-/// A connection that only reads does not notice that its server has become a standby, and where it stays behind.
+/// A connection that only reads does not notice that its server became a standby, nor that it lags behind.
 const MAX_LIFETIME: Duration = Duration::from_secs(300);
 
-/// What a connection begins with. A server set to `synchronous_commit = off` forgets in a crash what it has
-/// said to be saved, and the queue has heard of it by then: a tweet whose life had ended would be nowhere.
-/// `local` is the least that does not; what is set to more stays. Without `jit`, no statement is compiled: that takes up to a
-/// second, and where the planner expects far too many rows, it is spent on a few.
+/// Settings of a new connection. With `synchronous_commit = off` a server loses saved rows in a crash, after the queue
+/// was updated: an ended post would be in neither. `local` is the weakest safe setting; stronger settings stay. Without
+/// `jit` no statement is compiled: that takes up to a second, and is wasted if the planner expects far too many rows.
 const SESSION: &str = "SELECT set_config('statement_timeout', $1, false), set_config('jit', 'off', false), \
      CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'local', false) END";
 
-/// The oldest transaction in this database that is older than $1 ms, also a prepared one. Sessions of other roles are seen by
-/// members of `pg_read_all_stats` alone.
+/// Oldest transaction in this database that is older than $1 ms, also a prepared one. Only members of
+/// `pg_read_all_stats` see sessions of other roles.
 const OLD_READER: &str = "SELECT age, what FROM (\
      SELECT (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint AS age, \
      concat_ws(', ', 'the transaction of process ' || pid, 'user ' || usename, NULLIF(application_name, ''), state) AS what \
@@ -76,23 +75,23 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Whom an id names, as [`forget::author_in`](crate::store::forget::author_in) says it.
+/// The account that an id names, as in [`forget::author_in`](crate::store::forget::author_in).
 macro_rules! author_in {
     ($id:literal) => {
         concat!("substring(", $id, " FROM '^(?:at://)?(did:[^/]+)/')")
     };
 }
 
-/// Who wrote a given post: its author, or the one whom its id names.
+/// Author of a given post: the stated one, or the one in its id.
 macro_rules! author {
     () => {
         concat!("COALESCE(author, ", $crate::store::postgres::author_in!("id"), ")")
     };
 }
 
-/// The condition that an account is not kept away; `$people` are the pseudonyms of all accounts of the statement
-/// ([`PostgresStore::people`]). An empty table needs none. The statement names the table itself, so that it waits
-/// for `forget` before it sees the rows.
+/// Condition that an account is not blocked; `$people` are the pseudonyms of all accounts of the statement
+/// ([`PostgresStore::people`]). They are not needed if the table is empty. The statement names the table directly, so
+/// that it waits for `forget` before it reads rows.
 macro_rules! stays {
     ($account:expr, $people:literal) => {
         concat!(
@@ -107,7 +106,7 @@ macro_rules! stays {
     };
 }
 
-/// Given rows that are not of people who are kept away. $37: their people; $38: [`PersonOf::by_id`].
+/// Given rows without those of blocked people. $37: their people; $38: [`PersonOf::by_id`].
 macro_rules! kept {
     () => {
         $crate::store::postgres::stays!(
@@ -117,8 +116,8 @@ macro_rules! kept {
     };
 }
 
-/// A medium does not say whose it is. One that is gone may have been a forgotten person's, so where a person is kept away
-/// `record_media` alone makes rows. A removal waits for the lock.
+/// A medium does not name its owner, and a removed one may have been a forgotten person's. So if a person is blocked,
+/// only `record_media` creates rows. A removal waits for the lock.
 macro_rules! is_there {
     () => {
         "(NOT starts_with($1, 'media:') OR NOT EXISTS (SELECT FROM forgotten_person) OR id = ANY(ARRAY(SELECT there.id \
@@ -126,8 +125,7 @@ macro_rules! is_there {
     };
 }
 
-/// Inserts rows, but none of people who are kept away; what happens where one is there already is the
-/// clause that follows it.
+/// Inserts rows, except those of blocked people. The clause after it defines the effect on existing rows.
 macro_rules! insert_rows {
     () => {
         concat!(
@@ -149,14 +147,14 @@ macro_rules! insert_rows {
     };
 }
 
-/// A visit to somebody who is kept away brings nothing: $39 and $40 are the way.
+/// A visit to a blocked account brings nothing: $39 and $40 are the way.
 macro_rules! comes {
     () => {
         concat!("($39 <> 'visit' OR ", stays!("$40", "$37"), ")")
     };
 }
 
-/// `xmax` is 0 in a row version that was inserted, and the locker's where one was updated.
+/// `xmax` is 0 in an inserted row version, and the locker's in an updated one.
 const RECORD: &str = concat!(
     "WITH written AS (",
     insert_rows!(),
@@ -176,8 +174,8 @@ const RECORD: &str = concat!(
      SELECT count(*) FILTER (WHERE new), count(*) FILTER (WHERE NOT new) FROM written"
 );
 
-/// Stores answers. All parts see the tables as they were before: `repeated` are answers that an earlier save stored. They are
-/// looked for only where something was not written. Further parts may read what was `written`.
+/// Stores answers. All parts see the tables as they were before. `repeated` counts answers that an earlier save stored;
+/// it reads them only if some rows were not written. Additional parts may read `written`.
 macro_rules! save_statement {
     ($($further:expr),*) => {
         concat!(
@@ -210,7 +208,7 @@ use {author, author_in, insert_rows, is_there, kept, save_statement, stays};
 
 const SAVE: &str = save_statement!();
 
-/// Puts counts that came with posts into their rows, locked in the order of their ids, and continues their histories.
+/// Writes counts that came with posts, with rows locked in the order of their ids, and continues the histories.
 const COUNT: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT tweet.id, (of.value ->> 1)::bigint AS at, \
      (of.value ->> 2)::bigint AS retweet_count, (of.value ->> 3)::bigint AS favorite_count, \
@@ -230,8 +228,8 @@ const COUNT: &str = concat!(
     " FROM written WHERE changed_at = checked_at ON CONFLICT DO NOTHING"
 );
 
-/// Puts what was read out of raw objects into their rows, locked in the order of their ids. What an answer has put there
-/// meanwhile stays.
+/// Writes details from raw objects, with rows locked in the order of their ids. Values that an answer has stored
+/// meanwhile stay.
 const FILL: &str = "WITH locked AS MATERIALIZED (\
      SELECT tweet.id, given.value FROM json_array_elements($2::json) AS given (value) \
      JOIN tweet ON tweet.namespace = $1 AND tweet.id = given.value ->> 0 ORDER BY tweet.id FOR UPDATE OF tweet) \
@@ -247,41 +245,40 @@ const FILL: &str = "WITH locked AS MATERIALIZED (\
 const BURY: &str = concat!(insert_rows!(), include_str!("sql/bury.sql"));
 const EXHUME: &str = concat!(insert_rows!(), include_str!("sql/exhume.sql"));
 
-/// A statement with its values, ready to run once.
 type Statement = Query<'static, Postgres, PgArguments>;
 
-/// The store in a PostgreSQL database, shared by every process.
+/// The store in a PostgreSQL database, shared by all processes.
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
     keys: KeyFile,
-    /// The time limit for a call.
+    /// Time limit of a call.
     patience: Duration,
 }
 
 impl PostgresStore {
-    /// Sees that the server is there and lets us in.
+    /// Connects, and checks that the server accepts the login.
     ///
-    /// `url` is libpq's: `postgres://user:password@host:5432/database?sslmode=verify-full`, or
-    /// `postgres:///database?host=/run/postgresql&user=me` for a socket. A statement is given up by
-    /// the server after `statement_timeout` (zero: never).
+    /// `url` has libpq's form: `postgres://user:password@host:5432/database?sslmode=verify-full`, or
+    /// `postgres:///database?host=/run/postgresql&user=me` for a socket. The server cancels a statement after
+    /// `statement_timeout` (zero: never).
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the server does not let us in, or not within 5 s, and
-    /// [`StoreError::Refused`] when the url cannot be read, asks for [no verification](postgres), names a pooler that shares
-    /// connections between transactions, or a database whose encoding is not UTF-8. Neither repeats the url.
+    /// [`StoreError::Unavailable`] if the server does not accept the login within 5 s. [`StoreError::Refused`] if the
+    /// URL is invalid, asks for [no verification](postgres), or names a pooler that shares connections between
+    /// transactions. The same for a database whose encoding is not UTF-8. Neither error repeats the URL.
     pub async fn connect(url: &SecretString, max_connections: u32, statement_timeout: Duration) -> Result<Self> {
-        // sqlx takes any scheme, and so would take `me:password@host/database` for `me://localhost`.
+        // sqlx accepts any scheme, and would read `me:password@host/database` as `me://localhost`.
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
             return Err(StoreError::Refused("the database's address does not start with postgres://".into()));
         }
         let options = postgres::read(url.expose_secret())?
             .application_name("twitter-updater")
-            // Values come in binary, so this says nothing to us, and a pooler refuses to start with a parameter that it does
+            // Values are binary, so this setting has no effect for us. A pooler rejects startup parameters that it does
             // not know.
             .extra_float_digits(None)
             .disable_statement_logging();
-        // Not the pool's first connection: the pool would try for 5 s and then not say why.
+        // Not the pool's first connection: the pool would retry for 5 s and hide the cause.
         let mut first = match tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await {
             Ok(Err(error)) if postgres::is_unverified(&options, &error) => return Err(unverified(&error)),
             Ok(connected) => connected?,
@@ -290,7 +287,7 @@ impl PostgresStore {
         match tokio::time::timeout(ACQUIRE_TIMEOUT, pooler::is_shared(&mut first, &options)).await {
             Ok(Ok(true)) => return Err(StoreError::Refused(pooler::SHARED.to_owned())),
             Ok(Ok(false)) => {}
-            // What keeps a second connection out is told where one is needed.
+            // The error of a second connection is reported when one is needed.
             unknown => tracing::debug!(?unknown, "whether a pooler shares connections cannot be told"),
         }
         let stores_all_text = tokio::time::timeout(ACQUIRE_TIMEOUT, check_encoding(&mut first)).await;
@@ -301,25 +298,25 @@ impl PostgresStore {
             .max_connections(max_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .max_lifetime(MAX_LIFETIME)
-            // Not a startup parameter: connection poolers refuse those they do not know.
+            // Not a startup parameter: connection poolers reject unknown ones.
             .after_connect(move |connection, _| {
                 let timeout_ms = timeout_ms.clone();
                 Box::pin(async move { sqlx::query(SESSION).bind(timeout_ms).execute(connection).await.map(drop) })
             })
             .connect_lazy_with(options);
-        // A server that vanished without a word keeps no timeout of its own: so do we, later than it would.
+        // A server that vanished silently enforces no timeout, so the process has its own, later one.
         let patience = if statement_timeout.is_zero() { Duration::MAX } else { statement_timeout + ACQUIRE_TIMEOUT };
         Ok(Self { pool, keys: KeyFile::new(DEFAULT_KEY_FILE.into()), patience })
     }
 
-    /// Keeps the key of forgotten people in that file, instead of `twitter-updater.forget-key` in the working folder.
+    /// Stores the key of forgotten people in this file, instead of `twitter-updater.forget-key` in the working folder.
     #[must_use]
     pub fn with_key_file(self, path: &Path) -> Self {
         Self { keys: KeyFile::new(path.to_owned()), ..self }
     }
 
-    /// The pseudonyms of the accounts that a statement is about, as JSON. `None`: the key was not read yet, since no person was forgotten;
-    /// the statement fails if one is by now, and runs again with the key.
+    /// Pseudonyms of the accounts of a statement, as JSON. `None`: no person was forgotten so far, so the key was not
+    /// read. If one is forgotten by now, the statement fails and runs again with the key.
     fn people<'a>(&self, network: Option<&str>, accounts: impl IntoIterator<Item = &'a str>) -> Option<String> {
         let Some(network) = network else { return Some("{}".to_owned()) };
         let key = self.keys.loaded()?;
@@ -327,12 +324,11 @@ impl PostgresStore {
         Some(Value::Object(accounts.into_iter().map(pseudonym).collect()).to_string())
     }
 
-    /// The same of accounts of the people behind the rows of a pipeline.
+    /// Pseudonyms of accounts, for the people behind the rows of a pipeline.
     fn people_of<'a>(&self, namespace: &str, accounts: impl IntoIterator<Item = &'a str>) -> Option<String> {
         self.people(PersonOf::rows(namespace).map(|person| person.network).as_deref(), accounts)
     }
 
-    /// The same of given rows.
     fn people_of_rows(&self, namespace: &str, rows: &[Row<'_>], others: &[&str]) -> Option<String> {
         let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return self.people(None, []) };
         let person = |row: &'_ Row<'_>| match by_id {
@@ -343,12 +339,10 @@ impl PostgresStore {
         self.people(Some(&network), people.iter().map(String::as_str).chain(others.iter().copied()))
     }
 
-    /// Binds `$1` to `$38` of [`insert_rows`].
     fn bind_rows(&self, sql: &'static str, namespace: &str, rows: &[Row<'_>]) -> Statement {
         bind_rows(sql, namespace, rows, self.people_of_rows(namespace, rows, &[]))
     }
 
-    /// Reads the key, if a person is forgotten.
     async fn load_key(&self) -> Result<()> {
         const WANTED: &str = "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') \
              WHERE EXISTS (SELECT FROM forgotten_person)";
@@ -358,7 +352,7 @@ impl PostgresStore {
         fingerprint.map_or(Ok(()), |fingerprint| self.keys.load(&fingerprint).map(drop))
     }
 
-    /// What a statement reads of each of these ids, in the order asked.
+    /// Runs `select` for these ids; returns a result per id, in the order of `ids`.
     async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
     where
         T: for<'r> FromRow<'r, PgRow> + Clone,
@@ -369,7 +363,7 @@ impl PostgresStore {
         Ok(rows::in_order(ids, self.rows(statement).await?))
     }
 
-    /// Runs one statement and reads its rows: again where it lost against another writer, and not for ever.
+    /// Runs one statement and reads its rows. Repeats it up to `CONFLICT_RETRIES` times after a conflict.
     async fn rows<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow>,
@@ -378,8 +372,8 @@ impl PostgresStore {
         loop {
             let mut connection = self.pool.acquire().await?;
             let Ok(answer) = tokio::time::timeout(self.patience, statement().fetch_all(&mut *connection)).await else {
-                // Given back to the pool, it would keep its place there until the network admits that
-                // the other end is gone: a quarter of an hour with TCP's usual settings.
+                // In the pool, it would occupy its slot until the network reports the loss: a quarter of an hour with
+                // TCP's usual settings.
                 drop(connection.detach());
                 return Err(silent(self.patience));
             };
@@ -394,7 +388,7 @@ impl PostgresStore {
             }
             let is_read_only = is_read_only(&error);
             if is_read_only {
-                // A primary that became a standby: the address may lead to another one by now.
+                // The primary became a standby, and the address may lead to another server by now.
                 drop(connection.detach());
             }
             if retries == 0 || !(is_read_only || is_conflict(&error)) {
@@ -404,8 +398,8 @@ impl PostgresStore {
         }
     }
 
-    /// Has the server gather statistics of tables that have none, as after a first crawl. Whoever reads whole tables calls this
-    /// first: the planner takes such tables for short, and would read one of them for each row of another.
+    /// Makes the server gather statistics of tables without any, as after a first crawl. Callers that read whole tables call
+    /// this first. Otherwise the planner assumes that such tables are short, and reads one of them for each row of another.
     async fn gather_statistics(&self) {
         const NEW: &str = "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relkind = 'r' AND reltuples < 0 \
              AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND pg_relation_size(oid) > 0 \
@@ -417,12 +411,11 @@ impl PostgresStore {
         }
         .await;
         if let Err(error) = gathered {
-            // The same is read without them, only slower.
+            // Reading works without statistics, only more slowly.
             tracing::warn!(%error, "PostgreSQL has no statistics of new tables: reading them may take long");
         }
     }
 
-    /// The same for a statement that answers one row.
     async fn row<T>(&self, statement: impl Fn() -> Statement + Send + Sync) -> Result<T>
     where
         T: for<'r> FromRow<'r, PgRow>,
@@ -431,7 +424,6 @@ impl PostgresStore {
         row.ok_or_else(|| sqlx::Error::RowNotFound.into())
     }
 
-    /// Inserts rows, and does nothing else.
     async fn put(&self, namespace: &str, rows: &[Row<'_>], sql: &'static str) -> Result<()> {
         if !rows.is_empty() {
             let _: Vec<()> = self.rows(|| self.bind_rows(sql, namespace, rows)).await?;
@@ -440,8 +432,8 @@ impl PostgresStore {
     }
 }
 
-/// Checks that the database stores the characters of all languages: in another encoding, the first emoji of a batch would stop
-/// all saves.
+/// Checks that the database stores the characters of all languages. In another encoding, the first emoji of a batch
+/// would stop all saves.
 async fn check_encoding(connection: &mut PgConnection) -> Result<()> {
     const ENCODING: &str = "SELECT current_setting('server_encoding'), current_database()::text";
     let (encoding, database): (String, String) = sqlx::query_as(ENCODING).fetch_one(connection).await?;
@@ -465,7 +457,6 @@ fn silent(waited: Duration) -> StoreError {
     StoreError::Unavailable(format!("no answer from the server within {} ms", waited.as_millis()))
 }
 
-/// Binds `$1` to `$38` of [`insert_rows`].
 fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Option<String>) -> Statement {
     fn column<'r, T>(rows: &'r [Row<'r>], of: impl Fn(&'r Row<'r>) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
@@ -515,21 +506,20 @@ fn bind_rows(sql: &'static str, namespace: &str, rows: &[Row<'_>], people: Optio
 #[async_trait]
 impl Lifecycle for PostgresStore {
     async fn migrate(&self) -> Result<()> {
-        // A connection of its own, without a statement timeout: an index over millions of rows takes
-        // its time. The migrator's advisory lock lets one process migrate while the others wait, and
-        // ends with the connection, whatever happens.
+        // A separate connection without a statement timeout, since an index over millions of rows takes long. The migrator's
+        // advisory lock lets one process migrate while the others wait. The lock ends with the connection in any case.
         let mut connection = self.pool.connect_options().connect().await?;
-        // Its notice that a table exists already is none of the user's business.
+        // Users do not need its notice that a table already exists.
         sqlx::query("SET client_min_messages = warning").execute(&mut connection).await?;
         let mut retries = CONFLICT_RETRIES;
         let migrated = loop {
             match MIGRATIONS.run_direct(None, &mut connection, false).await {
-                // Processes of the version before write meanwhile, and one of them may have met the step half way.
+                // Processes of the previous version write meanwhile, and one of them may conflict with the migration.
                 Err(MigrateError::ExecuteMigration(error, _)) if retries > 0 && is_conflict(&error) => retries -= 1,
                 migrated => break migrated.map_err(StoreError::from),
             }
         };
-        // The connection is going away in any case.
+        // The connection closes in any case.
         let moved = match migrated {
             Ok(()) => self.move_key(&mut connection).await,
             Err(error) => Err(error),
@@ -573,7 +563,7 @@ impl Lifecycle for PostgresStore {
                 .bind(at)
         });
         let (new, revived): (i64, i64) = written.await?;
-        // Not one transaction: the caller that hears of a failure gives the same again.
+        // Not one transaction: after a failure the caller repeats the same call.
         if let Some(counted) = rows::counted(tweets) {
             let _: Vec<()> = self.rows(|| sqlx::query(COUNT).bind(namespace).bind(&counted)).await?;
         }
@@ -652,7 +642,7 @@ impl Posts for PostgresStore {
             return Ok(Saved::default());
         }
         let rows = rows::observed(observations);
-        // Before, since it is found by who wrote them. What is cut off here is done with the next answer.
+        // Done first, since the rows are found by their authors. After an interruption the next answer completes it.
         self.forget_said(namespace, &rows).await?;
         failpoint::point("before_commit"); // the statement is its own transaction
         let (written, repeated, changed): (i64, i64, i64) = self.row(|| self.bind_rows(SAVE, namespace, &rows)).await?;
@@ -681,14 +671,14 @@ impl Posts for PostgresStore {
         let statement = || sqlx::query(rows::FILL_PAGE).bind(&namespace).bind(&after).bind(rows::FILL_ROWS);
         let page: Vec<(String, Option<String>)> = self.rows(statement).await?;
         let filled = rows::filled(&namespace, &page, details_of);
-        // Not one transaction: what is filled in twice is the same.
+        // Not one transaction: repeated details are the same.
         let _: Vec<()> = self.rows(|| sqlx::query(FILL).bind(&namespace).bind(&filled)).await?;
         let (end, last) = match page.last() {
             Some((last, _)) => (rows::FILLED_TO, last),
             None => (rows::FILLED, &after),
         };
         let _: Vec<()> = self.rows(|| sqlx::query(end).bind(&namespace).bind(last)).await?;
-        // An empty page is counted, too: there may be another namespace.
+        // An empty page counts as well: there may be another namespace.
         Ok(page.len().max(1) as u64)
     }
 }

@@ -1,8 +1,8 @@
 //! Pseudonyms of forgotten people: HMAC-SHA-256 of the network and the id of the account.
 //!
-//! The key is in a file outside the database and its backups, so that a copy of the database names no person. The database has the
-//! key's fingerprint: a process that needs the key and finds none, or another one, stops with an error, since it could not
-//! recognize forgotten people. A process reads the file once, when a person is forgotten; before that it needs no key.
+//! The key is in a file outside the database and its backups, so a copy of the database names no person. The database has the
+//! key's fingerprint. A process that needs the key stops with an error if the file is missing or holds another key: it could not
+//! recognize forgotten people. A process reads the file once, when a person is forgotten.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -16,16 +16,13 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::rows::clean;
 use super::{Result, StoreError};
 
-/// Bytes of a key.
 const LENGTH: usize = 32;
 
-/// The message of the fingerprint. No network has this name.
+/// Message for the fingerprint. No network has this name.
 const FINGERPRINT: &str = "twitter-updater: fingerprint of the key of forgotten people";
 
-/// Rights of others.
 const BY_OTHERS: u32 = 0o007;
 
-/// A key.
 #[derive(Debug)]
 pub(super) struct Key(hmac::Key);
 
@@ -34,12 +31,11 @@ impl Key {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// The pseudonym of an account.
     pub fn pseudonym(&self, network: &str, account: &str) -> String {
         self.hash(&format!("{network} {}", clean(account)))
     }
 
-    /// Tells the key from another one.
+    /// Hash that identifies the key.
     pub fn fingerprint(&self) -> String {
         self.hash(FINGERPRINT)
     }
@@ -49,7 +45,6 @@ impl Key {
     }
 }
 
-/// The file with the key.
 #[derive(Debug)]
 pub(super) struct KeyFile {
     path: PathBuf,
@@ -61,15 +56,14 @@ impl KeyFile {
         Self { path, key: OnceLock::new() }
     }
 
-    /// The key, if it was read before.
     pub fn loaded(&self) -> Option<&Key> {
         self.key.get()
     }
 
-    /// The key with that fingerprint. Empty: the database has none yet.
+    /// Returns the key with this fingerprint. It is empty while the key is still in the database: an error.
     ///
     /// # Errors
-    /// The file is missing, cannot be read, may be read by others, or holds another key.
+    /// The file is missing, unreadable, readable by others, or holds another key.
     pub fn load(&self, fingerprint: &str) -> Result<&Key> {
         if let Some(key) = self.key.get() {
             return if key.fingerprint() == fingerprint { Ok(key) } else { Err(self.holds_another()) };
@@ -89,10 +83,7 @@ impl KeyFile {
         Ok(self.key.get_or_init(|| key))
     }
 
-    /// The fingerprint of the key in the file, which is made if it is missing.
-    ///
-    /// # Errors
-    /// The file cannot be read or made.
+    /// Returns the fingerprint of the key in the file; creates a missing file.
     pub fn fingerprint(&self) -> Result<String> {
         let bytes = match self.read()? {
             Some(bytes) => bytes,
@@ -106,10 +97,7 @@ impl KeyFile {
         Ok(Key::new(&bytes).fingerprint())
     }
 
-    /// Puts an older key into the file; returns its fingerprint.
-    ///
-    /// # Errors
-    /// The file cannot be made, or holds another key.
+    /// Writes an older key into the file; returns its fingerprint. Fails if the file holds another key.
     pub fn keep(&self, bytes: &[u8]) -> Result<String> {
         let there = match self.read()? {
             Some(there) => there,
@@ -144,7 +132,7 @@ impl KeyFile {
         bytes.map(Some).ok_or_else(|| self.wrong("is not a key of 64 hexadecimal digits"))
     }
 
-    /// Makes the file; returns its content, which may be another process's. No process ever sees a part of a key.
+    /// Creates the file; returns its content, which may come from another process. No process ever sees a partial key.
     fn make(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let cannot = |error: std::io::Error| {
             StoreError::Schema(format!(

@@ -1,5 +1,5 @@
-//! Rows as the tables have them: going in, the same for a tweet recorded, answered about or buried
-//! (what the row already there makes of it is the clause's business, `sql/*.sql`), and coming out.
+//! Rows as stored: input, the same for a recorded, answered or buried post, and output. The clauses in `sql/*.sql`
+//! define the effect on an existing row.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -22,7 +22,6 @@ macro_rules! columns {
     };
 }
 
-/// Columns of `tweet_metrics`.
 macro_rules! history_columns {
     () => {
         "namespace, id, checked_at, \
@@ -30,7 +29,6 @@ macro_rules! history_columns {
     };
 }
 
-/// Columns that [`super::Lifecycle::standing`] reads.
 macro_rules! standing_columns {
     () => {
         concat!(
@@ -42,7 +40,6 @@ macro_rules! standing_columns {
     };
 }
 
-/// Columns that [`super::Lifecycle::last_answers`] reads.
 macro_rules! last_answer_columns {
     () => {
         "id, checked_at, misses, retweet_count, favorite_count, reply_count, quote_count, bookmark_count, \
@@ -50,7 +47,7 @@ macro_rules! last_answer_columns {
     };
 }
 
-/// Whether all ways of a tweet are [`ONCE`](super::ONCE).
+/// Expression: all ways of a post are [`ONCE`](super::ONCE).
 macro_rules! once {
     () => {
         "COALESCE((SELECT MIN(CASE WHEN pipeline = 'once' THEN 1 ELSE 0 END) FROM tweet_way \
@@ -58,7 +55,7 @@ macro_rules! once {
     };
 }
 
-/// True of a row into which counts go that came with a post (`sql/counted.sql`). One that is missing may be blanked.
+/// Condition of a row that accepts counts that came with a post (`sql/counted.sql`). A missing post may be blanked.
 macro_rules! takes_counts {
     () => {
         "tweet.state <> 'dead' AND tweet.misses = 0 AND (tweet.checked_at IS NULL OR tweet.checked_at < given.at)"
@@ -67,10 +64,9 @@ macro_rules! takes_counts {
 
 pub(super) use {columns, history_columns, last_answer_columns, once, standing_columns, takes_counts};
 
-/// The object of a tweet whose content is to be forgotten: what there is of it goes, see `sql/merge.sql`.
+/// Stored as `raw`, it removes the content of a post: see `sql/merge.sql`.
 pub(super) const FORGOTTEN: &str = "";
 
-/// The values written for a tweet.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub id: Cow<'a, str>,
@@ -83,7 +79,7 @@ pub(super) struct Row<'a> {
     pub metrics: Metrics,
     pub withheld_in: Option<Cow<'a, str>>,
     pub raw: Option<Cow<'a, str>>,
-    /// When what the row says was told; of an answer, when it was given. A row that is there keeps its own.
+    /// Time of the row's data; for an answer, the time of the answer. An existing row keeps its own.
     pub first_seen: Millis,
     pub checked_at: Option<Millis>,
     pub changed_at: Option<Millis>,
@@ -92,7 +88,6 @@ pub(super) struct Row<'a> {
     pub misses: i64,
     pub missing_since: Option<Millis>,
     pub reason: Option<Cow<'a, str>>,
-    /// Its texts have been cleaned.
     pub details: Cow<'a, Details>,
     pub unreadable: Option<Cow<'a, str>>,
     pub recent: Option<f64>,
@@ -100,7 +95,6 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns true if its content is to be [`FORGOTTEN`].
     pub(super) fn is_forgotten(&self) -> bool {
         self.raw.as_deref() == Some(FORGOTTEN)
     }
@@ -132,7 +126,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A tweet as the starter brings it.
     pub fn recorded(at: Millis, new: &'a NewTweet) -> Self {
         let state = if new.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
         let mut row = Self::new(&new.id, state, at);
@@ -144,16 +137,15 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// Returns true if nothing is known of a recorded tweet but its id and its times.
+    /// Returns true if only the id and the times of a recorded post are known.
     pub fn is_bare(&self) -> bool {
         self.raw.is_none()
     }
 
-    /// A tweet as an answer shows it.
     pub fn observed(seen: &'a Observation) -> Self {
         let mut row = Self::new(&seen.id, seen.state, seen.answered_at);
         row.next_due = seen.next_due;
-        // Broken is no answer: a row that is made by it is one that was never answered.
+        // A broken answer counts as no answer, so the row it creates has no answer yet.
         if !matches!(seen.seen, Seen::Broken(_)) {
             row.checked_at = Some(seen.answered_at);
             row.lookups = 1;
@@ -178,14 +170,12 @@ impl<'a> Row<'a> {
         row
     }
 
-    /// A tweet that is given up.
     pub fn buried(at: Millis, id: &'a str, reason: &'a str) -> Self {
         let mut row = Self::new(id, TweetState::Dead, at);
         row.reason = Some(clean(reason));
         row
     }
 
-    /// A tweet taken out of the dead.
     pub fn exhumed(at: Millis, exhumed: &'a Exhumed) -> Self {
         let state = if exhumed.next_due.is_some() { TweetState::Live } else { TweetState::Ended };
         let mut row = Self::new(&exhumed.id, state, at);
@@ -211,10 +201,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// One row per id, sorted by the bytes of the id, as the rows are locked.
-///
-/// A statement must not touch a row twice. `better(new, kept)` says whether the later of two rows of
-/// one id replaces the earlier.
+/// Returns one row per id, sorted by the bytes of the id, which is the lock order. A statement must not touch a row
+/// twice. `better(new, kept)` returns true if the later of two rows of one id replaces the earlier.
 pub(super) fn one_per_id<'a>(
     rows: impl Iterator<Item = Row<'a>>,
     better: impl Fn(&Row<'a>, &Row<'a>) -> bool,
@@ -231,14 +219,15 @@ pub(super) fn one_per_id<'a>(
     rows
 }
 
-/// The rows of [`super::Lifecycle::record`]: of an id given twice, the first that has a due time.
+/// Rows of [`super::Lifecycle::record`]; of an id given twice, the first with a due time.
 pub(super) fn recorded(at: Millis, tweets: &[NewTweet]) -> Vec<Row<'_>> {
     one_per_id(tweets.iter().map(|new| Row::recorded(at, new)), |new, kept| {
         kept.next_due.is_none() && new.next_due.is_some()
     })
 }
 
-/// Counts of a known time, as JSON: a list of [id, read at, retweet_count, …] for both databases. Of an id given twice, the newest.
+/// Counts with a known time, as JSON for both databases: a list of \[id, read at, retweet_count, …\]. Of an id given
+/// twice, the newest.
 pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
     let read = tweets.iter().filter_map(|new| Some((new.id.as_str(), new.read_at?, new.content.as_ref()?.metrics)));
     let mut read: Vec<_> = read.filter(|(.., metrics)| *metrics != Metrics::default()).collect();
@@ -261,24 +250,24 @@ pub(super) fn counted(tweets: &[NewTweet]) -> Option<String> {
     (!read.is_empty()).then(|| serde_json::Value::from_iter(read.iter().map(values)).to_string())
 }
 
-/// The rows of [`super::Posts::save`]: of an id given twice, the newest answer.
+/// Rows of [`super::Posts::save`]; of an id given twice, the newest answer.
 pub(super) fn observed(observations: &[Observation]) -> Vec<Row<'_>> {
     one_per_id(observations.iter().map(Row::observed), |new, kept| new.first_seen > kept.first_seen)
 }
 
-/// The rows of [`super::Lifecycle::bury`]: of an id given twice, the first.
+/// Rows of [`super::Lifecycle::bury`]; of an id given twice, the first.
 pub(super) fn buried<'a>(at: Millis, ids: &'a [(String, String)]) -> Vec<Row<'a>> {
     one_per_id(ids.iter().map(|(id, reason)| Row::buried(at, id, reason)), |_, _| false)
 }
 
-/// The rows of [`super::Lifecycle::exhume`]: of an id given twice, the first.
+/// Rows of [`super::Lifecycle::exhume`]; of an id given twice, the first.
 pub(super) fn exhumed(at: Millis, tweets: &[Exhumed]) -> Vec<Row<'_>> {
     one_per_id(tweets.iter().map(|tweet| Row::exhumed(at, tweet)), |_, _| false)
 }
 
-/// Text a database can hold. PostgreSQL refuses a whole statement for one NUL character, and SQLite's
-/// own functions stop at it: it becomes U+FFFD, in both, so that one broken value costs no batch. A text that is too long is
-/// cut, and marked ([`bounded`]).
+/// Makes a text storable. PostgreSQL rejects a whole statement for one NUL character, and SQLite's own functions stop
+/// at it. In both it becomes U+FFFD, so that one broken value does not cost a batch. A text that is too long is cut and
+/// marked ([`bounded`]).
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     match bounded(text) {
         Cow::Borrowed(text) => without_nul(text),
@@ -290,7 +279,7 @@ fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
-/// The same for the raw object of an item.
+/// `clean` for the raw object of an item.
 fn clean_object(raw: &str) -> Cow<'_, str> {
     match bounded_object(raw) {
         Cow::Borrowed(raw) => without_nul(raw),
@@ -298,7 +287,7 @@ fn clean_object(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same for all that a tweet says beside its text.
+/// `clean` for the details of a post.
 pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     let texts = [
         &details.lang,
@@ -327,7 +316,6 @@ pub(super) fn clean_details(details: &Details) -> Cow<'_, Details> {
     })
 }
 
-/// What was read of a tweet before an answer about it is judged.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct KnownRow<T> {
     id: String,
@@ -335,14 +323,13 @@ pub(super) struct KnownRow<T> {
     known: T,
 }
 
-/// Puts rows, in any order, into the order of the ids that were asked for.
 pub(super) fn in_order<T: Clone>(asked: &[String], rows: Vec<KnownRow<T>>) -> Vec<Option<T>> {
     let known: HashMap<String, T> = rows.into_iter().map(|row| (row.id, row.known)).collect();
     asked.iter().map(|id| known.get(clean(id).as_ref()).cloned()).collect()
 }
 
-/// The statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`below`] and the limit.
-/// The conditions are those of the indexes, word for word: SQLite compares them so.
+/// Statement of [`super::Lifecycle::page`]; its parameters are the namespace, [`below`] and the limit. The conditions
+/// repeat those of the indexes word for word, since SQLite compares them literally.
 pub(super) fn page(of: Listing) -> &'static str {
     macro_rules! page {
         ($states:literal) => {
@@ -362,7 +349,7 @@ pub(super) fn page(of: Listing) -> &'static str {
     }
 }
 
-/// What is true of the rows that [`super::Lifecycle::remove`] takes; `$3` is [`before`].
+/// Condition of the rows that [`super::Lifecycle::remove`] removes; `$3` is [`before`].
 macro_rules! expired {
     () => {
         "state = 'ended' AND CASE WHEN $3 IS NULL THEN misses > 0 AND lookups > misses AND raw IS NULL \
@@ -373,7 +360,7 @@ macro_rules! expired {
 
 pub(super) use expired;
 
-/// The moment before which a row is expired; `None`: when it was deleted.
+/// Time before which a row is expired; `None` for `Expired::Deleted`.
 pub(super) fn before(which: Expired) -> Option<Millis> {
     match which {
         Expired::Before(moment) => Some(moment),
@@ -381,50 +368,45 @@ pub(super) fn before(which: Expired) -> Option<Millis> {
     }
 }
 
-/// What every id of a page is less than. A condition that could be left out would keep the planner from
-/// starting at the right place of the index.
+/// Upper bound of the ids of a page. An optional condition would keep the planner from starting at the right place of
+/// the index.
 pub(super) fn below(id: Option<&str>) -> Cow<'_, str> {
     id.map_or(Cow::Borrowed("\u{10ffff}"), clean)
 }
 
-/// The statement of [`super::Lifecycle::counts`].
 pub(super) const COUNTS: &str = "SELECT state, count(*) FROM tweet WHERE namespace = $1 GROUP BY state";
 
-/// The statement of [`super::Lifecycle::dead`].
 pub(super) const DEAD: &str = "SELECT count(*) FROM tweet WHERE namespace = $1 AND state = 'dead'";
 
-/// The statement of [`super::Posts::tweet`].
 pub(super) const TWEET: &str = concat!("SELECT ", columns!(), " FROM tweet WHERE namespace = $1 AND id = $2");
 
-/// The statement of [`super::Posts::history`].
 pub(super) const HISTORY: &str =
     concat!("SELECT ", history_columns!(), " FROM tweet_metrics WHERE namespace = $1 AND id = $2 ORDER BY checked_at");
 
-/// The statement of [`super::Posts::changes`]. Of what changed at the same time the state stands last. The newest, and of each
-/// value the beginning: an item may have changed any number of times. The export has all of it.
+/// Changes sorted by time, the state last among equal times. Limited to the newest changes and the start of each value, since
+/// an item may change any number of times. The export has all of them.
 pub(super) const CHANGES: &str = "SELECT at, field, SUBSTR(old_value, 1, 1000) AS old_value, \
      SUBSTR(new_value, 1, 1000) AS new_value FROM (SELECT at, field, old_value, new_value FROM tweet_change \
      WHERE namespace = $1 AND id = $2 ORDER BY at DESC, field = 'state' DESC, field DESC LIMIT 1000) AS newest \
      ORDER BY at, field = 'state', field";
 
-/// The statement of [`super::Lifecycle::ways`].
 pub(super) const WAYS: &str = "SELECT pipeline, source, query, first_at FROM tweet_way \
      WHERE namespace = $1 AND id = $2 ORDER BY first_at, pipeline, source";
 
-/// The next namespace whose details are to be filled in, and after which id.
+/// Next namespace to fill in, and the id after which to continue.
 pub(super) const NEXT_FILL: &str = "SELECT namespace, after_id FROM tweet_fill ORDER BY namespace LIMIT 1";
 
-/// A page of them: those that were stored before there were details. Its parameters: namespace, id, limit.
+/// A page of rows to fill in. Parameters: namespace, id, limit.
 pub(super) const FILL_PAGE: &str = "SELECT id, raw FROM tweet WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3";
 
-/// How far a fill has come, and its end. Their parameters: namespace, id.
+/// Progress of a fill, and its end. Parameters: namespace, id.
 pub(super) const FILLED_TO: &str = "UPDATE tweet_fill SET after_id = $2 WHERE namespace = $1 AND after_id < $2";
 pub(super) const FILLED: &str = "DELETE FROM tweet_fill WHERE namespace = $1 AND after_id = $2";
 
-/// Rows whose details are filled in at once: some 4 MB of raw objects.
+/// Rows per fill: about 4 MB of raw objects.
 pub(super) const FILL_ROWS: i64 = 1_000;
 
-/// What a page's raw objects say, as JSON: a list of [id, lang, reply_to, …, labels] for both databases.
+/// Details of a page's raw objects, as JSON for both databases: a list of \[id, lang, reply_to, …, labels\].
 pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details_of: DetailsOf) -> String {
     let filled = page.iter().filter_map(|(id, raw)| {
         let details = details_of(namespace, raw.as_deref()?)?;
@@ -456,7 +438,6 @@ pub(super) fn filled(namespace: &str, page: &[(String, Option<String>)], details
     serde_json::Value::from_iter(filled).to_string()
 }
 
-/// A row of `tweet_way`.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct WayRow {
     pub first_at: Millis,
@@ -464,7 +445,6 @@ pub(super) struct WayRow {
     pub way: Way,
 }
 
-/// Sums rows of (state, how many).
 pub(super) fn state_counts(rows: Vec<(TweetState, i64)>) -> StateCounts {
     let mut counts = StateCounts::default();
     for (state, rows) in rows {
@@ -478,7 +458,7 @@ pub(super) fn state_counts(rows: Vec<(TweetState, i64)>) -> StateCounts {
     counts
 }
 
-/// A count that the statements never let fall below zero.
+/// Converts a count; the statements never let it fall below zero.
 pub(super) fn number(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }

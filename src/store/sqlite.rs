@@ -1,7 +1,7 @@
 //! The store in one SQLite file, shared by several processes.
 //!
-//! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the
-//! start of a transaction: one that read first and locked later would have to fail, not wait, when another wrote in between.
+//! Every write is a call to the process's own writer (`base/backend/sqlite`), which takes the file's write lock at the start of
+//! a transaction. A transaction that locked only after its reads would fail, not wait, if another one wrote in between.
 
 mod accounts;
 mod budget;
@@ -37,7 +37,7 @@ use crate::base::backend::sqlite::{SharedFile, Tx, rows_of};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 
-/// Rows in one INSERT: 800 × 37 values stay below SQLite's 32,766 parameters.
+/// Rows per INSERT: 800 × 37 values are below SQLite's limit of 32,766 parameters.
 const ROWS_PER_INSERT: usize = 800;
 
 pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -46,8 +46,8 @@ pub(super) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     migrator
 });
 
-/// Rows whose newest answer changed a count and is not in the history yet. Said of the rows, not of
-/// the answers, so it can run again: what is there stays.
+/// Rows with a changed count in their newest answer that the history lacks. It depends on the rows, not on the answers,
+/// so it can run again: existing rows stay.
 macro_rules! continue_history {
     ($of:literal) => {
         concat!(
@@ -58,22 +58,22 @@ macro_rules! continue_history {
         )
     };
 }
-/// Of rows by their keys, which is quick, and by namespace and id.
+/// By the rows' keys, which is fast, and by namespace and id.
 const CONTINUE_HISTORY: &str = continue_history!("key IN (SELECT value FROM json_each(?1))");
 const BEGIN_HISTORY: &str = continue_history!("namespace = ?1 AND id IN (SELECT value FROM json_each(?2))");
 
-/// Former texts of those whose content was forgotten just now.
+/// Former texts of posts whose content was just removed.
 const FORGET_CHANGES: &str = "DELETE FROM tweet_change_row WHERE field = 'text' AND tweet IN (\
      SELECT key FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND raw IS NULL)";
 
-/// What an answer does to the row of a tweet whose state it leaves, and of another one: the indexes of what lives hold the
-/// state, and SQLite writes an index anew for each column that is set, also to the same value.
-/// Of the first kind the keys are known, and found without the index of ids.
+/// Merge of an answer into a row: with an unchanged state, and with a new one. The indexes of living items contain the
+/// state, and SQLite rewrites an index for each column that is set, even to the same value. With an unchanged state the
+/// keys are known, so the index of ids is not needed.
 const MERGE: &str = concat!("ON CONFLICT (key) DO UPDATE SET\n", include_str!("sql/merge.sql"));
 const MERGE_STATE: &str =
     concat!("ON CONFLICT (namespace, id) DO UPDATE SET state = excluded.state,\n", include_str!("sql/merge.sql"));
 
-/// Notes in which way posts came, of those that the condition names.
+/// Stores the way by which posts came, for the posts of the condition.
 macro_rules! way {
     ($of:literal) => {
         concat!(
@@ -86,14 +86,14 @@ macro_rules! way {
 const NEW_WAY: &str = way!("key > ?5");
 const ANOTHER_WAY: &str = way!("namespace = ?5 AND id IN (SELECT value FROM json_each(?6))");
 
-/// Brings lookups forward. `MATERIALIZED` and the `+` keep SQLite from walking the rows of the namespace and reading the JSON
-/// again for each of them.
+/// Brings lookups forward. `MATERIALIZED` and the `+` stop SQLite from scanning the namespace and reading the JSON
+/// again for each row.
 const PROMOTE: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS due FROM json_each(?2)) \
      UPDATE tweet SET next_due = given.due FROM given \
      WHERE tweet.namespace = ?1 AND tweet.id = given.id AND +state IN ('live', 'unavailable') \
      AND (next_due IS NULL OR next_due > given.due)";
 
-/// Puts counts that came with posts into their rows. `MATERIALIZED` as in [`PROMOTE`].
+/// Writes counts that came with posts into their rows. `MATERIALIZED` as in [`PROMOTE`].
 const COUNT: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS at, value ->> 2 AS retweet_count, \
      value ->> 3 AS favorite_count, value ->> 4 AS reply_count, value ->> 5 AS quote_count, value ->> 6 AS bookmark_count, \
@@ -103,7 +103,7 @@ const COUNT: &str = concat!(
     takes_counts!()
 );
 
-/// Puts what was read out of raw objects into their rows. What an answer has put there meanwhile stays.
+/// Writes details from raw objects into their rows. Values that an answer has stored meanwhile stay.
 const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value FROM json_each(?2)) UPDATE tweet SET \
      lang = COALESCE(lang, given.value ->> 1), reply_to = COALESCE(reply_to, given.value ->> 2), \
      retweet_of = COALESCE(retweet_of, given.value ->> 3), quote_of = COALESCE(quote_of, given.value ->> 4), \
@@ -112,7 +112,7 @@ const FILL: &str = "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value 
      reply_to_author = COALESCE(reply_to_author, given.value ->> 8), labels = COALESCE(labels, given.value ->> 9) \
      FROM given WHERE tweet.namespace = ?1 AND tweet.id = given.id";
 
-/// The store in a file of this machine. The embedded queue may live in the same file.
+/// The store in a local file. The embedded queue may use the same file.
 #[derive(Debug)]
 pub struct SqliteStore {
     file: SharedFile,
@@ -120,9 +120,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it if it is not there; its folder must be.
+    /// Opens the file, or creates it in an existing folder.
     ///
-    /// A call waits `busy_timeout` for other processes' writes.
+    /// A call waits up to `busy_timeout` for writes of other processes.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the file cannot be opened or stays locked,
@@ -131,10 +131,7 @@ impl SqliteStore {
         Ok(Self::of(SharedFile::open::<StoreError>(path, busy_timeout).await?, path))
     }
 
-    /// Opens a file to read it, also a copy that this process may not write.
-    ///
-    /// # Errors
-    /// As of [`SqliteStore::open`].
+    /// Opens a file for reading, also a copy that this process may not write.
     pub async fn open_to_read(path: &Path, busy_timeout: Duration) -> Result<Self> {
         Ok(Self::of(SharedFile::open_to_read::<StoreError>(path, busy_timeout).await?, path))
     }
@@ -145,7 +142,8 @@ impl SqliteStore {
         Self { file, keys: KeyFile::new(key.into()) }
     }
 
-    /// Keeps the key of forgotten people in that file, instead of one beside the database with `.forget-key` after its name.
+    /// Stores the key of forgotten people in this file. The default is a file beside the database with the suffix
+    /// `.forget-key`.
     #[must_use]
     pub fn with_key_file(self, path: &Path) -> Self {
         Self { keys: KeyFile::new(path.to_owned()), ..self }
@@ -159,7 +157,6 @@ impl SqliteStore {
         self.file.readers()
     }
 
-    /// What a statement reads of each of these ids, in the order asked.
     async fn known<T>(&self, select: &'static str, namespace: &str, ids: &[String]) -> Result<Vec<Option<T>>>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Clone + Send + Unpin,
@@ -169,7 +166,6 @@ impl SqliteStore {
         Ok(rows::in_order(ids, rows))
     }
 
-    /// Inserts rows, and does nothing else.
     async fn put(&self, namespace: &str, rows: Vec<Row<'_>>, clause: &'static str) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -181,8 +177,7 @@ impl SqliteStore {
     }
 }
 
-/// Inserts rows; `key_of` says which keys are known, `clause` what happens where a row is there already. Answers how many it
-/// wrote.
+/// Inserts rows; returns the number of written rows. `key_of` returns known keys, `clause` defines the effect on existing rows.
 async fn insert(
     transaction: &mut SqliteConnection,
     namespace: &str,
@@ -241,7 +236,6 @@ async fn insert(
     Ok(written)
 }
 
-/// Values of rows, row by row.
 #[derive(Default)]
 struct Values(SqliteArguments);
 
@@ -252,21 +246,20 @@ impl Values {
         self
     }
 
-    /// The places of these values in a statement that inserts so many rows.
+    /// Placeholders of these values in a statement that inserts this many rows.
     fn placeholders(&self, rows: usize) -> String {
         let row = format!("({})", vec!["?"; self.0.len() / rows].join(","));
         vec![row; rows].join(",") + "\n"
     }
 }
 
-/// The rows of which only the id is known, as JSON. Most rows are such when they are put in, and have a tenth of the values.
+/// Rows with only a known id, as JSON. Most new rows are of this kind, with a tenth of the values.
 fn bare(rows: &[Row<'_>]) -> String {
     let values = rows.iter().filter(|row| row.is_bare());
     let values = values.map(|row| serde_json::json!([row.id, row.state.as_str(), row.created_at, row.next_due]));
     Value::from_iter(values).to_string()
 }
 
-/// Inserts the [`bare`] ones, and answers how many it wrote.
 async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Millis, bare: &str) -> Result<u64> {
     let insert = concat!(
         "INSERT INTO tweet (namespace, id, state, created_at, first_seen, next_due, lookups, misses) \
@@ -277,13 +270,12 @@ async fn insert_bare(transaction: &mut SqliteConnection, namespace: &str, at: Mi
     Ok(insert.execute(transaction).await?.rows_affected())
 }
 
-/// A row's state, when it was last answered, and its key, before an answer is stored.
+/// State of a row, time of its newest answer, and its key, before an answer is stored.
 type Before<'a> = (Cow<'a, str>, Option<Millis>, i64);
 
-/// Answers as they are stored. Made before the transaction: others use the file meanwhile.
+/// Answers ready to be stored. Prepared before the transaction, since others use the file meanwhile.
 struct Answers<'a> {
     rows: Vec<Row<'a>>,
-    /// Theirs, as JSON.
     ids: String,
     given: u64,
 }
@@ -295,7 +287,6 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Stores answers, in the caller's transaction.
 async fn save(
     tx: &mut SqliteConnection,
     keys: &KeyFile,
@@ -343,7 +334,6 @@ async fn save(
     Ok(Saved { saved, older: given - saved, changed })
 }
 
-/// Ids as JSON, for `json_each`.
 fn json<'a>(ids: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
     Value::from_iter(ids).to_string()
 }
@@ -355,12 +345,12 @@ fn json_ids(rows: &[Row<'_>]) -> String {
 #[async_trait]
 impl Lifecycle for SqliteStore {
     async fn migrate(&self) -> Result<()> {
-        // The common case, at every start: nothing to do, found out without the write lock.
+        // The common case at every start: nothing to do, detected without the write lock.
         if self.check().await.is_ok() {
             return self.move_key().await;
         }
-        // The migrator takes no lock in SQLite: the transaction around it is one. It is of sqlx's own, which knows of it:
-        // the migrator would begin another one in the process's own.
+        // The migrator takes no lock in SQLite, so the transaction around it takes one. It must be sqlx's own
+        // transaction: inside the process's own, the migrator would start another one.
         let mut transaction = self.readers().begin_with("BEGIN IMMEDIATE").await?;
         MIGRATIONS.run_direct(None, &mut *transaction, false).await?;
         transaction.commit().await?;
@@ -395,7 +385,7 @@ impl Lifecycle for SqliteStore {
         if tweets.is_empty() {
             return Ok(Recorded::default());
         }
-        // Before the transaction: others use the file meanwhile.
+        // Before the transaction, since others use the file meanwhile.
         let given = rows::recorded(at, tweets);
         let (n_given, bare_given, counted) = (given.len(), bare(&given), rows::counted(tweets));
         let mut transaction = self.begin().await?;
@@ -403,12 +393,12 @@ impl Lifecycle for SqliteStore {
             && let Some(PersonOf { network, .. }) = PersonOf::rows(namespace)
             && !forget::away(&mut transaction, &self.keys, &network, [way.source.as_str()]).await?.is_empty()
         {
-            // A visit to somebody who is kept away brings nothing.
+            // A visit to a blocked account brings nothing.
             return Ok(Recorded { known: tweets.len() as u64, ..Recorded::default() });
         }
         let mut rows = forget::kept(&mut transaction, &self.keys, namespace, given).await?;
         let bare = if rows.len() == n_given { bare_given } else { bare(&rows) };
-        // Whoever writes is alone, and a new row has the next key: those behind this one are new.
+        // Only one transaction writes at a time, and a new row has the next key: rows after this one are new.
         let last: i64 =
             sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
         let mut written = insert_bare(&mut transaction, namespace, at, &bare).await?;
@@ -558,7 +548,7 @@ impl Posts for SqliteStore {
             statement.execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
-        // An empty page is counted, too: there may be another namespace.
+        // An empty page counts as well: there may be another namespace.
         Ok(page.len().max(1) as u64)
     }
 }

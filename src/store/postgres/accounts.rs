@@ -14,10 +14,9 @@ use crate::store::{
     StoredAccount,
 };
 
-/// The statement that saves posts, with the accounts whose rows in `tweet` it has written: `$39` are their values, and `$40`
-/// stands before the names of the communities whose evidence quotes them. Of an answer that an earlier save stored nothing is
-/// left to do, since that was one statement, too; but another one of the same moment may not have shown the account, which is
-/// put in then.
+/// Saves posts, and the accounts whose rows in `tweet` it wrote. `$39` are the accounts' values, `$40` the name prefix
+/// of the communities whose evidence quotes them. A repeated answer changes nothing, since the earlier save was one
+/// statement, too. But another answer of the same time may lack the account, which is then inserted.
 const SAVE: &str = save_statement!(
     ", accounts AS (INSERT INTO account (namespace, id, ",
     account_columns!(),
@@ -44,8 +43,8 @@ const SAVE: &str = save_statement!(
      ON given.id = written.id WHERE given.raw = '')))"
 );
 
-/// Each account is named once, in the order of the ids: two batches wait for each other and cannot deadlock. Whoever shows a post
-/// of somebody who is kept away is active all the same.
+/// Each account is named once, in the order of the ids, so overlapping batches wait for each other and cannot deadlock.
+/// An account that shows a post of a blocked person still counts as active.
 const SEE: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT value ->> 0 AS id, value ->> 1 AS post, \
      (value ->> 2)::bigint AS at FROM json_array_elements($2::json) AS given (value)), \
@@ -73,12 +72,11 @@ const ACCOUNT: &str = account!("account ON account.namespace = tweet.namespace A
 
 const STATES: &str = account_states!("account ON account.namespace = tweet.namespace AND account.id = tweet.id");
 
-/// In the order of the handles: two that keep the same ones wait for each other.
+/// In the order of the handles, so two calls with the same handles wait for each other.
 const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle, at) \
      SELECT $1, handle, $3 FROM UNNEST($2::text[]) AS given (handle) ORDER BY handle COLLATE \"C\" \
      ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
 
-/// Handles of those given that wait.
 const WAITING_OF: &str =
     "SELECT count(*) FROM account_handle WHERE namespace = $1 AND handle = ANY($2) AND reason IS NULL";
 
@@ -159,7 +157,7 @@ impl Accounts for PostgresStore {
         let given: Vec<String> = accounts::given_handles(handles).into_iter().collect();
         let (waiting,): (i64,) = self.row(|| sqlx::query(accounts::WAITING_HANDLES).bind(namespace.to_owned())).await?;
         if accounts::are_too_many(waiting, given.len(), 0, most) {
-            // Nearly full, so it matters which of them are new.
+            // Nearly full, so the number of new handles decides.
             let known = || sqlx::query(WAITING_OF).bind(namespace.to_owned()).bind(given.clone());
             let (known,): (i64,) = self.row(known).await?;
             if accounts::are_too_many(waiting, given.len(), known, most) {

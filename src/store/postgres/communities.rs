@@ -42,7 +42,7 @@ statements!(
     among
 );
 
-/// Each post is looked up by itself: a subquery with a LIMIT is not joined in another way.
+/// Each post is looked up separately: the planner cannot join a subquery with a LIMIT in another way.
 const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
      FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
      CROSS JOIN LATERAL (SELECT post FROM account_post WHERE namespace = $3 AND id = of.account \
@@ -50,8 +50,8 @@ const TEXTS: &str = "SELECT of.account, tweet.id, tweet.text \
      WHERE tweet.namespace = $1 AND tweet.id = newest.post AND text IS NOT NULL AND retweet_of IS NULL \
      AND (author_id IS NULL OR author_id = of.account) LIMIT 1) AS tweet";
 
-/// Each step is looked up by itself, as [`TEXTS`] are: joined, PostgreSQL reads all edges, all accounts on lists, and all of the
-/// community. OFFSET 0 keeps a list, which has many rows, as a step of its own.
+/// Each step is looked up separately, as in [`TEXTS`]: with joins, PostgreSQL reads all edges, all accounts on lists,
+/// and the whole community. OFFSET 0 keeps a list, which has many rows, as a separate step.
 const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
      count(*) FILTER (WHERE known.state = 'outside') \
      FROM (SELECT given.value ->> 0 AS account FROM json_array_elements(CAST($2 AS json)) AS given (value)) AS of \
@@ -63,7 +63,7 @@ const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = '
 
 #[async_trait]
 impl Communities for PostgresStore {
-    /// Each statement may be repeated alone: what led to an account is stored before the account is.
+    /// Each statement may be repeated alone, since appearances are stored before their accounts.
     async fn arrive(
         &self,
         namespace: &str,

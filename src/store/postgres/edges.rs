@@ -1,4 +1,4 @@
-//! Edges in PostgreSQL. A page is several statements in one transaction, which the row of the crawl guards.
+//! Edges in PostgreSQL. A page takes several statements in one transaction, guarded by the row of the crawl.
 
 use std::time::Duration;
 
@@ -34,13 +34,13 @@ macro_rules! under_way {
 const UNDER_WAY: &str = under_way!();
 const LOCK_UNDER_WAY: &str = concat!(under_way!(), " FOR UPDATE OF crawl");
 
-/// The number of the list, whose row is locked.
+/// Returns the list's number and locks its row.
 const ADD_LIST: &str = "INSERT INTO list_owner (namespace, id) SELECT namespace, id FROM tweet \
      WHERE namespace = $1 AND id = $2 ON CONFLICT (namespace, id) DO UPDATE SET id = excluded.id \
      RETURNING key::bigint";
 
-/// Times of a list never go back. The start is no later than the claim: the time of a page is that by which all on it had happened,
-/// which may be long after it.
+/// Times of a list never go back. The start is no later than the claim. The time of a page is the upper bound for all
+/// its events, and may be long after the claim.
 const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
      SELECT $1, $2, $3, started, newest, $5, (SELECT MAX(started_at) FROM list_crawl WHERE list = $1 AND ended = 'complete') \
      FROM (SELECT GREATEST($4, MAX(started_at)) AS started, GREATEST($4, MAX(newest_at)) AS newest \
@@ -53,7 +53,7 @@ const ALL_UNDER_WAY: &str = concat!(
      WHERE list.namespace = $1 AND crawl.ended_at IS NULL AND crawl.key > $2 ORDER BY crawl.key LIMIT $3"
 );
 
-/// Subqueries with a LIMIT, so that the planner looks up each list by itself: see [`KNOWN_ACCOUNTS`].
+/// Subqueries with a LIMIT, so that the planner looks up each list separately: see [`KNOWN_ACCOUNTS`].
 const TIERS: &str = tier_totals!(
     "tweet AS of LEFT JOIN list_owner AS owner ON owner.namespace = of.namespace AND owner.id = of.id \
      LEFT JOIN LATERAL (SELECT ended_at, pages FROM list_crawl WHERE list_crawl.list = owner.key AND ended = 'complete' \
@@ -68,14 +68,15 @@ const UNREAD: &str = unread_total!(
      AS account ON TRUE"
 );
 
-/// Statements about the ids or members of a page look each of them up by itself: a subquery with a LIMIT is not joined in
-/// another way. The planner would read all accounts of a network, or all edges of a list, for each page: without statistics it
-/// takes both for few, and with them a page for a large part.
+/// Statements about the ids or members of a page look up each of them separately: the planner cannot join a subquery
+/// with a LIMIT in another way. Otherwise it would read all accounts of a network, or all edges of a list, for each
+/// page. Without statistics it assumes that both are few, and with them that a page is a large part.
 const KNOWN_ACCOUNTS: &str = "SELECT known.id, known.key::bigint FROM UNNEST($2::text[]) AS given (id) CROSS JOIN LATERAL \
      (SELECT id, key FROM list_account WHERE network = (SELECT key FROM list_network WHERE name = $1) \
      AND id = given.id COLLATE \"C\" LIMIT 1) AS known";
 
-/// In the order of the ids: two pages wait for each other and cannot deadlock. Only of new ids: a conflict uses up a number.
+/// In the order of the ids, so that two pages wait for each other and cannot deadlock. Only new ids: a conflict uses up
+/// a number.
 const ADD_ACCOUNTS: &str = concat!(
     "INSERT INTO list_account (network, id) SELECT network.key, given.id \
      FROM list_network AS network, UNNEST($2::text[]) AS given (id) WHERE network.name = $1 AND ",
@@ -96,7 +97,7 @@ const OPEN_MEMBERS: &str = "SELECT member::bigint FROM list_edge WHERE list = $1
 const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT $1, member, $2, followed_at FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, followed_at)";
 
-/// A subquery that is a value is not joined in another way either.
+/// A scalar subquery cannot be joined in another way either.
 const DATE_EDGES: &str = "UPDATE list_edge SET followed_at = given.followed_at \
      FROM UNNEST($2::bigint[], $3::bigint[]) AS given (member, followed_at) \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL AND list_edge.followed_at IS NULL \
@@ -107,8 +108,8 @@ const CLOSE_EDGES: &str = "WITH closed AS (UPDATE list_edge SET closed_by = $2, 
      FROM UNNEST($3::bigint[], $4::bigint[]) AS given (member, page) \
      WHERE list = $1 AND list_edge.member = given.member AND closed_by IS NULL RETURNING 1) SELECT count(*) FROM closed";
 
-/// In the order of the answer, page by page: the planner takes a limit that it does not know for a small part of the whole. One
-/// that it knows it takes for all there is, so that each page would read the list to its end and sort it.
+/// In the order of the answer, page by page. For an unknown limit the planner assumes a small part of the whole. For a
+/// known one it assumes all rows, so each page would read and sort the list to its end.
 const MEMBERS_AT: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
@@ -117,8 +118,8 @@ const MEMBERS_AT: &str = concat!(
     " AND (edge.member_key, edge.first_page) > ($4, $5) ORDER BY edge.member_key, edge.first_page LIMIT (SELECT $6)"
 );
 
-/// With these settings, the planner reads changes in the order of their index of time, and all else by its key. Without
-/// statistics, as after a first crawl, it expects few edges in any period, and reads and sorts all of them for each page.
+/// With these settings the planner reads changes in the order of their index of time, and all else by its key. Without
+/// statistics, as after a first crawl, it expects few edges in any period, and would read and sort all for each page.
 const BY_INDEXES: &str = "SELECT set_config(name, 'off', true) FROM UNNEST(ARRAY['enable_seqscan', 'enable_bitmapscan', \
      'enable_hashjoin', 'enable_mergejoin', 'enable_sort']) AS of (name)";
 
@@ -130,8 +131,8 @@ const APPEARED: &str = concat!(
      ORDER BY edge.appeared_by, edge.first_page, edge.member_key LIMIT (SELECT $7)"
 );
 
-/// By the view's own columns alone: a join with it would be one table too many for the planner to begin with
-/// (`join_collapse_limit`), and read all edges.
+/// Only the view's own columns. A join with the view would exceed `join_collapse_limit` by one table, and the planner
+/// would start with a read of all edges.
 const VANISHED: &str = concat!(
     "SELECT ",
     edge_columns!("edge.id"),
@@ -140,7 +141,7 @@ const VANISHED: &str = concat!(
      ORDER BY edge.vanished_by, edge.closed_by, edge.member_key LIMIT (SELECT $7)"
 );
 
-/// By each account's own edges: no more than the lists that were read, however long those are.
+/// By each account's own edges: no more than the lists that were read, regardless of their length.
 const FOLLOWS: &str = concat!(
     "SELECT DISTINCT account.id AS member, list.id AS owner FROM list_account AS account \
      JOIN list_edge AS of ON of.member = account.key JOIN list_owner AS list ON list.key = of.list \
@@ -152,14 +153,13 @@ const FOLLOWS: &str = concat!(
     ") END"
 );
 
-/// The crawls of an account's own lists, as every page locks its crawl first.
+/// Locks the crawls of an account's own lists, since every page locks its crawl first.
 const HOLD_CRAWLS: &str = "SELECT FROM list_crawl WHERE ended_at IS NULL AND list IN \
      (SELECT key FROM list_owner WHERE namespace IN ($1, $2) AND id = $3) ORDER BY key FOR UPDATE";
 
-/// Pages are saved before this or after it: no page in the making names an account that goes.
+/// Pages are saved before or after this lock, so no unfinished page names a removed account.
 const HOLD_PAGES: &str = "LOCK TABLE list_account IN SHARE ROW EXCLUSIVE MODE";
 
-/// Edges of an account's own lists, many at a time.
 const FORGET_SOME: &str = "WITH gone AS (DELETE FROM list_edge WHERE ctid = ANY(ARRAY(\
      SELECT of.ctid FROM list_owner AS list JOIN list_edge AS of ON of.list = list.key \
      WHERE list.namespace IN ($1, $2) AND list.id = $3 LIMIT $4)) RETURNING 1) SELECT count(*) FROM gone";
@@ -173,7 +173,6 @@ const FORGET_LIST: &str = "WITH list AS MATERIALIZED (SELECT key FROM list_owner
      crawls AS (DELETE FROM list_crawl WHERE list IN (SELECT key FROM list)), \
      edges AS (DELETE FROM list_edge WHERE list IN (SELECT key FROM list) RETURNING 1) SELECT count(*) FROM edges";
 
-/// The statements on a connection.
 struct OnServer<'c> {
     connection: &'c mut PgConnection,
     patience: Duration,
@@ -222,7 +221,7 @@ impl Tables for OnServer<'_> {
 
     async fn known_accounts(&mut self, network: &str, ids: &[&str]) -> Result<Vec<(String, Key)>> {
         if self.locks {
-            // No account that is known now is forgotten before this page is saved.
+            // A known account cannot be forgotten before this page is saved.
             self.done(sqlx::query(HOLD_ACCOUNTS)).await?;
         }
         self.rows(sqlx::query(KNOWN_ACCOUNTS).bind(network.to_owned()).bind(owned(ids))).await
@@ -235,7 +234,7 @@ impl Tables for OnServer<'_> {
         let add = sqlx::query(ADD_ACCOUNTS).bind(network.to_owned()).bind(owned(ids));
         let people = self.store.people(edges::people(network).as_deref(), ids.iter().copied());
         let added = self.rows(add.bind(people)).await?;
-        // The rest was added by another page meanwhile, or is kept away.
+        // Another page added the rest meanwhile, or the rest is blocked.
         if added.len() == ids.len() { Ok(added) } else { self.known_accounts(network, ids).await }
     }
 
@@ -302,7 +301,7 @@ impl Tables for OnServer<'_> {
     }
 }
 
-/// Takes a step in a transaction. A connection on which it failed is given up: it may hold an open transaction, or be dead.
+/// Runs a step in a transaction. Drops the connection after a failure: it may hold an open transaction, or be dead.
 macro_rules! in_transaction {
     ($store:expr, |$tables:ident| $step:expr) => {{
         let (patience, mut connection) = ($store.patience, $store.pool.acquire().await?);
@@ -324,7 +323,7 @@ macro_rules! in_transaction {
 }
 
 impl PostgresStore {
-    /// The closings of a crawl, if its end has any, read before its transaction.
+    /// Closings at the end of a crawl, if there are any, read before its transaction.
     async fn closings(
         &self,
         list: (&str, &str),

@@ -8,7 +8,7 @@ use crate::store::followed::{self, FollowedAccount, Part, in_order};
 use crate::store::rows::clean;
 use crate::store::{FollowList, Result};
 
-/// In the order of the ids: two calls wait for each other and cannot deadlock.
+/// In the order of the ids, so two calls wait for each other and cannot deadlock.
 const FOLLOW: &str = concat!(
     "WITH given AS (SELECT account, part FROM UNNEST($3::text[], $4::bigint[]) AS given (account, part) WHERE ",
     stays!("account", "$5"),
@@ -22,7 +22,7 @@ const FOLLOW: &str = concat!(
 
 const FOLLOWED: &str = "SELECT account, part FROM visit WHERE namespace = $1 AND left_at IS NULL AND account = ANY($2)";
 
-/// The lives end in the pipelines of their parts; part 0 has the plain name.
+/// Ends the lives in the pipelines of their parts; part 0 has the plain name.
 macro_rules! unfollow {
     ($known:expr, $which:literal) => {
         concat!(
@@ -41,7 +41,7 @@ macro_rules! unfollow {
 
 const UNFOLLOW: &str = unfollow!("", "$3");
 
-/// The marks of accounts in all communities, locked, and so as they are after whoever was changing them.
+/// The marks of accounts in all communities, locked, so they include changes of concurrent calls.
 macro_rules! known {
     () => {
         "known AS MATERIALIZED (SELECT namespace, account, follows FROM community_account WHERE namespace = ANY($5) \
@@ -49,7 +49,7 @@ macro_rules! known {
     };
 }
 
-/// The row in `visit` is written here, since whoever follows the account at the same time waits for it: there may be no row to lock.
+/// Writes the row in `visit` here, so that concurrent follows of the account wait: there may be no row to lock.
 const FOLLOW_FOR: &str = concat!(
     "WITH ",
     known!(),

@@ -17,10 +17,10 @@ use crate::store::pseudonyms::Key;
 use crate::store::rows::{self, Row, clean, expired, number};
 use crate::store::{Expired, PersonOf, Result, StoreError, UnwantedPost};
 
-/// Waits for each statement under way that reads the table, and holds up those to come, until the hash is there for them.
+/// Waits for statements that read the table, and blocks later ones until they can see the hash.
 const HOLD_WRITES: &str = "LOCK TABLE forgotten_person IN ACCESS EXCLUSIVE MODE";
 
-/// A dump holds the table to its end, and all who read it would wait behind one that waits for the dump.
+/// A dump locks the table to its end. All readers would wait behind a call that waits for the dump.
 const NOT_FOR_LONG: &str = "SET LOCAL lock_timeout = '5s'";
 
 const KEEP_AWAY: &str = "INSERT INTO forgotten_person (hash, at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -36,18 +36,18 @@ const MEDIA: &str = "SELECT DISTINCT used.id FROM media_use AS used WHERE used.n
      AND NOT EXISTS (SELECT FROM media_use AS other WHERE other.namespace = used.namespace AND other.id = used.id \
      AND NOT other.post = ANY($2))";
 
-/// Removes items with their rows in all tables, in one statement, and answers how many each had. With `expired` those alone that
-/// are; without it also what there is of an item that has no row of its own. Items are locked before anything is removed, in the
-/// order of their ids, as all statements do.
+/// Removes items with their rows in all tables, in one statement, and returns the counts per table. With `expired`,
+/// removes only the expired ones. Without it, also removes rows of items without a row of their own. It locks items
+/// before any removal, in the order of their ids, as all statements do.
 fn remove(expired: Option<&str>) -> String {
     let these = if expired.is_some() { "IN (SELECT id FROM items)" } else { "= ANY($2)" };
-    // The same values for both.
+    // The same parameters in both cases.
     let condition = expired.unwrap_or("$3::bigint IS NULL");
     let of_item = OF_ITEM.iter().map(|table| (*table, format!("of.namespace = $1 AND of.id {these}")));
     let of_list = OF_LIST.iter().map(|table| (*table, "of.list IN (SELECT key FROM lists)".to_owned()));
     let appeared = format!("of.post COLLATE \"C\" {these} AND starts_with(of.namespace, $6)");
     let others = [
-        // Those of authors and media, which are other items: a statement may not delete a row twice.
+        // Rows of authors and media, which are other items: a statement may not delete a row twice.
         (
             "account_post",
             format!(
@@ -55,7 +55,8 @@ fn remove(expired: Option<&str>) -> String {
                  WHERE post.namespace = $1 AND post.id {these})"
             ),
         ),
-        // What a search found leads from the post itself. Of others stays which member showed the account, and no post.
+        // An appearance by a search leads from the post itself. In others the member that showed the account stays,
+        // without the post.
         ("community_appearance", format!("{appeared} AND of.reason = 'search'")),
         ("media_use", format!("of.namespace = $4 AND of.post {these}")),
         ("list_owner", "of.key IN (SELECT key FROM lists)".to_owned()),
@@ -81,7 +82,6 @@ fn remove(expired: Option<&str>) -> String {
     )
 }
 
-/// Of posts, those whose authors are kept away.
 const REFUSED: &str = concat!(
     "SELECT id FROM UNNEST($2::text[], $3::text[]) AS given (id, author) \
      WHERE EXISTS (SELECT FROM forgotten_person) AND ",
@@ -89,7 +89,7 @@ const REFUSED: &str = concat!(
     " = ANY((SELECT forgotten_among($1))::text[])"
 );
 
-/// Whoever follows or unfollows one of these accounts, or an author of these posts, waits; so does a page of a visit to them.
+/// Follows and unfollows of these accounts, or of authors of these posts, wait; so does a page of a visit to them.
 const HOLD_FOLLOWS: &str = "SELECT account, left_at IS NULL FROM visit WHERE namespace = $1 AND account IN (SELECT UNNEST($2::text[]) \
      UNION SELECT author_id FROM tweet WHERE namespace = $3 AND id = ANY($4)) ORDER BY account COLLATE \"C\" FOR SHARE";
 
@@ -98,7 +98,6 @@ const AUTHORS: &str = "SELECT id, author_id FROM tweet WHERE namespace = $1 AND 
 const UNREAD: &str = "WITH gaps AS (DELETE FROM source_gap WHERE namespace = $1 AND source = ANY($2)) \
      DELETE FROM source_position WHERE namespace = $1 AND source = ANY($2)";
 
-/// The statement of [`remove`].
 fn removing(sql: &str, items: &ItemsOf, which: Option<Expired>) -> Statement {
     let remove = sqlx::query(AssertSqlSafe(sql.to_owned())).bind(items.namespace.clone()).bind(items.ids.clone());
     let remove = remove.bind(which.and_then(rows::before));
@@ -106,7 +105,6 @@ fn removing(sql: &str, items: &ItemsOf, which: Option<Expired>) -> Statement {
     remove.bind(communities_prefix(&items.namespace))
 }
 
-/// Its answer.
 fn removed(counts: &str) -> Result<RemovedRows> {
     let counts: Vec<(String, u64)> =
         serde_json::from_str(counts).map_err(|error| StoreError::Refused(error.to_string()))?;
@@ -116,7 +114,7 @@ fn removed(counts: &str) -> Result<RemovedRows> {
 }
 
 impl PostgresStore {
-    /// Removes what stands of posts whose authors are kept away: rows that had their ids alone, until an answer told the author.
+    /// Removes stored posts of blocked authors: rows that had only ids until an answer stated the author.
     pub(super) async fn remove_refused(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
         let Some(PersonOf { by_id: false, .. }) = PersonOf::rows(namespace) else { return Ok(()) };
         let ids: Vec<String> = rows.iter().map(|row| row.id.to_string()).collect();
@@ -127,7 +125,7 @@ impl PostgresStore {
         if !refused.is_empty() {
             let ids = refused.into_iter().map(|(id,)| id).collect();
             let posts = ItemsOf { namespace: namespace.to_owned(), ids };
-            // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+            // The media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
             let media = self.media_of_posts(&posts).await?;
             self.remove_items(&media).await?;
             self.remove_items(&posts).await?;
@@ -135,10 +133,10 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// What authors, communities, visits and languages say of posts whose content is about to be forgotten: with it goes who wrote
-    /// them.
+    /// Removes references of authors, communities, visits and languages to posts whose content is about to be removed.
+    /// The removal also deletes the author, by which the references are found.
     pub(super) async fn forget_said(&self, namespace: &str, rows: &[Row<'_>]) -> Result<()> {
-        // An answer that comes late changes nothing: a newer one is stored.
+        // A late answer changes nothing: a newer one is stored.
         const SAID: &str = "WITH said AS (SELECT post.id, post.author_id FROM tweet AS post \
              JOIN unnest($2, $5::bigint[]) AS given (id, at) ON post.namespace = $1 AND post.id = given.id \
              WHERE post.checked_at IS NULL OR post.checked_at <= given.at), \
@@ -163,7 +161,6 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Removes items, or those of them that are expired, with all their rows.
     pub(super) async fn remove_those(&self, items: &ItemsOf, which: Option<Expired>) -> Result<RemovedRows> {
         let sql = remove(which.map(|_| expired!()));
         failpoint::point("before_commit"); // the statement is its own transaction
@@ -171,7 +168,7 @@ impl PostgresStore {
         removed(&counts)
     }
 
-    /// The key; made for the first person that is kept away.
+    /// Returns the key; creates it for the first blocked person.
     async fn key(&self) -> Result<&Key> {
         let known: Vec<(String,)> = self.rows(|| sqlx::query(FINGERPRINT)).await?;
         if let Some((known,)) = known.first() {
@@ -196,7 +193,7 @@ impl PostgresStore {
             return Ok(());
         }
         let mut transaction = connection.begin().await?;
-        // Another one may move it: it is done then, and has dropped the table.
+        // Another process may have moved it meanwhile: then it has dropped the table.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtext('forgotten_salt'))").execute(&mut *transaction).await?;
         if !sqlx::query_scalar(IS_THERE).fetch_one(&mut *transaction).await? {
             return Ok(());
@@ -204,12 +201,12 @@ impl PostgresStore {
         let pad = "SELECT inner_pad FROM forgotten_salt WHERE EXISTS (SELECT FROM forgotten_person)";
         let pad: Option<Vec<u8>> = sqlx::query_scalar(pad).fetch_optional(&mut *transaction).await?;
         if let Some(pad) = pad {
-            // HMAC's inner pad is the key, filled up with zeros, exclusive or 0x36. The file comes first: a key in neither place is lost.
+            // HMAC's inner pad is the key, padded with zeros, XOR 0x36. The file comes first: a key in neither place is lost.
             let key: Vec<u8> = pad.iter().take(32).map(|byte| byte ^ 0x36).collect();
             let note = sqlx::query("INSERT INTO forgotten_key (fingerprint) VALUES ($1) ON CONFLICT DO NOTHING");
             note.bind(self.keys.keep(&key)?).execute(&mut *transaction).await?;
         }
-        // Its file goes with it, and nothing of the key stays in dead rows.
+        // The drop removes the table's file, so no dead rows keep the key.
         sqlx::query("DROP TABLE forgotten_salt").execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
@@ -219,7 +216,6 @@ impl PostgresStore {
         Ok(of_network(known.into_iter().map(|(namespace,)| namespace), network))
     }
 
-    /// The same of another table, which is small.
     async fn namespaces_in(&self, table: &str, network: &str) -> Result<Vec<String>> {
         let sql = format!("SELECT DISTINCT namespace FROM {table}");
         let known: Vec<(String,)> = self.rows(|| sqlx::query(AssertSqlSafe(sql.clone()))).await?;
@@ -227,7 +223,6 @@ impl PostgresStore {
         Ok(of.into_iter().map(|(namespace, _)| namespace).collect())
     }
 
-    /// Rows that a `WITH gone AS (...)` removes.
     async fn count(&self, sql: &str, namespaces: &[String], values: &[String]) -> Result<u64> {
         let sql = format!("WITH gone AS ({sql} RETURNING 1) SELECT count(*) FROM gone");
         let statement = || sqlx::query(AssertSqlSafe(sql.clone())).bind(namespaces.to_vec()).bind(values.to_vec());
@@ -280,7 +275,7 @@ impl Forgetting for PostgresStore {
 
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = $1 AND id = $2";
-        // Also those of which only the id, or the visit that brought them, says whose they are.
+        // Includes posts whose person only the id, or the visit that brought them, shows.
         const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = $1 \
              AND (author_id = $2 OR starts_with(id, 'at://' || $2 || '/') OR starts_with(id, $2 || '/')) \
              UNION SELECT tweet.id FROM tweet_way AS way JOIN tweet ON tweet.namespace = way.namespace AND tweet.id = way.id \
@@ -327,7 +322,7 @@ impl Forgetting for PostgresStore {
             let mut transaction = connection.begin().await?;
             let hold = sqlx::query_as(HOLD_FOLLOWS).bind(visits).bind(&accounts).bind(posts).bind(&ids);
             let people: Vec<(String, bool)> = hold.fetch_all(&mut *transaction).await?;
-            // A statement of its own: what it reads is no older than the locks.
+            // A separate statement: it reads the state after the locks.
             let authors = sqlx::query_as(AUTHORS).bind(posts).bind(&ids).fetch_all(&mut *transaction).await?;
             let those = |followed: bool| -> Vec<String> {
                 people.iter().filter(|(_, is_followed)| *is_followed == followed).map(|(id, _)| id.clone()).collect()
@@ -357,13 +352,14 @@ impl Forgetting for PostgresStore {
             let sql = format!("DELETE FROM {table} WHERE namespace = ANY($1) AND {column} = ANY($2)");
             removed.add(table, self.count(&sql, &namespaces, &account).await?);
         }
-        // And those in its own posts, whomever they show.
+        // Also removes appearances in its own posts, of any account.
         let namespaces = self.namespaces_in("community_appearance", network).await?;
         removed.add("community_appearance", self.count(APPEARED_IN, &namespaces, &account).await?);
         let namespaces = self.namespaces_in("account_handle", network).await?;
         let sql = "DELETE FROM account_handle WHERE namespace = ANY($1) AND handle = ANY($2)";
         removed.add("account_handle", self.count(sql, &namespaces, handles).await?);
-        // What stands of others' posts: that it showed them, and that others showed its own. The visits to its own posts go with them.
+        // References in others' posts: that it showed them, and that others showed its own. Visits to its own posts are
+        // removed with them.
         const SHOWN: &str = "DELETE FROM tweet_way AS way USING tweet WHERE way.namespace = ANY($1) AND way.pipeline = 'visit' \
              AND way.source = ANY($2) AND tweet.namespace = way.namespace AND tweet.id = way.id AND tweet.author_id IS NOT NULL";
         const SHOWN_BY: &str = "DELETE FROM account_post WHERE namespace = ANY($1) AND starts_with(post, 'at://' || ($2::text[])[1] || '/')";

@@ -11,7 +11,7 @@ use crate::store::media::{self, medium_columns, outlived_uses, removable, seen_a
 use crate::store::rows::clean;
 use crate::store::{Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, Result, Room, StoredMedium, Taken};
 
-/// Each medium is named once, in the order of the ids: two batches wait for each other and cannot deadlock.
+/// Each medium is named once, in the order of the ids, so overlapping batches wait for each other and cannot deadlock.
 const RECORD: &str = concat!(
     "WITH known AS (INSERT INTO media AS of (namespace, id, url, kind, state, first_at) \
      SELECT $1, tweet.id, value ->> 1, value ->> 2, 'waiting', (value ->> 3)::bigint \
@@ -25,7 +25,7 @@ const RECORD: &str = concat!(
      ON CONFLICT DO NOTHING"
 );
 
-/// Holds up `forget` until the end of the transaction.
+/// Blocks `forget` until the end of the transaction.
 const AWAY: &str = "SELECT CASE WHEN EXISTS (SELECT FROM forgotten_person) THEN forgotten_among($1) ELSE '{}' END";
 
 const ADD: &str = "INSERT INTO tweet (namespace, id, state, first_seen, next_due, lookups, misses) \
@@ -34,7 +34,7 @@ const ADD: &str = "INSERT INTO tweet (namespace, id, state, first_seen, next_due
 
 const MEDIA: &str = concat!("SELECT ", medium_columns!(), " FROM media WHERE namespace = $1 AND id = ANY($2)");
 
-/// Whoever removes a file waits for those that are about to name it, and sees them then.
+/// A removal of a file waits for saves that are about to name it, and sees them then.
 const SAVE: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT * FROM json_to_recordset($2::json) AS given (id text, state text, url text, \
      bytes bigint, type text, sha256 text, attempts bigint, failing_since bigint, reason text, at bigint)), \
@@ -54,7 +54,7 @@ const OF_POST: &str = concat!(
     " FROM media WHERE namespace = $1 AND id IN (SELECT id FROM media_use WHERE namespace = $1 AND post = $2) ORDER BY id"
 );
 
-/// Whoever takes a file holds the row of the room until the end of the statement, so the next one sees its bytes.
+/// The statement locks the row of the room to its end, so the next one sees its bytes.
 const TAKE: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE), \
      taken AS (INSERT INTO media_file AS of (sha256, bytes, at) SELECT $1, $2, $3 FROM room \
      WHERE $4 = 0 OR room.bytes + $2 <= $4 OR EXISTS (SELECT 1 FROM media_file WHERE sha256 = $1) \
@@ -71,11 +71,11 @@ const UNUSED_FILES: &str = concat!(
      RETURNING sha256"
 );
 
-/// Of files marked just now, those that a medium names which was saved meanwhile.
+/// Just marked files that a medium names which was saved meanwhile.
 const NAMED_FILES: &str = "UPDATE media_file SET removing = NULL WHERE sha256 = ANY($2) AND removing = $1 \
      AND EXISTS (SELECT 1 FROM media WHERE media.sha256 = media_file.sha256 AND media.state = 'stored') RETURNING sha256";
 
-/// The row of the room is locked first, as whoever takes a file does it.
+/// Locks the row of the room first, as a reservation does.
 const FORGET: &str = "WITH room AS MATERIALIZED (SELECT bytes FROM media_room FOR UPDATE) \
      DELETE FROM media_file USING room WHERE sha256 = ANY($1) AND removing = $2";
 
@@ -187,7 +187,7 @@ impl MediaStore for PostgresStore {
         let unused = || sqlx::query(UNUSED_FILES).bind(before).bind(now).bind(page.clone());
         let mut unused: Vec<(String,)> = self.rows(unused).await?;
         if !unused.is_empty() {
-            // A statement of its own: the one before sees no save that it has waited for.
+            // A separate statement: the previous one does not see a save that it waited for.
             let marked: Vec<String> = unused.iter().map(|(sha256,)| sha256.clone()).collect();
             let named: Vec<(String,)> = self.rows(|| sqlx::query(NAMED_FILES).bind(now).bind(marked.clone())).await?;
             unused.retain(|file| !named.contains(file));

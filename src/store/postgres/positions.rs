@@ -8,7 +8,7 @@ use crate::store::positions::{GAPS, SAVED, SOURCES, SourceLine, gathered, save_t
 use crate::store::rows::clean;
 use crate::store::{Positions, Result, SavedPage, SavedSource, SourceGap, SourceRow, SourceTrouble};
 
-/// Whoever unfollows waits for the lock: a page is saved before, or not at all.
+/// An unfollow waits for the lock, so a page is saved before it or not at all.
 const SAVE: &str = concat!(
     "WITH visited AS MATERIALIZED (SELECT left_at, followed_at FROM visit \
          WHERE namespace = $1 AND account = $2 FOR SHARE), \

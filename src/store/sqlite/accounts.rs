@@ -16,7 +16,7 @@ use crate::store::{
     StoredAccount,
 };
 
-/// The answers that the save before accepted: their rows in `tweet` are of that time.
+/// Answers that the previous save accepted: their rows in `tweet` have that time.
 const SAVE: &str = concat!(
     "WITH given AS MATERIALIZED (SELECT value FROM json_each(?2)) INSERT INTO account_row AS account (tweet, ",
     account_columns!(),
@@ -32,12 +32,12 @@ const SAVE: &str = concat!(
     include_str!("../sql/merge_account.sql")
 );
 
-/// What the changes say of those whose content was forgotten just now, beside their states.
+/// Changes, except of states, of accounts whose content was just removed.
 const FORGET_CHANGES: &str = "DELETE FROM account_change_row WHERE field <> 'state' AND tweet IN (\
      SELECT tweet.key FROM tweet JOIN account_row ON account_row.tweet = tweet.key \
      WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)";
 
-/// What the judgements of communities quote of them.
+/// Quotes of these accounts in judgements of communities.
 const FORGET_EVIDENCE: &str = concat!(
     "UPDATE community_account SET evidence = NULL WHERE namespace IN (",
     communities!("?3"),
@@ -45,7 +45,7 @@ const FORGET_EVIDENCE: &str = concat!(
      WHERE tweet.namespace = ?1 AND tweet.id IN (SELECT value FROM json_each(?2)) AND forgotten_at IS NOT NULL)"
 );
 
-/// CROSS JOIN has SQLite look each given row up, instead of walking all accounts.
+/// CROSS JOIN makes SQLite look up each given row instead of scanning all accounts.
 const SEE: &str = "WITH given AS MATERIALIZED (\
      SELECT value ->> 0 AS id, value ->> 1 AS post, value ->> 2 AS at FROM json_each(?2)) \
      INSERT INTO account_post_row SELECT tweet.key, given.post, given.at FROM given \
@@ -68,7 +68,7 @@ const ACCOUNT: &str = account!("account_row AS account ON account.tweet = tweet.
 
 const STATES: &str = account_states!("account_row AS account ON account.tweet = tweet.key");
 
-/// Stores what the rows of `tweet` say already, in the same transaction.
+/// Stores data that the rows of `tweet` show already, in the same transaction.
 async fn save(tx: &mut SqliteConnection, namespace: &str, answers: &[Observation<Account>]) -> Result<()> {
     let (rows, forgotten) = accounts::given(answers);
     sqlx::query(SAVE).bind(namespace).bind(rows).execute(&mut *tx).await?;
@@ -85,7 +85,8 @@ const KEEP_HANDLES: &str = "INSERT INTO account_handle AS of (namespace, handle,
      SELECT ?1, value, ?3 FROM json_each(?2) WHERE TRUE \
      ON CONFLICT (namespace, handle) DO UPDATE SET at = excluded.at, until = 0, reason = NULL WHERE of.reason IS NOT NULL";
 
-/// Handles of those given that wait. CROSS JOIN has SQLite look each of them up, instead of walking all that wait.
+/// Number of given handles that wait already. CROSS JOIN makes SQLite look up each of them instead of scanning all
+/// waiting ones.
 const WAITING_OF: &str = "SELECT count(*) FROM json_each(?2) AS given CROSS JOIN account_handle AS of \
      WHERE of.namespace = ?1 AND of.handle = given.value AND of.reason IS NULL";
 
@@ -124,7 +125,7 @@ impl Accounts for SqliteStore {
         let authors: Vec<&str> = sightings.iter().filter_map(|seen| author_in(&seen.post)).collect();
         let away = away_from(&mut transaction, &self.keys, namespace, authors).await?;
         let is_kept = |seen: &&Sighting| author_in(&seen.post).is_none_or(|author| !away.contains(author));
-        // Whoever shows a post of somebody who is kept away is active all the same.
+        // An account that shows a post of a blocked person still counts as active.
         let kept = (!away.is_empty()).then(|| sightings.iter().filter(is_kept).cloned().collect::<Vec<_>>());
         let kept = kept.map(|kept| accounts::given_sightings(&kept));
         for (statement, given) in [(SEE, kept.as_ref().unwrap_or(&given)), (SIGN_OF_LIFE, &given)] {
@@ -175,7 +176,7 @@ impl Accounts for SqliteStore {
         let count = given.len();
         let given = json(given.into_iter().map(Into::into));
         if accounts::are_too_many(waiting, count, 0, most) {
-            // Nearly full, so it matters which of them are new.
+            // Nearly full, so the number of new handles decides.
             let known = sqlx::query_scalar(WAITING_OF).bind(namespace).bind(&given);
             let known: i64 = known.fetch_one(&mut *transaction).await?;
             if accounts::are_too_many(waiting, count, known, most) {

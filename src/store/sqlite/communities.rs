@@ -16,7 +16,7 @@ use crate::store::{
     UnwantedPost,
 };
 
-/// Who is kept away is taken out before: one transaction has both.
+/// Always true: the same transaction removes blocked accounts before.
 macro_rules! kept {
     ($($whose:tt)*) => {
         "TRUE"
@@ -37,13 +37,13 @@ statements!(
     among
 );
 
-/// The newest posts of one account: SQLite joins nothing laterally. CROSS JOIN keeps it from walking all posts.
+/// Newest posts of one account: SQLite has no lateral joins. CROSS JOIN stops it from scanning all posts.
 const TEXTS: &str = "SELECT $2 AS account, tweet.id, tweet.text FROM (SELECT post FROM account_post WHERE namespace = $3 \
      AND id = $2 ORDER BY at DESC, post DESC LIMIT $4) AS newest CROSS JOIN tweet \
      WHERE tweet.namespace = $1 AND tweet.id = newest.post AND tweet.text IS NOT NULL AND tweet.retweet_of IS NULL \
      AND (tweet.author_id IS NULL OR tweet.author_id = $2)";
 
-/// In the order of the tables, each by its key.
+/// Joins in the order of the tables, each by its key.
 const FRIENDS: &str = "SELECT of.account, count(*) FILTER (WHERE known.state = 'member'), \
      count(*) FILTER (WHERE known.state = 'outside') FROM (SELECT given.value ->> 0 AS account FROM json_each($2) AS given) AS of \
      CROSS JOIN tweet AS list CROSS JOIN list_edge AS edge CROSS JOIN list_account AS friend \

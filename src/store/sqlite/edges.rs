@@ -27,8 +27,8 @@ const UNDER_WAY: &str = concat!(
      WHERE tweet.namespace = ?1 AND tweet.id = ?2"
 );
 
-/// Times of a list never go back. The start is no later than the claim: the time of a page is that by which all on it had happened,
-/// which may be long after it.
+/// Times of a list never go back. The start is no later than the claim. The time of a page is the upper bound for all
+/// its events, and may be long after the claim.
 const BEGIN: &str = "INSERT INTO list_crawl (list, kind, stops_after, started_at, newest_at, told, appeared_after) \
      SELECT of.key, ?3, ?4, started, newest, ?6, \
      (SELECT MAX(started_at) FROM list_crawl AS other WHERE other.list = of.key AND other.ended = 'complete') \
@@ -60,11 +60,11 @@ const KNOWN_ACCOUNTS: &str = "SELECT json_group_array(json_array(id, key)) FROM 
 const ADD_ACCOUNTS: &str = "INSERT INTO list_account (network, id) \
      SELECT (SELECT key FROM list_network WHERE name = ?1), value FROM json_each(?2) WHERE TRUE ON CONFLICT DO NOTHING";
 
-// `CROSS JOIN` has SQLite begin with the given ones.
+// `CROSS JOIN` makes SQLite start with the given members.
 const OPEN_EDGES: &str = "SELECT json_group_array(json_array(member, first_page, followed_at)) FROM json_each(?2) \
      CROSS JOIN list_edge ON list = ?1 AND member = value WHERE closed_by IS NULL";
 
-/// By the index of the forgotten: the view of accounts begins with all profiles.
+/// By the index of forgotten accounts: the view of accounts would start with all profiles.
 const FORGOTTEN: &str = forgotten!("account_row CROSS JOIN tweet ON tweet.key = account_row.tweet", "tweet");
 
 const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member FROM list_edge \
@@ -73,7 +73,7 @@ const OPEN_MEMBERS: &str = "SELECT json_group_array(member) FROM (SELECT member 
 const INSERT_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT ?1, value ->> 0, ?2, value ->> 1 FROM json_each(?3)";
 
-/// An upsert, as [`CLOSE_EDGES`] is.
+/// An upsert, as in [`CLOSE_EDGES`].
 const DATE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, followed_at) \
      SELECT of.list, of.member, of.first_page, value ->> 1 FROM json_each(?2) \
      CROSS JOIN list_edge AS of ON of.list = ?1 AND of.member = value ->> 0 \
@@ -82,7 +82,7 @@ const DATE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, follo
      AND (since.appeared_after IS NULL OR since.appeared_after < value ->> 1) \
      ON CONFLICT (list, member, first_page) DO UPDATE SET followed_at = excluded.followed_at";
 
-/// An upsert, since it begins with the given ones, whatever the planner thinks of an UPDATE.
+/// An upsert, which always starts with the given members; for an UPDATE the planner may choose another order.
 const CLOSE_EDGES: &str = "INSERT INTO list_edge (list, member, first_page, last_page, closed_by) \
      SELECT of.list, of.member, of.first_page, value ->> 1, ?2 FROM json_each(?3) \
      CROSS JOIN list_edge AS of ON of.list = ?1 AND of.member = value ->> 0 WHERE of.closed_by IS NULL \
@@ -107,7 +107,7 @@ const APPEARED: &str = concat!(
      ORDER BY shown.at, edge.first_page, member_key LIMIT ?7"
 );
 
-/// By the crawls that ended then.
+/// By the crawls that ended in that time.
 const VANISHED: &str = concat!(
     "SELECT ",
     edge_columns!("tweet.id"),
@@ -118,7 +118,7 @@ const VANISHED: &str = concat!(
      ORDER BY gone.ended_at, edge.closed_by, member_key LIMIT ?7"
 );
 
-/// By each account's own edges: no more than the lists that were read, however long those are.
+/// By each account's own edges: no more than the lists that were read, regardless of their length.
 const FOLLOWS: &str = concat!(
     "SELECT DISTINCT account.id AS member, tweet.id AS owner FROM json_each(?2) AS given \
      CROSS JOIN list_account AS account \
@@ -131,7 +131,7 @@ const FOLLOWS: &str = concat!(
     ") END)"
 );
 
-/// The statements on a connection: the process's writer, or a reader.
+/// Statements on a connection: the process's writer, or a reader.
 struct OnFile<'c>(&'c mut SqliteConnection, &'c KeyFile);
 
 impl OnFile<'_> {
@@ -254,7 +254,7 @@ impl SqliteStore {
         }
     }
 
-    /// The closings of a crawl, if its end has any, read beside the writer.
+    /// Closings at the end of a crawl, if there are any, read outside the writer.
     async fn closings(
         &self,
         list: (&str, &str),
@@ -271,7 +271,7 @@ impl SqliteStore {
 #[async_trait]
 impl Graphs for SqliteStore {
     async fn graph(&self, wanted: &GraphWanted, visit: Visit<'_>) -> Result<()> {
-        // It reads as of its first statement.
+        // The transaction reads the state of its first statement.
         let mut transaction = self.readers().begin().await?;
         graph::read::<Sqlite>(&mut transaction, wanted, visit).await
     }

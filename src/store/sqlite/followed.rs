@@ -25,14 +25,14 @@ const LEAVE: &str = "UPDATE visit SET left_at = ?2 WHERE namespace = ?1 AND left
 const END: &str = "UPDATE tweet SET state = 'ended', next_due = NULL WHERE namespace = ?1 \
      AND id IN (SELECT value FROM json_each(?2)) AND state IN ('live', 'unavailable')";
 
-/// Marks what is to be followed for a community's sake: see [`FollowList::follow_for`].
+/// Marks accounts to follow for a community: see [`FollowList::follow_for`].
 const MARK: &str = "UPDATE community_account SET follows = 1 WHERE namespace = ?2 \
      AND account IN (SELECT value FROM json_each(?3)) AND (NOT EXISTS (SELECT 1 FROM visit WHERE visit.namespace = ?1 \
      AND visit.account = community_account.account AND visit.left_at IS NULL) \
      OR EXISTS (SELECT 1 FROM community_account AS other WHERE other.namespace IN (SELECT value FROM json_each(?4)) \
      AND other.account = community_account.account AND other.follows = 1)) RETURNING account";
 
-/// The accounts that are marked to be followed for the sake of one community alone.
+/// Accounts that only one community is marked to follow.
 const MARKED_ALONE: &str = "SELECT account FROM community_account WHERE namespace IN (SELECT value FROM json_each(?3)) \
      AND account IN (SELECT value FROM json_each(?2)) AND follows = 1 GROUP BY account HAVING min(namespace = ?1)";
 
@@ -40,7 +40,7 @@ fn json<'a>(accounts: impl Iterator<Item = &'a String>) -> String {
     serde_json::json!(accounts.map(|account| clean(account)).collect::<Vec<_>>()).to_string()
 }
 
-/// Follows accounts no more, and ends their lives; answers those that were followed.
+/// Unfollows accounts and ends their lives; returns those that were followed.
 async fn leave(
     connection: &mut SqliteConnection,
     namespace: &str,

@@ -16,7 +16,7 @@ use crate::store::pseudonyms::{Key, KeyFile};
 use crate::store::rows::{Row, clean, number};
 use crate::store::{PersonOf, Result, UnwantedPost};
 
-/// The fingerprint of the key, if a person is kept away.
+/// Fingerprint of the key, if a person is blocked.
 macro_rules! fingerprint {
     () => {
         "SELECT COALESCE((SELECT fingerprint FROM forgotten_key), '') WHERE EXISTS (SELECT 1 FROM forgotten_person)"
@@ -31,12 +31,12 @@ const MEDIA: &str = "SELECT DISTINCT medium.id FROM media_use_row AS used JOIN t
      AND NOT EXISTS (SELECT 1 FROM media_use_row AS other WHERE other.tweet = used.tweet \
      AND other.post NOT IN (SELECT value FROM json_each(?2)))";
 
-/// Appearances that an account has led to, and those in its posts: no index has the former.
+/// Appearances that an account led to, and those in its posts; no index has the former.
 const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
 
-/// What stands of others: whom it led to, that it showed their posts, and that they showed its own. The visits to its own posts
-/// go with them. By table: the statement that reads all rows of namespaces (?1) for those that tell of the account (?2), and
-/// answers their keys as JSON; and the one that removes rows by their keys (?1).
+/// References of others to the account: accounts it led to, posts it showed, and its own posts that others showed. Visits to its
+/// own posts are removed with them. Per table there are two statements. The first reads all rows of namespaces (?1) for references
+/// to the account (?2) and returns their keys as JSON. The second removes rows by keys (?1).
 const TOLD: [(&str, &str, &str); 3] = [
     (
         BY_SOURCE.0,
@@ -55,7 +55,7 @@ const TOLD: [(&str, &str, &str); 3] = [
         "DELETE FROM tweet_way_row WHERE pipeline = 'visit' AND source = ?2 \
          AND tweet IN (SELECT value ->> 0 FROM json_each(?1))",
     ),
-    // An id that begins with its address: 0 follows after the slash.
+    // Range of the ids that start with its address: in ASCII, `0` follows `/`.
     (
         "account_post",
         "SELECT json_array(shown.tweet) FROM account_post_row AS shown CROSS JOIN tweet ON tweet.key = shown.tweet \
@@ -66,10 +66,10 @@ const TOLD: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Rows that one transaction removes.
+/// Rows per transaction.
 const PORTION: usize = 500;
 
-/// Those of these accounts that are kept away. In a transaction that writes, it stays so until its end.
+/// Returns the blocked ones of these accounts. In a writing transaction the result holds to its end.
 pub(super) async fn away<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,
@@ -81,7 +81,7 @@ pub(super) async fn away<'a>(
     away_by(connection, key, network, accounts).await
 }
 
-/// The same with the key; `None`: no person is kept away.
+/// `away` with the key; `None`: no person is blocked.
 async fn away_by<'a>(
     connection: &mut SqliteConnection,
     key: Option<&Key>,
@@ -98,7 +98,7 @@ async fn away_by<'a>(
     Ok(hashes.iter().filter(|(hash, _)| known.contains(hash)).map(|(_, account)| (*account).to_owned()).collect())
 }
 
-/// The same of rows whose ids are accounts; nobody where they are not.
+/// `away` for rows whose ids are accounts; empty for other rows.
 pub(super) async fn away_from<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,
@@ -111,8 +111,8 @@ pub(super) async fn away_from<'a>(
     }
 }
 
-/// The rows of those who are not kept away. Of a post whose author is, what stands is removed: its id alone, until an answer told
-/// the author.
+/// Returns the rows of people who are not blocked. Removes stored posts of blocked authors: rows that had only ids
+/// until an answer stated the author.
 pub(super) async fn kept<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,
@@ -123,7 +123,7 @@ pub(super) async fn kept<'a>(
     kept_by(connection, keys, fingerprint.as_deref(), namespace, rows).await
 }
 
-/// The same, when the fingerprint was read.
+/// `kept` with a known fingerprint.
 pub(super) async fn kept_by<'a>(
     connection: &mut SqliteConnection,
     keys: &KeyFile,
@@ -135,7 +135,8 @@ pub(super) async fn kept_by<'a>(
     let key = keys.load(fingerprint)?;
     let Some(PersonOf { network, by_id }) = PersonOf::rows(namespace) else { return Ok(rows) };
     if is_media(namespace) {
-        // A medium does not say whose it is. One that is gone may have been a forgotten person's: `record_media` alone makes rows.
+        // A medium does not name its owner, and a removed one may have been a forgotten person's. So only
+        // `record_media` creates rows.
         let ids = json(rows.iter().map(|row| row.id.as_ref().into()));
         let known = "SELECT id FROM tweet WHERE namespace = ?1 AND id IN (SELECT value FROM json_each(?2))";
         let known: Vec<String> =
@@ -153,7 +154,7 @@ pub(super) async fn kept_by<'a>(
     let is_away = |row: &Row<'_>| of(row).is_some_and(|person| away.contains(&person));
     let refused = rows.iter().filter(|row| is_away(row)).map(|row| row.id.to_string()).collect();
     let refused = ItemsOf { namespace: namespace.to_owned(), ids: refused };
-    // Their media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
+    // The media were recorded before the save: see `pipelines/refresh/fan_out.rs`.
     let media = media_of_posts(connection, &refused).await?;
     remove(connection, &media).await?;
     remove(connection, &refused).await?;
@@ -167,8 +168,8 @@ async fn media_of_posts(connection: &mut SqliteConnection, posts: &ItemsOf) -> R
     Ok(ItemsOf { ids: asked.fetch_all(connection).await?, namespace })
 }
 
-/// What authors, communities, visits and languages say of posts whose content is about to be forgotten: with it goes who wrote
-/// them.
+/// Removes references of authors, communities, visits and languages to posts whose content is about to be removed. The
+/// removal also deletes the author, by which the references are found.
 pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<()> {
     remove_authored(connection, posts).await?;
     remove_appearances(connection, posts).await?;
@@ -183,7 +184,7 @@ pub(super) async fn forget_said(connection: &mut SqliteConnection, posts: &Items
     Ok(())
 }
 
-/// Removes the posts from those of their authors; returns how many.
+/// Removes the posts from the lists of their authors; returns the number of rows.
 async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<u64> {
     const AUTHORED: &str = "DELETE FROM account_post_row WHERE (tweet, post) IN (SELECT author.key, post.id \
          FROM tweet AS post CROSS JOIN json_each(?3) AS of CROSS JOIN tweet AS author WHERE post.namespace = ?1 \
@@ -198,14 +199,14 @@ async fn remove_authored(connection: &mut SqliteConnection, posts: &ItemsOf) -> 
     Ok(authored.execute(connection).await?.rows_affected())
 }
 
-/// Appearances of accounts in posts, by the posts (?2) and what the names of their communities begin with (?1). Those that a
-/// search found lead from the post itself, and go; of others stays which member showed the account, and no post.
+/// Appearances in posts (?2) of communities with this name prefix (?1). An appearance by a search leads from the post
+/// itself and is removed. In others the member that showed the account stays, without the post.
 const FOUND: &str = "DELETE FROM community_appearance WHERE post IN (SELECT value FROM json_each(?2)) \
      AND reason = 'search' AND substr(namespace, 1, length(?1)) = ?1";
 const SHOWN: &str = "UPDATE community_appearance SET post = NULL WHERE post IN (SELECT value FROM json_each(?2)) \
      AND substr(namespace, 1, length(?1)) = ?1";
 
-/// Removes the posts from what led to accounts of communities; returns how many rows are removed.
+/// Removes references to the posts from appearances; returns the number of removed rows.
 async fn remove_appearances(connection: &mut SqliteConnection, posts: &ItemsOf) -> Result<u64> {
     let Some(prefix) = communities_prefix(&posts.namespace) else { return Ok(0) };
     let ids = json(posts.ids.iter().map(|id| clean(id)));
@@ -214,12 +215,11 @@ async fn remove_appearances(connection: &mut SqliteConnection, posts: &ItemsOf) 
     Ok(found.rows_affected())
 }
 
-/// Removes items, with all their rows in other tables.
 pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -> Result<RemovedRows> {
     let ids = json(items.ids.iter().map(|id| clean(id)));
     let mut removed = RemovedRows::default();
     if let Some(media) = media_namespace(&items.namespace) {
-        // Each use by its post, and not each medium of the network for each post.
+        // Finds each use by its post, instead of checking every medium of the network for each post.
         let uses = "DELETE FROM media_use_row WHERE post IN (SELECT value FROM json_each(?2)) AND EXISTS \
              (SELECT 1 FROM tweet AS medium WHERE medium.key = media_use_row.tweet AND medium.namespace = ?1)";
         let uses = sqlx::query(uses).bind(media).bind(&ids).execute(&mut *connection).await?;
@@ -241,7 +241,7 @@ pub(super) async fn remove(connection: &mut SqliteConnection, items: &ItemsOf) -
 }
 
 impl SqliteStore {
-    /// The key; made for the first person that is kept away.
+    /// Returns the key; creates it for the first blocked person.
     async fn key(&self) -> Result<&Key> {
         const KNOWN: &str = "SELECT fingerprint FROM forgotten_key";
         let known: Option<String> = sqlx::query_scalar(KNOWN).fetch_optional(self.readers()).await?;
@@ -271,7 +271,7 @@ impl SqliteStore {
         let salt = "SELECT salt FROM forgotten_salt WHERE EXISTS (SELECT 1 FROM forgotten_person)";
         let salt: Option<Vec<u8>> = sqlx::query_scalar(salt).fetch_optional(&mut *transaction).await?;
         if let Some(salt) = &salt {
-            // The file first: a key that is in neither place is lost.
+            // The file comes first: a key in neither place is lost.
             let note = sqlx::query("INSERT INTO forgotten_key VALUES (1, ?1) ON CONFLICT DO NOTHING");
             note.bind(self.keys.keep(salt)?).execute(&mut *transaction).await?;
         }
@@ -290,8 +290,8 @@ impl SqliteStore {
         Ok(of_network(known, network))
     }
 
-    /// Removes what [`TOLD`] says; returns the number of rows. Others write while all rows are read, so it reads until it finds
-    /// nothing.
+    /// Removes all references that `read` finds; returns their number. Other processes write during the read, so it
+    /// repeats until nothing is found.
     async fn remove_told(
         &self,
         read: &'static str,
@@ -316,7 +316,7 @@ impl SqliteStore {
     }
 }
 
-/// The namespaces there are in another table, found as those in `tweet`.
+/// Namespaces in another table, found in the same way as those in `tweet`.
 fn namespaces_of_table(table: &str) -> String {
     NAMESPACES.replace("FROM tweet", &format!("FROM {table}"))
 }
@@ -364,7 +364,7 @@ impl Forgetting for SqliteStore {
 
     async fn items_of(&self, network: &str, account: &str) -> Result<Vec<ItemsOf>> {
         const OF_ID: &str = "SELECT id FROM tweet WHERE namespace = ?1 AND id = ?2";
-        // Also those of which only the id, or the visit that brought them, says whose they are.
+        // Includes posts whose person only the id, or the visit that brought them, shows.
         const OF_AUTHOR: &str = "SELECT id FROM tweet WHERE namespace = ?1 \
              AND (author_id = ?2 OR substr(id, 1, length(?2) + 6) = 'at://' || ?2 || '/' \
              OR substr(id, 1, length(?2) + 1) = ?2 || '/') \
@@ -449,7 +449,7 @@ impl Forgetting for SqliteStore {
             removed.add(table, gone.rows_affected());
         }
         transaction.commit().await?;
-        // After it, since who is no member leads to nobody any more.
+        // Runs after the removal: an account that is no longer a member leads to no others.
         let led_to = namespaces_in(&mut *self.readers().acquire().await?, BY_SOURCE.0, network).await?;
         let (own, posts): (Vec<_>, Vec<_>) =
             self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
@@ -490,7 +490,7 @@ mod tests {
         plan.into_iter().map(|(.., step)| step).collect()
     }
 
-    /// Nobody else writes during a removal: what takes long is read before.
+    /// No other process writes during a removal, so slow reads come before it.
     #[tokio::test]
     async fn what_is_removed_of_an_account_is_found_by_its_key() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

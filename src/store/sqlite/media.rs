@@ -11,8 +11,7 @@ use crate::store::{
     Looked, MediaStore, MediaTotal, MediumSeen, MediumTried, PersonOf, Result, Room, StoredMedium, Taken,
 };
 
-// `CROSS JOIN` has SQLite begin with the given ones: otherwise it walks all rows of the namespace, and reads the JSON again
-// for each of them.
+// `CROSS JOIN` makes SQLite start with the given media. Otherwise it scans the namespace and reads the JSON again for each row.
 const RECORD: &str = concat!(
     "INSERT INTO media_row AS of (tweet, url, kind, state, first_at) \
      SELECT tweet.key, value ->> 1, value ->> 2, 'waiting', value ->> 3 FROM json_each(?2) \
