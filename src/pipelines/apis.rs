@@ -1,4 +1,4 @@
-//! The API of each provider, as the settings have it, and the lookups of its posts and accounts.
+//! The API of each configured provider, and the lookups of its posts and accounts.
 
 use std::sync::Arc;
 
@@ -22,7 +22,6 @@ use crate::providers::twitter_v1::{self, TwitterV1, TwitterV1Options};
 use crate::providers::x_v2::{self, XV2, XV2Options};
 use crate::quota::{Credential, CredentialKind, Window, shortest_pause};
 
-/// The bounds of every call, and its way.
 fn http_options(settings: &Settings) -> Result<HttpOptions, BadConfig> {
     let lookup = &settings.lookup;
     Ok(HttpOptions {
@@ -34,10 +33,7 @@ fn http_options(settings: &Settings) -> Result<HttpOptions, BadConfig> {
     })
 }
 
-/// Opens what asks the API of that provider.
-///
-/// # Errors
-/// The settings have no such API, or its address is none.
+/// Opens a provider's API client. An error names the setting that is missing or invalid.
 pub fn open_api<T>(
     settings: &Settings,
     provider: &Provider,
@@ -48,19 +44,11 @@ pub fn open_api<T>(
     Ok(opened.map_err(|why| BadConfig(format!("{setting}: {why}")))?)
 }
 
-/// The lookup of that provider. Of an instance that is to be asked what it can, what it can since Mastodon 4.3:
-/// an updater asks it at the start.
-///
-/// # Errors
-/// The settings make no sense.
+/// Opens the lookup of a provider's posts. Assumes Mastodon 4.3 or later for an instance with automatic limits: an updater asks it.
 pub fn open_lookup(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Lookup>> {
     open_provider(settings, provider).map(|(lookup, _)| lookup)
 }
 
-/// The lookup of that provider's posts, and its API.
-///
-/// # Errors
-/// As [`open_lookup`].
 pub fn open_provider(settings: &Settings, provider: &Provider) -> Result<(Arc<dyn Lookup>, Arc<dyn Api>)> {
     Ok(match open(settings, provider)? {
         Client::Twitter(twitter) => both(twitter),
@@ -70,10 +58,6 @@ pub fn open_provider(settings: &Settings, provider: &Provider) -> Result<(Arc<dy
     })
 }
 
-/// The lookup of that provider's accounts. Of an instance, as for [`open_lookup`].
-///
-/// # Errors
-/// As [`open_lookup`].
 pub fn open_accounts(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Lookup<Account>>> {
     Ok(match open(settings, provider)? {
         Client::Twitter(twitter) => Arc::new(twitter_v1::account::Accounts(twitter)),
@@ -83,10 +67,6 @@ pub fn open_accounts(settings: &Settings, provider: &Provider) -> Result<Arc<dyn
     })
 }
 
-/// The accounts of that provider by their handles.
-///
-/// # Errors
-/// As [`open_lookup`].
 pub fn open_handles(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Handles>> {
     Ok(match open(settings, provider)? {
         Client::Twitter(twitter) => Arc::new(twitter_v1::account::Accounts(twitter)),
@@ -96,10 +76,6 @@ pub fn open_handles(settings: &Settings, provider: &Provider) -> Result<Arc<dyn 
     })
 }
 
-/// The lists of followers and friends at that provider.
-///
-/// # Errors
-/// As [`open_lookup`].
 pub fn open_relations(settings: &Settings, provider: &Provider) -> Result<Arc<dyn Relations>> {
     Ok(match open(settings, provider)? {
         Client::Twitter(twitter) => Arc::new(twitter_v1::relations::Follows(twitter)),
@@ -109,7 +85,6 @@ pub fn open_relations(settings: &Settings, provider: &Provider) -> Result<Arc<dy
     })
 }
 
-/// A provider as the settings have it.
 enum Client {
     Twitter(TwitterV1),
     X(XV2),
@@ -150,11 +125,7 @@ fn open_instance(settings: &Settings, name: &str) -> Result<Mastodon> {
     Mastodon::new(options).map_err(|why| BadConfig(format!("mastodon.instances.{name}.api: {why}")).into())
 }
 
-/// The lookup of that provider. Where the settings say so, its instance was asked for its limits; one that is down is
-/// asked again and again, which `health` shows.
-///
-/// # Errors
-/// A setting is invalid.
+/// Opens the lookup of a provider's posts. Asks an instance for its limits, if the settings say so: again and again while it is down.
 pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Health) -> Result<Arc<dyn Lookup>> {
     match learn(settings, provider, health).await? {
         Some(instance) => Ok(Arc::new(instance)),
@@ -162,10 +133,6 @@ pub async fn learn_lookup(settings: &Settings, provider: &Provider, health: &Hea
     }
 }
 
-/// The lookup of that provider's accounts, in the same way.
-///
-/// # Errors
-/// As [`learn_lookup`].
 pub async fn learn_accounts(
     settings: &Settings,
     provider: &Provider,
@@ -177,20 +144,15 @@ pub async fn learn_accounts(
     }
 }
 
-/// A lookup that shows whether a credential may make it.
+/// A lookup that shows if a credential may call its endpoint.
 #[derive(Debug, Clone)]
 pub enum TriedLookup {
-    /// Of posts.
     Posts(Arc<dyn Lookup>),
-    /// Of accounts.
     Accounts(Arc<dyn Lookup<Account>>),
 }
 
 impl TriedLookup {
-    /// Looks up an id that nobody made. Answers the window, if the API states it.
-    ///
-    /// # Errors
-    /// As [`Lookup::look_up`].
+    /// Looks up an unused id. Returns the quota window if the API states it.
     pub async fn call(&self, provider: &Provider, credential: &Credential) -> Result<Option<Window>, LookupError> {
         let [post, account] = registry::unused_ids(provider).map(str::to_owned);
         match self {
@@ -200,11 +162,7 @@ impl TriedLookup {
     }
 }
 
-/// The API of that provider, and the lookup at that endpoint; `None` if there is another kind of call. An instance that is to be asked
-/// what it can was asked once.
-///
-/// # Errors
-/// The settings make no sense.
+/// Opens a provider's API and its lookup at that endpoint; `None`: there is none. Asks an instance with automatic limits once.
 pub async fn open_to_check(
     settings: &Settings,
     provider: &Provider,
@@ -227,7 +185,7 @@ pub async fn open_to_check(
     Ok((api, tried))
 }
 
-/// The instance that is to be asked what it can, and the credential to ask with; `None` where nothing is to be asked.
+/// The instance to ask for its limits, and the credential for the request; `None` if there is nothing to ask.
 fn instance_to_ask(settings: &Settings, provider: &Provider) -> Result<Option<(Mastodon, Credential)>> {
     let Provider::Mastodon(name) = provider else { return Ok(None) };
     if settings.instance(name)?.calls != CallsWanted::Auto {
@@ -238,7 +196,7 @@ fn instance_to_ask(settings: &Settings, provider: &Provider) -> Result<Option<(M
     Ok(Some((open_instance(settings, name)?, credential.unwrap_or_else(anonymous))))
 }
 
-/// The instance with what it can; `None` where nothing is to be asked.
+/// Asks the instance for its limits until it answers; `None` if there is nothing to ask.
 async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Result<Option<Mastodon>> {
     let Some((instance, credential)) = instance_to_ask(settings, provider)? else { return Ok(None) };
     let (mut retry, mut refusals) = (Retry::new(BACKOFF.0, BACKOFF.1), 0);
@@ -250,7 +208,7 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
                 tracing::info!(provider = %provider, ids, "the instance states how many statuses a call takes");
                 return Ok(Some(instance));
             }
-            // It answers, and does not say what it runs: every version takes one status a call.
+            // It answers without its version: every version takes one status per call.
             Err(LookupError::Credential(why) | LookupError::BadRequest(why) | LookupError::Stop(why)) => {
                 tracing::warn!(provider = %provider, why, "the instance does not say what it runs: one status a call");
                 return Ok(Some(instance.with_calls(Calls::Single)));
@@ -259,7 +217,7 @@ async fn learn(settings: &Settings, provider: &Provider, health: &Health) -> Res
                 if health.is_out(&error.to_string()) {
                     tracing::warn!(provider = %provider, %error, "the instance does not answer: retrying");
                 }
-                // The ledger does not count these calls, so the pause after a refusal is kept here.
+                // The ledger does not count these calls, so this loop keeps the pause after a refusal.
                 let delay = match error.park() {
                     Some(park) => {
                         refusals += 1;

@@ -26,25 +26,21 @@ use crate::base::random;
 use crate::providers::lookup::LookupError;
 use crate::quota::{Acquired, Credential, Credentials, Park, Permit};
 
-/// Witnesses kept per credential.
 const WITNESSES_KEPT: usize = 8;
 /// Witnesses taken from one answer. Witnesses from several answers are less likely to be hidden together.
 const WITNESSES_PER_ANSWER: usize = 2;
 /// Witnesses requested after one refusal. Some may have been hidden since, like the refused items.
 const WITNESSES_PER_REFUSAL: usize = 3;
-/// Items remembered after their deferral.
 const DEFERRED_KEPT: usize = 8;
 /// Longest total wait for the permit of a witness's call.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Items remembered until their deferral: a bound on memory, far above need.
 const MAX_TO_DEFER: usize = 10_000;
 
-/// The judgment of a refusal.
 #[derive(Debug)]
 pub enum Blame {
     /// The credential works: it may not see these items, or one of them.
     Items,
-    /// The credential is refused.
     Credential {
         /// False if only the same few items were refused again: the credential may work at other endpoints.
         everywhere: bool,
@@ -53,12 +49,9 @@ pub enum Blame {
     Unclear(String),
 }
 
-/// The answer to the request for a witness.
 #[derive(Debug)]
 pub enum Testimony {
-    /// The credential works.
     Answered,
-    /// The credential is refused.
     Refused,
     /// The request was not made, or failed, for this reason.
     None(String),
@@ -74,10 +67,7 @@ impl<T> From<Result<T, LookupError>> for Testimony {
     }
 }
 
-/// Acquires a permit for a call with that credential, within 2 s.
-///
-/// # Errors
-/// The ledger grants no permit in that time; the error is the reason.
+/// Acquires a permit for a call with that credential, within 2 s. The error is the reason.
 pub async fn permit_for(
     credentials: &Credentials,
     credential: &Credential,
@@ -94,13 +84,12 @@ pub async fn permit_for(
     }
 }
 
-/// The pause that the answer for a witness demands. Its refusal is judged together with that of the items, and demands none itself.
+/// The pause that the answer for a witness demands. Its refusal demands none: it is judged together with that of the items.
 #[must_use]
 pub fn park_of_witness<T>(answer: &Result<T, LookupError>) -> Option<Park> {
     answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park)
 }
 
-/// Answers and refusals of credentials at one endpoint.
 #[derive(Debug, Default)]
 pub struct Evidence {
     /// Latest items that the API returned, by credential.
@@ -110,14 +99,10 @@ pub struct Evidence {
     items: Mutex<Suspects>,
 }
 
-/// A call that was refused.
 #[derive(Debug)]
 pub struct Refused<'a> {
-    /// Its credential.
     pub credential: &'a str,
-    /// The items that it asked for.
     pub items: &'a [String],
-    /// Start of the call.
     pub started: Stopwatch,
     /// True if it was a [trial](Permit::is_trial).
     pub is_trial: bool,
@@ -127,21 +112,19 @@ pub struct Refused<'a> {
 #[derive(Debug)]
 struct Judgment {
     works: bool,
-    /// Start and end of the witnesses' calls.
     asked_at: Stopwatch,
     ended_at: Stopwatch,
 }
 
 impl Judgment {
     /// Returns true or false for a credential that works or not, if this judgment applies to a call that was refused at `at`.
-    /// "Works" applies if the refusal came before the witnesses' calls; "does not work" if the call began before their end.
+    /// "Works" applies if the refusal came before the witnesses' calls; "does not work" if the call started before their end.
     fn holds_for(&self, refused: &Refused<'_>, at: Stopwatch) -> Option<bool> {
         let holds = if self.works { at <= self.asked_at } else { refused.started <= self.ended_at };
         holds.then_some(self.works)
     }
 }
 
-/// Items that were refused alone, while no witness showed the cause.
 #[derive(Debug, Default)]
 struct Suspects {
     /// Items to defer once, behind all others that are due.
@@ -196,8 +179,8 @@ impl Evidence {
         Inquiry { evidence: self, refused, judgments, asked_at: Stopwatch::start(), witnesses, works, unclear: None }
     }
 
-    /// Returns true, once, if this item must be deferred behind all other due items: the API refused it, and no witness showed the
-    /// cause. Otherwise it would be the first call after every pause of the credential.
+    /// Returns true, once, for a refused item without a witness. It must go behind all due items, or it would come first after every
+    /// pause.
     pub fn defer_once(&self, item: &str) -> bool {
         let mut items = self.items();
         let is_deferred = items.to_defer.remove(item);
@@ -232,8 +215,7 @@ impl Evidence {
         }
     }
 
-    /// Notes a refusal that is blamed on the credential. Returns false if it is the refusal of an item that was deferred, with no
-    /// answer since.
+    /// Notes a refusal that is blamed on the credential. Returns false for an item that was deferred, with no answer since.
     fn note_refusal(&self, items: &[String]) -> bool {
         let [item] = items else { return true };
         let mut suspects = self.items();
@@ -245,7 +227,6 @@ impl Evidence {
     }
 }
 
-/// An inquiry into a refusal.
 #[derive(Debug)]
 struct Inquiry<'a> {
     evidence: &'a Evidence,
@@ -259,12 +240,10 @@ struct Inquiry<'a> {
 }
 
 impl Inquiry<'_> {
-    /// The next witness to request; `None` when the refusal can be judged.
     fn witness(&mut self) -> Option<String> {
         if self.works.is_some() || self.unclear.is_some() { None } else { self.witnesses.pop() }
     }
 
-    /// Records the result of the request for that witness.
     fn record(&mut self, witness: &str, testimony: Testimony) {
         let credential = self.refused.credential;
         match testimony {
@@ -288,7 +267,6 @@ impl Inquiry<'_> {
         self.judgments.insert(self.refused.credential.to_owned(), judged);
     }
 
-    /// Returns the judgment of the refusal.
     fn blame(self) -> Blame {
         match (self.works, self.unclear) {
             (Some(true), _) => Blame::Items,
@@ -308,7 +286,6 @@ mod tests {
         Refused { credential: "a", items, started: Stopwatch::start(), is_trial: false }
     }
 
-    /// Returns the judgment if every witness has this result, and the witnesses.
     async fn judge(evidence: &Evidence, item: &str, testimony: impl Fn() -> Testimony) -> (Blame, Vec<String>) {
         // A later call than those that were judged before.
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -1,8 +1,7 @@
-//! A file of accounts to ids: handles are resolved by metered calls, as many at once as a call takes, and ids go through as
-//! they are. One call's accounts are held at a time.
+//! Resolves a file of accounts to ids, by metered calls for as many handles as a call takes. Holds the accounts of one call at a time.
 //!
-//! An API at fault leaves handles out as it does where there is no account. So a handle is refused by one answer only where
-//! that says why; otherwise it is asked for a second time.
+//! A faulty API leaves out handles just as it leaves out missing accounts. So an answer without a reason rejects none: the handle is
+//! requested a second time.
 
 use std::collections::HashSet;
 use std::io;
@@ -24,119 +23,101 @@ use futures::FutureExt;
 use serde::Serialize;
 use tokio::io::AsyncBufRead;
 
-/// Ids that are handed over together, at the most.
+/// Maximum ids per handover.
 const TOGETHER: usize = 1_000;
-/// Handles refused one by one with no answer between: the API refuses them all.
+/// Handles refused one by one, with no answer in between, that show an API that refuses all.
 const REFUSED_IN_A_ROW: usize = 8;
-/// The longest sleep before the ledger is asked again: another process may free a credential.
+/// Longest sleep until the ledger is asked again: another process may free a credential.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// Before handles that no answer explained are asked for again, at the end of a file: somebody waits for it.
+/// Wait before the second request for unexplained handles at the end of a file. Short: a person waits for it.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
-/// An account of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Its id.
     pub id: String,
-    /// The account, where a handle was resolved: a whole answer, as a lookup by id gives it.
+    /// The account of a resolved handle, as complete as from a lookup by id; `None` for an id.
     pub account: Option<Box<Account>>,
 }
 
-/// The counts of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Resolution {
-    /// Lines with an id.
     pub ids: u64,
-    /// Lines with a handle that was resolved.
     pub handles: u64,
-    /// Lines that name no account, or one that is not there.
+    /// Lines with no account, or with a missing one.
     pub refused: u64,
 }
 
 impl Resolution {
-    /// The file named no account and nothing else: most likely not what was meant.
+    /// Returns true if no line named an account or was refused: most likely the wrong file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids + self.handles + self.refused == 0
     }
 
-    /// The file named accounts, and no line was refused. Otherwise a command should exit with an error.
+    /// Returns true if the file named accounts and no line was refused. Otherwise a command should exit with an error.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.is_empty() && self.refused == 0
     }
 }
 
-/// Why a file was not resolved to its end. All up to that line is done; later lines may be.
+/// Reason for an early end. All lines up to `line` are done; later ones may be.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError<E> {
-    /// The source failed.
     #[error("the file cannot be read after line {line}: {why}; everything up to there is done")]
     Read {
-        /// The last line that is done.
+        /// Last line that is done.
         line: u64,
-        /// The cause.
         why: io::Error,
     },
-    /// The API or the ledger stayed away, or refuses.
     #[error("the file is done up to line {line}, then: {why}")]
     Api {
-        /// The last line that is done.
+        /// Last line that is done.
         line: u64,
-        /// The error.
         why: String,
     },
-    /// The accounts could not be handed over.
     #[error("the file is done up to line {line}, then: {why}")]
     HandOver {
-        /// The last line that is done.
+        /// Last line that is done.
         line: u64,
-        /// The error.
         why: E,
     },
-    /// The command was stopped.
     #[error("stopped; the file is done up to line {line}")]
     Stopped {
-        /// The last line that is done.
+        /// Last line that is done.
         line: u64,
     },
 }
 
-/// The accounts of a network by their handles, asked for within its quota.
 #[derive(Debug)]
 pub struct Resolver<'a> {
-    /// The lookup.
     pub handles: &'a dyn Handles,
-    /// Grants a permit for each call, and keeps the budget of reads.
+    /// Grants a permit per call, and keeps the budget of reads.
     pub credentials: &'a Credentials,
-    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// The behaviour while the API or the ledger is down.
     pub retry: RetryPolicy,
-    /// Ends it: what was resolved is handed over first.
+    /// Ends the work; accounts resolved before are handed over first.
     pub stop: Stop,
 }
 
-/// A handle of a line.
 #[derive(Debug, Clone)]
 struct Asked {
     line: u64,
     handle: String,
 }
 
-/// Lines that were read and are not handed over.
+/// Lines that were read but not handed over.
 #[derive(Default)]
 struct Open {
     ready: Vec<Resolved>,
     asked: Vec<Asked>,
-    /// The last line that was read.
     last: u64,
 }
 
 impl Open {
-    /// The last line before which nothing is open.
+    /// Last line up to which nothing is open.
     fn done(&self, said: &Said) -> u64 {
         let asked = self.asked.iter().chain(said.in_a_row.iter().map(|(one, _)| one)).map(|one| one.line);
         let first = self.ready.iter().map(|one| one.line).chain(asked).min();
@@ -144,45 +125,39 @@ impl Open {
     }
 }
 
-/// Why calls ended early.
 enum Ended {
     Stopped,
     Failed(String),
 }
 
-/// Handles to be asked for, and what came of the calls since the last answer.
 struct Tries {
-    /// The last one first.
+    /// A stack: the last part is requested first.
     parts: Vec<Vec<Asked>>,
     retry: Retry,
-    /// Credentials that were refused.
     useless: HashSet<String>,
 }
 
-/// What calls have said of handles.
 #[derive(Default)]
 struct Said {
     found: Vec<Resolved>,
     refused: Vec<(u64, String)>,
-    /// Handles refused one by one, since the last answer: it takes another one to tell that they are to blame.
+    /// Handles refused one by one since the last answer. Only another answer shows that they are to blame.
     in_a_row: Vec<(Asked, String)>,
-    /// Handles without an account, of which no answer said why.
+    /// Handles without an account, for which no answer gave a reason.
     doubted: Vec<(Asked, String)>,
-    /// They are asked for again now.
+    /// The second request for them has started.
     is_again: bool,
-    /// They are asked for again later, by whoever keeps them.
+    /// The caller keeps them for a later request.
     is_kept: bool,
-    /// Answers and refusals of credentials.
     evidence: Evidence,
 }
 
 impl Resolver<'_> {
-    /// Hands over the accounts of a file, about in its order: those whose line has an id, and those whose handle is
-    /// resolved, as soon as they are. `on_refused` gets each line that names no account or one that is not there, with the
-    /// reason. An account may come twice, as its lines do. A handle that no answer explains is asked for once more at the end.
+    /// Hands over the accounts of a file, about in its order, each as soon as it is known; twice if it has two lines. `on_refused` gets
+    /// each line without an account, and the reason. An unexplained handle is requested once more at the end.
     ///
     /// # Errors
-    /// [`ResolveError`], which says up to which line everything is done. What was resolved before is handed over.
+    /// [`ResolveError`] states the line up to which everything is done. Accounts resolved before are handed over.
     pub async fn resolve<R, E>(
         &self,
         lines: &mut NamedLines<R>,
@@ -195,23 +170,19 @@ impl Resolver<'_> {
         let mut said = Said::default();
         let mut resolved = self.read(lines, &mut said, hand_over, &mut on_refused).await;
         let left = match &mut resolved {
-            // Refused twice, and nothing was answered after that.
+            // Refused twice, with no answer since.
             Ok(sum) => {
                 sum.refused += said.in_a_row.len() as u64;
                 said.in_a_row
             }
-            // They are not asked for again.
+            // These are not requested again.
             Err(_) => said.doubted,
         };
         left.iter().for_each(|(one, why)| on_refused(one.line, why));
         resolved
     }
 
-    /// The same for handles that somebody keeps. One that no answer explains is in `doubted` after that, neither handed over nor
-    /// refused; it is refused when it comes again, and no answer explains it then.
-    ///
-    /// # Errors
-    /// As [`Resolver::resolve`].
+    /// Resolves handles that the caller keeps. An unexplained handle goes into `doubted`; if it is there already, it is refused.
     pub async fn resolve_kept<R, E>(
         &self,
         lines: &mut NamedLines<R>,
@@ -235,7 +206,7 @@ impl Resolver<'_> {
         Ok(sum)
     }
 
-    /// Reads the file, and what of it is to be asked for again now; the rest is in `said` after that.
+    /// Reads the file, and requests unexplained handles again unless the caller keeps them; `said` has the rest afterwards.
     async fn read<R, E>(
         &self,
         lines: &mut NamedLines<R>,
@@ -253,7 +224,7 @@ impl Resolver<'_> {
         };
         let limit = self.handles.capabilities().batch_limit.max(1);
         loop {
-            // After its end, a terminal would be read on.
+            // A terminal could be read on after its end.
             let line = async { if is_last { Ok(None) } else { lines.next().await } };
             let next = self.stop.token().run_until_cancelled(line).await;
             let (line, mut ended) = match next {
@@ -298,7 +269,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Handles to be asked for again: a call's worth.
+    /// Handles for the second request: one call's worth.
     async fn again(&self, said: &mut Said, limit: usize) -> (Vec<Asked>, Option<Ended>) {
         if !std::mem::replace(&mut said.is_again, true) {
             said.doubted.append(&mut said.in_a_row);
@@ -310,7 +281,7 @@ impl Resolver<'_> {
         (said.doubted.drain(..count).map(|(one, _)| one).collect(), None)
     }
 
-    /// Asks for these handles, in as many calls as that takes. Answers those of which nothing was said, and why.
+    /// Requests these handles in as many calls as needed. Returns the handles without a result, and the reason.
     async fn ask(&self, asked: Vec<Asked>, said: &mut Said) -> (Vec<Asked>, Option<Ended>) {
         let mut tries = Tries { parts: vec![asked], retry: self.retry.start(), useless: HashSet::new() };
         while let Some(part) = tries.parts.pop() {
@@ -342,7 +313,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Handles a call without an answer: the handles are tried again, in halves, or refused.
+    /// Handles a failed call: its handles are retried, split in halves, or refused.
     async fn after(
         &self,
         error: LookupError,
@@ -393,7 +364,6 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Waits before another try, if there is one left.
     async fn wait(&self, retry: &mut Retry, why: String) -> Result<(), Ended> {
         if retry.attempts() + 1 >= self.retry.tries {
             return Err(Ended::Failed(why));
@@ -407,8 +377,7 @@ impl Resolver<'_> {
         slept.ok_or(Ended::Stopped)
     }
 
-    /// Acquired for a call, as soon as there is one, with which of the handles the budget of reads has room for: at least
-    /// one.
+    /// Acquires a permit as soon as there is one. Also returns which handles fit into the read budget: at least one.
     async fn permit(&self, part: &[Asked], retry: &mut Retry) -> Result<(Permit, Vec<bool>), Ended> {
         let names = self.names(part);
         let endpoint = self.handles.capabilities().endpoint;
@@ -436,7 +405,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Which of the handles the budget has room for; `None` where it has for none, and the permit is back.
+    /// Returns which handles fit into the budget. `None` if none fits: the permit is then given back.
     async fn reserve(
         &self,
         permit: Permit,
@@ -450,21 +419,20 @@ impl Resolver<'_> {
                 Ok(None)
             }
             Err(error) => {
-                // Not counted is not asked for.
+                // A read that was not counted must not be made.
                 self.credentials.give_back(permit).await;
                 Err(error)
             }
         }
     }
 
-    /// The names under which each handle is counted as read until its id is known: no id has such a name.
+    /// Names that count each handle as read until its id is known. No id has such a name.
     fn names(&self, part: &[Asked]) -> Vec<Vec<String>> {
         let name = |one: &Asked| self.handles.reads(&format!("@{}", one.handle.to_ascii_lowercase()));
         part.iter().map(name).collect()
     }
 
-    /// The accounts that came are charged by their ids, and those that did not are not. An answer that was lost stays
-    /// counted.
+    /// Charges found accounts by their ids, and does not charge missing ones. A lost answer stays counted.
     fn charged(&self, part: &[Asked], answer: &Result<Answer<Account>, LookupError>) -> ChargedReads {
         let mut charged = ChargedReads::default();
         match answer {
@@ -487,7 +455,6 @@ impl Resolver<'_> {
         charged
     }
 
-    /// One call, accounted for.
     async fn call(&self, part: &[Asked], permit: Permit, evidence: &Evidence) -> Result<Answer<Account>, LookupError> {
         let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let handles = handles(part);
@@ -526,7 +493,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Requests a handle that the API resolved for this credential before. The answer only shows that the credential works.
+    /// Requests a handle that the API resolved with this credential before. The answer only shows that the credential works.
     async fn ask_for_witness(&self, handle: String, credential: &Credential) -> Testimony {
         let permit = match permit_for(self.credentials, credential, self.handles.capabilities().endpoint).await {
             Ok(permit) => permit,
@@ -547,7 +514,6 @@ impl Resolver<'_> {
         metered(self.credentials, permit, call, told).await.into()
     }
 
-    /// The answer to a call, within its time.
     async fn in_time(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {
         let answer = tokio::time::timeout(self.call_timeout, self.handles.resolve(handles, credential)).await;
         let silent = || format!("no whole answer within {} ms", self.call_timeout.as_millis());
@@ -559,14 +525,12 @@ fn handles(part: &[Asked]) -> Vec<String> {
     part.iter().map(|one| one.handle.clone()).collect()
 }
 
-/// Requested handles with an account in the answer.
 fn found<'a>(handles: &'a [String], answer: &'a Answer<Account>) -> impl Iterator<Item = &'a str> {
     let is_found = |(_, outcome): &(&String, &Outcome<Account>)| matches!(outcome, Outcome::Found(_));
     handles.iter().zip(&answer.outcomes).filter(is_found).map(|(handle, _)| handle.as_str())
 }
 
 impl Said {
-    /// Returns true if no handle is to be asked for again now.
     fn is_all(&self) -> bool {
         self.is_kept || self.doubted.is_empty() && (self.is_again || self.in_a_row.is_empty())
     }
@@ -605,7 +569,6 @@ impl Said {
     }
 }
 
-/// Those that have a place in the budget, and the others.
 fn split(part: Vec<Asked>, places: &[bool]) -> (Vec<Asked>, Vec<Asked>) {
     let (now, later): (Vec<_>, Vec<_>) = part.into_iter().zip(places).partition(|(_, has_place)| **has_place);
     let alone = |part: Vec<(Asked, &bool)>| part.into_iter().map(|(one, _)| one).collect();

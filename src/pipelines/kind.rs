@@ -1,4 +1,4 @@
-//! A pipeline as the rest of the program sees it: the seam that [`Registry`](super::registry::Registry) has a line for.
+//! A pipeline as the rest of the program sees it. [`Registry`](super::registry::Registry) has a line for each kind.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -31,41 +31,31 @@ use crate::quota::Credentials;
 use crate::store::export::{self, Table};
 use crate::store::{Database, Store};
 
-/// The words for the items of a kind, where people read of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words {
     /// One item: `post`.
     pub one: &'static str,
     /// Several: `posts`.
     pub many: &'static str,
-    /// The settings that say how often each is looked up: `tweet_age`.
+    /// Settings of the lookup interval: `tweet_age`.
     pub intervals: &'static str,
 }
 
 impl Words {
-    /// Those of posts.
     pub const POSTS: Self = Self { one: "post", many: "posts", intervals: "tweet_age" };
-    /// Those of accounts.
     pub const ACCOUNTS: Self = Self { one: "account", many: "accounts", intervals: "accounts.active, idle and frozen" };
-    /// Those of media.
     pub const MEDIA: Self = Self { one: "media file", many: "media files", intervals: "media.retry" };
-    /// Those of lists of followers and friends.
     pub const LISTS: Self = Self { one: "list", many: "lists", intervals: "relations.revisit" };
-    /// Those of accounts whose timelines are visited.
     pub const FOLLOWED: Self = Self { one: "timeline", many: "timelines", intervals: "visits.every" };
-    /// Those of accounts that may belong to a community.
     pub const BELONGING: Self =
         Self { one: "account", many: "accounts of a community", intervals: "communities.NAME.judge_again" };
-    /// Those of items whose kind names none.
     pub const ITEMS: Self = Self { one: "item", many: "items", intervals: "the schedule" };
 }
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// How a list is read, where items are lists that are read page by page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListPages {
-    /// Members of a page.
     pub page: u32,
     /// Members after which a list is cut; 0: never.
     pub longest: u64,
@@ -80,17 +70,14 @@ impl ListPages {
     }
 }
 
-/// Intervals of the visits of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct VisitIntervals {
-    /// The interval between visits, ms.
     pub revisit_ms: Millis,
-    /// The interval between visits that read the whole list, ms.
+    /// Interval between visits that read the whole list, ms.
     pub complete_every_ms: Millis,
 }
 
 impl VisitIntervals {
-    /// Intervals by the settings, ms; `known_tail` is that of the settings.
     #[must_use]
     pub fn new(revisit: Millis, complete_every: Millis, known_tail: u32) -> Self {
         let revisit_ms = revisit.max(1);
@@ -99,14 +86,14 @@ impl VisitIntervals {
         Self { revisit_ms, complete_every_ms }
     }
 
-    /// A sum per day and list, of a visit that reads a list as a whole and one that ends on its first page.
+    /// Daily sum per list: `whole` per complete visit, `short` per visit that ends on its first page.
     #[must_use]
     pub fn per_day(self, whole: f64, short: f64) -> f64 {
         let [complete, visits] = [self.complete_every_ms, self.revisit_ms].map(|every| DAY_MS / every as f64);
         whole * complete + short * (visits - complete).max(0.0)
     }
 
-    /// The same sum per visit, on average.
+    /// Average of that sum per visit.
     #[must_use]
     pub fn per_visit(self, whole: f64, short: f64) -> f64 {
         self.per_day(whole, short) * self.revisit_ms as f64 / DAY_MS
@@ -120,12 +107,11 @@ impl VisitIntervals {
     }
 }
 
-/// A tier of lists: those that are visited at the same interval.
+/// Lists with the same visit interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListTier {
-    /// Its lane.
+    /// Name of its lane.
     pub name: Arc<str>,
-    /// Its intervals.
     pub every: VisitIntervals,
     /// The longest stored time between a visit and the next one in this tier, ms.
     pub up_to_ms: Millis,
@@ -133,44 +119,33 @@ pub struct ListTier {
     pub is_before_new: bool,
 }
 
-/// Page size and visit intervals of lists, by tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListTerms {
-    /// The pages of a list.
     pub pages: ListPages,
-    /// Intervals of a list that was never read: it is to be read within the first one.
+    /// Intervals of a list that was never read. Its first read is due within the first one.
     pub new: VisitIntervals,
-    /// The tiers of lists that were read, the shortest stored interval first; three at the most.
+    /// Tiers of lists that were read, the shortest stored interval first; at most three.
     pub tiers: Vec<ListTier>,
 }
 
-/// A kind of pipeline that looks items up again and again. Its objects hold no state: what runs is what it
-/// [opens](PipelineKind::open).
+/// A kind of pipeline that looks items up again and again. It holds no state: it [opens](PipelineKind::open) the part that runs.
 #[async_trait]
 pub trait PipelineKind: Send + Sync + Debug {
-    /// The pipelines of this kind that the settings ask for.
-    ///
-    /// # Errors
-    /// A setting is invalid.
     fn pipelines(&self, settings: &Settings) -> Result<Vec<PipelineId>, BadConfig>;
 
-    /// The words for its items, where people read of them.
     fn words(&self) -> Words {
         Words::ITEMS
     }
 
-    /// The number of ids in a call, and the endpoint whose quota it uses. One that charges nothing opens [`Work::Free`].
+    /// Number of ids per call, and the endpoint whose quota it uses. A kind that charges nothing opens [`Work::Free`].
     fn capabilities(&self, of: &PipelineId) -> Capabilities;
 
-    /// When its items are due, by these settings.
     fn schedule(&self, of: &PipelineId, settings: &Settings) -> Arc<dyn Schedule>;
 
-    /// The lease of a claimed batch.
     fn lease(&self, settings: &Settings) -> Duration {
         settings.updater.lease
     }
 
-    /// The rules for its items that the API does not return.
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
         let updater = &settings.updater;
         UnavailableSettings {
@@ -183,24 +158,20 @@ pub trait PipelineKind: Send + Sync + Debug {
         }
     }
 
-    /// Returns true if its lookups notice deletions: then `store.longest_unchecked` bounds the time between two of them.
+    /// Returns true if its lookups notice deletions: then `store.longest_unchecked` limits the time between two of them.
     fn notices_deletions(&self) -> bool {
         true
     }
 
-    /// When the item with this id was made, ms since the epoch, where the id says so.
-    ///
-    /// # Errors
-    /// Not an id of such an item; says why in one clause.
+    /// Creation date in an id, ms since the epoch; `None` if the id has none. The error is the reason why the id is invalid.
     fn date_of(&self, of: &PipelineId, id: &str) -> Result<Option<clock::Millis>, String>;
 
-    /// Kinds that its judge [names ids of](Judge::fan_out), by the words of [`PipelineId::items`]: they go into the
-    /// pipelines of the same provider. Where the settings have no such pipeline, nothing is fanned out to it.
+    /// Kinds that its judge [names ids of](Judge::fan_out), as words of [`PipelineId::items`], in pipelines of the same provider, if any.
     fn fans_out_to(&self, _settings: &Settings) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Receives what came along with ids that other pipelines name; `None`: the ids alone are taken.
+    /// Receives data that came with ids from other pipelines; `None`: only the ids are used.
     fn receiver(
         &self,
         _of: &PipelineId,
@@ -210,7 +181,7 @@ pub trait PipelineKind: Send + Sync + Debug {
         None
     }
 
-    /// The same of a kind that needs more for it than the store.
+    /// Variant of `receiver` for a kind that needs more than the store.
     fn receives(&self, of: &PipelineId, receiving: Receiving) -> Option<Arc<dyn Receiver>> {
         self.receiver(of, receiving.schedule, receiving.database.store)
     }
@@ -220,124 +191,90 @@ pub trait PipelineKind: Send + Sync + Debug {
         |_| Err("only ids can be put in here".to_owned())
     }
 
-    /// The tables of what is stored of its items, beside those of [all items](export::ITEMS): what `export` offers.
+    /// Tables of its stored items for `export`, beside those of [all items](export::ITEMS).
     fn tables(&self) -> &'static [Table] {
         &[]
     }
 
-    /// How its items are read, where they are lists that are read page by page.
     fn lists(&self, _of: &PipelineId, _settings: &Settings) -> Option<ListTerms> {
         None
     }
 
-    /// The score from which on an item belongs, where items are accounts of a community.
+    /// Minimum score of a member, if the items are accounts of a community.
     fn threshold(&self, _of: &PipelineId, _settings: &Settings) -> Option<f64> {
         None
     }
 
-    /// The counts of its items over time, from which the adaptive schedule can be trained; `None`: it keeps none.
+    /// Counts over time, to train the adaptive schedule; `None`: it keeps none.
     fn histories(&self, _settings: &Settings) -> Option<Histories> {
         None
     }
 
-    /// Builds what is asked of that one before anything is connected: wrong settings are found by it.
-    ///
-    /// # Errors
-    /// A setting is invalid.
+    /// Builds the parts of a pipeline before any connection, to find invalid settings.
     fn check(&self, _of: &PipelineId, _settings: &Settings) -> Result<()> {
         Ok(())
     }
 
-    /// Builds its handler.
-    ///
-    /// # Errors
-    /// A setting is invalid.
     async fn open(&self, opening: Opening) -> Result<Opened>;
 }
 
-/// The stored counts of items.
 #[derive(Debug, Clone)]
 pub struct Histories {
-    /// Its columns are id, date of the item, newest answer, answer, and the counts.
+    /// Columns: id, date of the item, newest answer, answer, and the counts.
     pub table: &'static Table,
-    /// Weights of the counts, in their order.
+    /// Weights of the counts, in the order of the columns.
     pub weights: Vec<f64>,
 }
 
-/// A pipeline that the settings ask for, and its kind.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// Its name.
     pub id: PipelineId,
-    /// Its kind.
     pub kind: Arc<dyn PipelineKind>,
 }
 
-/// The settings in force.
 pub type Live = Arc<dyn Fn() -> Arc<Settings> + Send + Sync>;
 
-/// The parts from which a receiver is built.
 pub struct Receiving {
-    /// When the items are due, in force.
     pub schedule: Arc<dyn Schedules>,
-    /// The store, and what else lies in its database.
     pub database: Database,
-    /// The settings in force.
     pub in_force: Live,
 }
 
-/// The parts from which a handler is built.
 pub struct Opening {
-    /// The pipeline.
     pub id: PipelineId,
-    /// The settings at the start.
     pub settings: Settings,
-    /// The settings in force, as far as they may change while it runs.
+    /// Settings in force. Some may change while it runs.
     pub in_force: Live,
-    /// Its queue.
     pub queue: Arc<dyn Queue>,
-    /// The worker's name.
     pub worker: String,
-    /// The store, and what else lies in its database.
     pub database: Database,
-    /// The pipelines that its judge may name ids of.
+    /// Pipelines whose ids its judge may name.
     pub fan_out: Vec<Target>,
-    /// The credentials of its provider; none where it is not metered.
+    /// Credentials of its provider; empty if it is not metered.
     pub credentials: Arc<Credentials>,
-    /// When its items are due, in force.
     pub schedule: Arc<dyn Schedules>,
-    /// The rules for its items that the API does not return.
     pub unavailable: UnavailableSettings,
-    /// The last wave of misses.
+    /// Last mass-miss alert.
     pub wave: Reloadable<Option<Wave>>,
-    /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// Its health, as others see it.
     pub health: Arc<Health>,
-    /// Stops it.
     pub stop: Stop,
 }
 
-/// The handler of a pipeline.
 pub enum Work {
-    /// With a quota.
     Metered(Arc<dyn Handler>),
-    /// Without one.
     Free(Arc<dyn FreeHandler>),
 }
 
-/// A handler, and what a call takes now that the API was asked.
+/// A handler, and its capabilities as learned from the API.
 pub struct Opened {
-    /// The handler.
     pub work: Work,
-    /// What a call takes.
     pub capabilities: Capabilities,
     /// A task that runs beside it until it is stopped.
     pub beside: Option<Beside>,
 }
 
 impl Opening {
-    /// The machine of `refresh` with this lookup and this judge.
     pub fn refresher<J: Judge>(self, lookup: Arc<dyn Lookup<J::Item>>, judge: J) -> Opened {
         let updater = &self.settings.updater;
         let capabilities = lookup.capabilities();
@@ -362,26 +299,25 @@ impl Opening {
 }
 
 impl Registered {
-    /// Its name in queue, store, metrics and on the page.
+    /// Name in queue, store, metrics and on the page.
     #[must_use]
     pub fn namespace(&self) -> String {
         self.id.to_string()
     }
 
-    /// What a call takes, as far as that is known without asking.
+    /// Capabilities that are known without a request.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.kind.capabilities(&self.id)
     }
 
-    /// Returns true if its calls use a provider's quota: then its handler gets permits, and the provider's credentials are
-    /// needed.
+    /// Returns true if its calls use a provider's quota: its handler then needs permits and credentials.
     #[must_use]
     pub fn is_metered(&self) -> bool {
         self.capabilities().is_metered()
     }
 
-    /// When its items are due, by these settings.
+    /// Schedule of its kind, limited by `store.longest_unchecked`.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Arc<dyn Schedule> {
         let schedule = self.kind.schedule(&self.id, settings);
@@ -391,24 +327,20 @@ impl Registered {
         }
     }
 
-    /// The lane of each item, chosen as its handler chooses it.
     #[must_use]
     pub fn lanes(&self, settings: &Settings, schedule: Arc<dyn Schedules>) -> Lanes {
         Lanes { schedule, unavailable: self.kind.unavailable(settings).lane, id_date: self.id_date() }
     }
 
-    /// The table of that name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&'static Table> {
         self.tables().find(|table| table.name == name)
     }
 
-    /// All of its tables.
     pub fn tables(&self) -> impl Iterator<Item = &'static Table> {
         self.kind.tables().iter().chain(export::ITEMS)
     }
 
-    /// Reads the date of an item from its id.
     #[must_use]
     pub fn id_date(&self) -> IdDate {
         let Self { id, kind } = self.clone();

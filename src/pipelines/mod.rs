@@ -1,8 +1,8 @@
 //! The pipelines: due items, their requests, and the meaning of the answers.
 //!
-//! Items that are looked up repeatedly have a [`kind`] with a line in the [`registry`], and [`refresh`] is its machine;
-//! [`posts`] was the first, and [`profiles`] of accounts and [`media`] follow from them. [`timelines`] are polled, [`streams`] are listened to.
-//! A [`community`] judges who belongs to it, by what the others collect.
+//! Items that are looked up repeatedly have a [`kind`] in the [`registry`], and [`refresh`] runs them. [`posts`] was the first;
+//! [`profiles`] and [`media`] follow from posts. [`timelines`] are polled, [`streams`] are pushed. A [`community`] judges its members by
+//! the data of the others.
 
 pub mod apis;
 pub mod blame;

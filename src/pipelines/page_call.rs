@@ -1,5 +1,4 @@
-//! A call for a page, of a timeline or of a list: its reads are reserved in the budget of a provider that charges for each, it ends
-//! in its time, and its failure says whose it is.
+//! A call for a page of a timeline or a list: reserves its reads if each is charged, limits its time, names the cause of a failure.
 
 use std::time::Duration;
 
@@ -9,21 +8,17 @@ use crate::engine::worker::Outlook;
 use crate::providers::lookup::LookupError;
 use crate::quota::{ChargedReads, Credentials, Permit};
 
-/// A place for each item that a page may have, reserved under names that no item has: which ones come is not known before.
+/// Reads for all possible items of a page, reserved under names that no item has: its items are unknown before the answer.
 #[derive(Debug)]
 pub struct Reservation(Vec<String>);
 
 impl Reservation {
-    /// For a page of so many items at the most.
     fn of(count: u32) -> Self {
         let page = format!("page {:016x}", random::number());
         Self((0..count).map(|place| format!("{page} {place}")).collect())
     }
 
-    /// Reserves so many reads for a call with that permit, which is given back where that fails.
-    ///
-    /// # Errors
-    /// The budget has no room now, or the ledger is out: what that means for the process.
+    /// Reserves `count` reads for a call, or gives its permit back; the error is then the outlook of the process.
     pub async fn make(credentials: &Credentials, permit: Permit, count: u32) -> Result<(Self, Permit), Outlook> {
         let reservation = Self::of(count);
         let outlook = match credentials.reserve_all(&permit, &reservation.0).await {
@@ -38,8 +33,7 @@ impl Reservation {
         Err(outlook)
     }
 
-    /// Each of the reads that an answer is charged with (`came`) took a place, and the rest are free. What may have been
-    /// returned, and never arrived, stays counted.
+    /// Charges the returned items (`came`) and frees the other reads. Reads of a lost answer stay counted.
     #[must_use]
     pub fn charged<T>(self, answer: &Result<T, LookupError>, came: impl FnOnce(&T) -> Vec<String>) -> ChargedReads {
         let came = match answer {
@@ -48,16 +42,13 @@ impl Reservation {
             Err(_) => return ChargedReads::default(),
         };
         let mut places = self.0.into_iter();
-        // As an edited post: what is charged is the id that came.
+        // As for an edited post: the id that came is charged.
         let edited = places.by_ref().zip(came).collect();
         ChargedReads { edited, unread: places.collect() }
     }
 }
 
-/// The answer to a call to the endpoint for a page of one item, within its time, counted like a lookup of that item.
-///
-/// # Errors
-/// Those of the call; [`LookupError::Outage`] where it takes longer.
+/// Runs a call for a page of one item, counted like a lookup of that item. Returns [`LookupError::Outage`] if it takes longer.
 pub async fn in_time<T>(
     metrics: &Metrics,
     (endpoint, item): (&str, &str),
@@ -70,18 +61,17 @@ pub async fn in_time<T>(
     metrics.call((endpoint, Some(item)), 1, in_time).await
 }
 
-/// What failed, when a call gave no page.
 #[derive(Debug)]
 pub enum Failed {
-    /// The API: it is out for all.
+    /// The API: down for all.
     Api(String),
-    /// The queue's clock: nothing is learnt of the API or of the item.
+    /// The queue's clock: says nothing about the API or the item.
     Clock(String),
-    /// The credential: another call may be answered.
+    /// The credential: another call may succeed.
     Credential(String),
-    /// The request: another item's may be answered.
+    /// The request: one for another item may succeed.
     Item(String),
-    /// It can never work as configured.
+    /// The configuration: no call can succeed.
     Process(String),
 }
 

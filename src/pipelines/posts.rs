@@ -1,4 +1,4 @@
-//! Posts: their judge. Each is looked up again by its age, until it is too old.
+//! Posts and their judge. Each post is looked up again by its age, until it is too old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +33,12 @@ use crate::providers::registry::{self, IngestedMedia, Parse};
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// The allowance for the difference of the provider's and the ledger's clocks, and for the ledger's answer.
+/// Allowance for the difference between the clocks of provider and ledger, and for the ledger's answer.
 const CLOCKS: Duration = Duration::from_secs(10);
-/// The allowance for the wait of a due id for a worker, and of a batch for its save.
+/// Allowance for the wait of a due id for a worker, and of a batch for its save.
 const ON_THE_WAY: Duration = Duration::from_secs(60);
 
-/// The pipelines of posts: one for each provider that the settings name.
+/// One pipeline for each provider in the settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Posts;
 
@@ -63,13 +63,13 @@ impl PipelineKind for Posts {
         match (settings.schedule, settings.adaptive.model()) {
             (ScheduleKind::Adaptive, Ok(model)) => {
                 let options = settings.adaptive.options();
-                // Where each post is charged for, quota that is left costs money.
+                // If the provider charges for each post, the use of spare quota costs money.
                 let spend = if capabilities.charge == Charge::PerCall { options.spend } else { Spend::Demand };
                 let schedule = Adaptive::new(ages, model, Options { spend, ..options }, Normaliser::default());
                 Arc::new(BeforeMidnight { schedule: Arc::new(schedule), same_day })
             }
             (ScheduleKind::Age, _) => Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day }),
-            // It was checked before: the file has gone since.
+            // It was checked at the start: the file has disappeared since.
             (ScheduleKind::Adaptive, Err(why)) => {
                 tracing::error!(error = %why, "no model: posts go by tweet_age");
                 Arc::new(BeforeMidnight { schedule: Arc::new(ages), same_day })
@@ -108,7 +108,7 @@ impl PipelineKind for Posts {
     async fn open(&self, opening: Opening) -> Result<Opened> {
         let lookup = learn_lookup(&opening.settings, &opening.id.provider, &opening.health).await?;
         let weights = opening.settings.adaptive.weights;
-        // What nobody takes is not read out of each post.
+        // Posts are parsed only for data that some pipeline uses.
         let (provider, settings) = (&opening.id.provider, &opening.settings);
         let people = People { people: registry::people(provider), roles: settings.accounts.roles()? };
         let people = settings.accounts.collect.then_some(people);
@@ -121,19 +121,17 @@ impl PipelineKind for Posts {
     }
 }
 
-/// The kinds of lists that are read of the authors of posts.
 fn owners(settings: &Settings) -> Vec<&'static str> {
     let sides = settings.relations.sides().unwrap_or_default().into_iter().map(Side::as_str);
     sides.filter(|_| settings.relations.from_posts).collect()
 }
 
-/// The posts of that provider.
 #[must_use]
 pub fn posts_of(provider: &Provider) -> Registered {
     Registered { id: PipelineId::posts(provider), kind: Arc::new(Posts) }
 }
 
-/// Of a provider that charges a post once in a UTC day: what is due so early is read on the day it was read on last.
+/// For a provider that charges a post once per UTC day: a post that is due early in a day is read on the day of its last read.
 #[must_use]
 pub fn same_day(settings: &Settings, capabilities: Capabilities) -> SameDay {
     if capabilities.charge != Charge::PerIdPerUtcDay {
@@ -143,55 +141,47 @@ pub fn same_day(settings: &Settings, capabilities: Capabilities) -> SameDay {
     SameDay { share: settings.x.same_day, margin: margin(settings).saturating_add(on_the_way) }
 }
 
-/// Around a midnight: what a call takes, on clocks that differ.
+/// Margin around midnight: the time of a call, and the difference of clocks.
 #[must_use]
 pub fn margin(settings: &Settings) -> Millis {
     clock::millis(settings.lookup.timeout.saturating_add(CLOCKS))
 }
 
-/// The handler of `tweet:update` and its like.
+/// Handler of `tweet:update` and the like.
 pub type TweetUpdate = Refresher<PostJudge>;
 
-/// Judges a found post.
 #[derive(Debug, Clone, Default)]
 pub struct PostJudge {
-    /// Weights of the counts, for a schedule that compares answers.
     pub weights: Weights,
-    /// The accounts of posts that are looked up; `None`: none.
+    /// `None`: no accounts of posts are looked up.
     pub people: Option<People>,
-    /// The media of posts that are fetched; `None`: none.
+    /// `None`: no media of posts are fetched.
     pub shown: Option<Shown>,
-    /// The kinds of lists that are read of the authors of posts.
+    /// Kinds of lists to read for the authors of posts.
     pub owners: Vec<&'static str>,
-    /// Reads the accounts out of a raw object that communities are to hear of; `None`: there is no community.
+    /// Reads the accounts for communities from a raw object; `None`: there is no community.
     pub communities: Option<fn(&str) -> Vec<Person>>,
 }
 
-/// The accounts of posts that are looked up.
 #[derive(Debug, Clone)]
 pub struct People {
-    /// Reads them out of a raw object.
     pub people: fn(&str) -> Vec<Person>,
-    /// Their parts in a post.
     pub roles: Vec<Role>,
 }
 
-/// The media of posts that are fetched.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// Reads them out of a raw object.
     pub media: fn(&str) -> Vec<Medium>,
-    /// Takes them from the ingest's object, if the lookup's answers lack them.
+    /// Takes them from the ingested object, if the lookup's answers lack them.
     pub ingested: Option<IngestedMedia>,
-    /// Their kinds.
     pub kinds: Vec<MediaKind>,
 }
 
 impl Shown {
-    /// Names them, each with its address: an edit may have brought one.
+    /// Names media with their addresses: an edit may have added one.
     fn name(&self, tweet: &Tweet, is_first: bool, named: &mut Named) {
         for medium in (self.media)(&tweet.raw).into_iter().filter(|medium| self.kinds.contains(&medium.kind)) {
-            // Texts alone: it cannot fail.
+            // Only texts: it cannot fail.
             let object = serde_json::to_string(&medium).ok();
             let author = tweet.author_id.clone();
             named.mention(Mention { kind: MEDIA, id: medium.id, is_first, object, author, ..Mention::default() });
@@ -221,7 +211,7 @@ impl Item for Tweet {
 impl Judge for PostJudge {
     type Item = Tweet;
 
-    /// A date that cannot be is none: what the store or the id says stays.
+    /// Drops an impossible date: the date of the store or the id stays.
     async fn prepare(
         &self,
         store: &dyn Store,
@@ -244,7 +234,7 @@ impl Judge for PostJudge {
 
     fn found(&self, job: &Job, tweet: &mut Tweet, standing: Option<&Standing>, known: Option<Millis>) -> Judged {
         let created_at = match is_version(job, tweet) {
-            // A later version has its own date; the post is as old as it was.
+            // A later version has its own date; the post keeps its age.
             true => known.or(tweet.created_at),
             false => tweet.created_at.or(known),
         };
@@ -252,7 +242,7 @@ impl Judge for PostJudge {
     }
 
     fn fan_out(&self, tweet: &Tweet, before: Option<&Standing>, named: &mut Named) {
-        // With the content of a blanked one all was erased that it had led to.
+        // The blanking of a post erased everything that it had led to.
         let is_first = !before.is_some_and(|known| known.was_found() && !known.is_blanked);
         if let Some(shown) = &self.shown {
             shown.name(tweet, is_first, named);
@@ -293,14 +283,13 @@ impl Judge for PostJudge {
     }
 }
 
-/// A post with the accounts in it, for communities.
 fn shown_by(author: &str, people: Vec<Person>) -> Mention {
-    // Texts alone: it cannot fail.
+    // Only texts: it cannot fail.
     let object = serde_json::to_string(&ShownAccounts::by_post(true, people)).ok();
     Mention { kind: COMMUNITY, id: author.to_owned(), is_first: true, object, ..Mention::default() }
 }
 
-/// Adds the media of the ingest's objects to the answers that find a post first. Later ones need none: the media are recorded by then.
+/// Adds media from ingested objects to the answer that first finds a post. Later answers need none: the media are recorded by then.
 async fn add_ingested_media(
     ingested: IngestedMedia,
     store: &dyn Store,
@@ -325,13 +314,13 @@ async fn add_ingested_media(
     Ok(())
 }
 
-/// Returns true if it is one of several versions of a post.
+/// Returns true if the answer is one of several versions of a post.
 fn is_version(job: &Job, tweet: &Tweet) -> bool {
     tweet.id != job.id || !tweet.newer.is_empty()
 }
 
-/// The version that comes next: one after the other, so that the history has each of them, and at once. A post that was missing
-/// a moment ago has its versions stored, as far as they could be had: then the newest, and what came in between is no change.
+/// The next version: one after the other and at once, so that the history has each. After a miss it is the newest one, and the jump is no
+/// change.
 fn follow_edits(tweet: &mut Tweet, standing: Option<&Standing>) -> Option<String> {
     if standing.is_none_or(|known| known.misses == 0) {
         return tweet.newer.first().cloned();
@@ -364,12 +353,11 @@ mod tests {
         let now = 1_700_000_000_000;
         let hours = |schedule: &dyn Schedule| schedule.longest(&Known::new("1", Some(now - 7_200_000)), now);
         assert_eq!((hours(&*by_age), hours(&*adaptive)), (Some(3_600_000), Some(7_200_000)));
-        // What was checked at the start and has gone since stops nothing.
+        // A model file that disappeared after the check at the start stops nothing.
         let gone = [("TWITTER_UPDATER__SCHEDULE", "adaptive"), ("TWITTER_UPDATER__ADAPTIVE__MODEL_FILE", "/nowhere")];
         assert!(!with(&gone).needs_history());
     }
 
-    /// The longest wait of a post over its life, which ends when the table says so.
     fn longest_wait(provider: Provider, variables: &[(&str, &str)]) -> Millis {
         let settings = Settings::load_with(&[], None, variables).unwrap();
         let schedule = posts_of(&provider).schedule(&settings);
@@ -380,7 +368,7 @@ mod tests {
         while let Some((lane, delay)) = next {
             assert!(delay > 0 && delay <= lane.patience, "{delay} {lane:?}");
             (now, longest) = (now + delay, longest.max(delay));
-            // A post at which nothing happens.
+            // A post without events.
             history = History { before: history.last, last: Some(Answer { at: now, count: 0.0 }), ..history };
             next = schedule.next(&Known { history, ..Known::new("1", Some(made)) }, now);
         }

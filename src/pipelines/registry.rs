@@ -1,4 +1,4 @@
-//! The registry: one line a kind of pipeline. All roles, commands and pages go by it.
+//! The registry: one line per kind of pipeline. All roles, commands and pages use it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use super::visits::Timelines;
 use crate::config::{BadConfig, Settings};
 use crate::model::relation::Side;
 
-/// The kinds of pipelines that there are.
 #[derive(Debug, Clone)]
 pub struct Registry(Vec<Arc<dyn PipelineKind>>);
 
@@ -30,17 +29,13 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The same with one kind more.
     #[must_use]
     pub fn with(mut self, kind: impl PipelineKind + 'static) -> Self {
         self.0.push(Arc::new(kind));
         self
     }
 
-    /// The pipeline of that name.
-    ///
-    /// # Errors
-    /// There is none of that name.
+    /// Finds a pipeline by its name. The error lists the known names.
     pub fn named(&self, settings: &Settings, name: &str) -> Result<Registered, BadConfig> {
         let all = self.pipelines(settings)?;
         let names: Vec<String> = all.iter().map(Registered::namespace).collect();
@@ -49,16 +44,13 @@ impl Registry {
         named.and_then(|at| all.into_iter().nth(at)).ok_or_else(unknown)
     }
 
-    /// The pipelines that the settings ask for.
-    ///
-    /// # Errors
-    /// A setting is invalid.
+    /// Fails with the first error of a kind.
     pub fn pipelines(&self, settings: &Settings) -> Result<Vec<Registered>, BadConfig> {
         let (all, errors) = self.pipelines_and_errors(settings);
         errors.into_iter().next().map_or(Ok(all), Err)
     }
 
-    /// The pipelines of those kinds whose settings are valid, and the errors of the others.
+    /// Pipelines of the kinds with valid settings, and the errors of the others.
     pub fn pipelines_and_errors(&self, settings: &Settings) -> (Vec<Registered>, Vec<BadConfig>) {
         let (mut all, mut errors) = (Vec::new(), Vec::new());
         for kind in &self.0 {

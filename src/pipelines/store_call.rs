@@ -1,4 +1,4 @@
-//! What handlers ask of the store: an answer in time, and the burial of a job.
+//! Store calls of handlers: an answer in time, and the burial of a job.
 
 use std::time::Duration;
 
@@ -7,10 +7,7 @@ use crate::engine::queue::{Job, Verdict};
 use crate::engine::worker::Outlook;
 use crate::store::{Store, StoreError};
 
-/// The store's answer.
-///
-/// # Errors
-/// It did not come within `save_timeout`, or the store is out: what that means for the process.
+/// Waits for the store's answer. If the store is down, or late by `save_timeout`, the error is the outlook of the process.
 pub async fn in_time<T>(
     save_timeout: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
@@ -23,10 +20,7 @@ pub async fn in_time<T>(
     })
 }
 
-/// Buries a job; the store hears of it before the queue does. `at` is on the queue's clock, ms since the epoch.
-///
-/// # Errors
-/// The store's.
+/// Buries a job, in the store before the queue. `at` is on the queue's clock, ms since the epoch.
 pub async fn bury(
     store: &dyn Store,
     namespace: &str,
@@ -39,7 +33,7 @@ pub async fn bury(
     Ok(Verdict::Bury { reason })
 }
 
-/// Why a job is buried that ended its process each time it was alone in it.
+/// Reason to bury a job that ended its process each time it was alone in it.
 #[must_use]
 pub fn ended_its_process(job: &Job) -> String {
     format!("its process ended {} times while it was alone in it", job.failures)

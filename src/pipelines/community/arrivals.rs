@@ -1,5 +1,4 @@
-//! What posts, lists and profiles bring to a community: posts of accounts that it knows, accounts that its members show, and
-//! profiles that were looked up. A batch is one call of the store, however many accounts it names.
+//! Brings posts of known accounts, accounts that members show, and new profiles to a community. A batch is one store call.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,19 +16,13 @@ use crate::pipelines::kind::Live;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{Appearance, Communities, FoundPost, Reason, Store, StoreError};
 
-/// Receives posts, lists and profiles for a community.
 pub struct Arrivals {
-    /// The pipeline of the community.
     pub namespace: String,
-    /// The community.
     pub name: String,
-    /// The pipeline of the network's posts.
+    /// Namespace of the network's posts.
     pub posts: String,
-    /// The settings in force.
     pub in_force: Live,
-    /// The store,
     pub store: Arc<dyn Store>,
-    /// and the communities in it.
     pub communities: Arc<dyn Communities>,
 }
 
@@ -81,7 +74,7 @@ impl Receiver for Arrivals {
             take(shown.friends.into_iter().take(newest).collect(), Reason::Friend);
         }
         let searches = community.searches();
-        // A batch of profiles brings none: there is nothing to write.
+        // A batch of profiles has neither: there is nothing to write.
         let known = match found.is_empty() && appeared.is_empty() {
             true => Vec::new(),
             false => self.communities.arrive(&self.namespace, now, &found, &appeared, (&self.posts, &searches)).await?,
@@ -97,7 +90,7 @@ impl Receiver for Arrivals {
             true => Vec::new(),
             false => self.communities.belonging(&self.namespace, &looked_up).await?,
         };
-        // A first profile decides most of them; of the others a change is seen when they are judged again.
+        // A first profile decides most candidates. The others are judged again at their next date.
         let waiting = looked_up.into_iter().zip(states).filter(|(_, state)| *state == Some(Belonging::Candidate));
         due.extend(waiting.map(|(account, _)| account));
         self.promote(due, now).await
@@ -105,7 +98,6 @@ impl Receiver for Arrivals {
 }
 
 impl Arrivals {
-    /// Has accounts judged now.
     async fn promote(&self, due: BTreeSet<String>, now: Millis) -> Result<Received, StoreError> {
         let dates: Vec<(String, Millis)> = due.into_iter().map(|account| (account, now)).collect();
         self.store.promote(&self.namespace, &dates).await?;

@@ -1,4 +1,4 @@
-//! Decisions of people: they win over the rule, and stay with who made them and why.
+//! Decisions by people. They override the rule, and are stored with their author and reason.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,26 +10,18 @@ use crate::ingest::{Starter, StarterError};
 use crate::model::community::Belonging;
 use crate::store::{Communities, HandDecision, Store};
 
-/// Takes decisions of people for a community.
 #[derive(Debug, Clone)]
 pub struct ByHand {
-    /// The community's pipeline in queue and store.
     pub namespace: String,
-    /// The store,
     pub store: Arc<dyn Store>,
-    /// and the communities in it.
     pub communities: Arc<dyn Communities>,
-    /// Puts accounts into the pipeline.
     pub starter: Starter,
 }
 
 impl ByHand {
-    /// Stores a decision about accounts, and has them judged at once: what follows from it is collected then. `at` is now, ms
-    /// since the epoch. Accounts are recorded first: one that is in no queue is found by a rebuild. Answers those of which
-    /// nothing is stored, since their persons asked to be forgotten.
-    ///
-    /// # Errors
-    /// A service is out; the same may be repeated.
+    /// Stores a decision about accounts, and makes them due for judgement at `at` (now, ms since the epoch), which starts the collection.
+    /// Records them first, so that a rebuild finds those in no queue. Returns the accounts whose owners asked to be forgotten: nothing is
+    /// stored for them. The call may be repeated after an error.
     pub async fn decide(
         &self,
         accounts: &[String],
@@ -52,10 +44,6 @@ impl ByHand {
         Ok(ids(forgotten))
     }
 
-    /// Has accounts judged now.
-    ///
-    /// # Errors
-    /// As [`ByHand::decide`].
     pub async fn judge_now(&self, accounts: &[String], at: Millis) -> Result<(), StarterError> {
         let dates: Vec<_> = accounts.iter().map(|account| (account.clone(), at)).collect();
         self.store.promote(&self.namespace, &dates).await?;

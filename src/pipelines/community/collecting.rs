@@ -1,6 +1,5 @@
-//! What is collected of whom: profiles of all that are judged, posts of candidates until they are decided, and of members what the
-//! settings say. Posts of candidates that were decided against are dropped. Every step may be repeated, so that a worker that dies
-//! does it again.
+//! Collection for a community: profiles of all judged accounts, posts of candidates until a decision, and for members the data in the
+//! settings. Posts of rejected candidates are dropped. Every step may be repeated.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,52 +21,37 @@ use crate::pipelines::visits::VISITS;
 use crate::pipelines::visits::follow::Follower;
 use crate::store::{Communities, Forgetting, Mark, StoreError, Unwanted, UnwantedPost};
 
-/// Posts that one transaction removes.
+/// Posts removed per transaction.
 const PORTION: u32 = 500;
 
-/// Collects for a community.
 pub struct Collecting {
-    /// The pipeline of the community.
     pub namespace: String,
-    /// The communities of the same network, this one too.
+    /// Communities of the same network, including this one.
     pub all: Vec<String>,
-    /// The pipelines of profiles and of lists.
     pub targets: Vec<Target>,
-    /// Follows accounts; `None`: the settings have no visits.
+    /// `None`: the settings have no visits.
     pub follower: Option<Follower>,
-    /// Drops their posts; `None`: the settings have none.
+    /// `None`: the settings have no posts.
     pub dropping: Option<Dropping>,
-    /// The communities in the store.
     pub communities: Arc<dyn Communities>,
-    /// The time limit of a queue.
     pub within: Duration,
-    /// Where what was fanned out is counted.
     pub metrics: Arc<Metrics>,
 }
 
-/// Drops posts.
 #[derive(Debug, Clone)]
 pub struct Dropping {
-    /// The pipeline of the posts.
     pub posts: String,
-    /// Its queue.
     pub queue: Arc<dyn Queue>,
-    /// Removes their rows.
     pub forgetting: Arc<dyn Forgetting>,
 }
 
-/// What is wanted of an account.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Its state from now on.
     pub state: Belonging,
-    /// Its profile is not known.
     pub has_no_profile: bool,
-    /// Its posts are needed for the judgement.
     pub wants_posts: bool,
 }
 
-/// The process's outlook after an error.
 fn out(error: StarterError) -> Outlook {
     match error {
         StarterError::Store(StoreError::Gone(why)) => Outlook::Stop(why),
@@ -76,11 +60,8 @@ fn out(error: StarterError) -> Outlook {
 }
 
 impl Collecting {
-    /// Collects what is wanted of each account, and nothing more of the others; `at` is now, ms since the epoch. Answers those whose
-    /// posts were dropped, while a visit or a lookup may bring some back: the same is to be repeated when that is over.
-    ///
-    /// # Errors
-    /// A service is out; the same may be repeated.
+    /// Starts the wanted collection of each account, and stops the rest; `at` is now, ms since the epoch. Returns the accounts whose
+    /// posts were dropped: repeat the call after visits and lookups in progress, which may restore some, and after an error.
     pub async fn apply(
         &self,
         settings: &CommunitySettings,
@@ -114,16 +95,12 @@ impl Collecting {
         self.refuse(&refused, at).await.map_err(out)
     }
 
-    /// Puts accounts into the pipelines of profiles and of lists.
-    ///
-    /// # Errors
-    /// The store or a queue is out.
     pub async fn put(&self, named: &Named) -> Result<(), Outlook> {
         let received = named.record(&self.targets).await.map_err(|error| out(error.into()))?;
         schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
     }
 
-    /// Follows accounts, but for those that a person follows: these are not ours to leave.
+    /// Follows accounts, except those that a person follows: the community must not unfollow them later.
     async fn follow(&self, accounts: &[String], at: Millis) -> Result<(), StarterError> {
         let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(()) };
         follower.follow_for(at, accounts, &self.namespace, &self.all).await
@@ -133,8 +110,7 @@ impl Collecting {
         self.all.iter().filter(|other| **other != self.namespace).cloned().collect()
     }
 
-    /// Follows accounts no more that were followed for this community's sake alone; those that were followed for its sake at all have
-    /// that mark from then on, and are answered.
+    /// Unfollows accounts that only this community follows. Gives `mark` to all accounts that it follows, and returns them.
     async fn leave(&self, accounts: &[String], mark: Mark, at: Millis) -> Result<Vec<String>, StarterError> {
         let Some(follower) = self.follower.as_ref().filter(|_| !accounts.is_empty()) else { return Ok(Vec::new()) };
         let own = std::slice::from_ref(&self.namespace);
@@ -147,8 +123,7 @@ impl Collecting {
         Ok(ours)
     }
 
-    /// Leaves accounts that were decided against, and drops the posts of those that were ever left so: a post whose author was not
-    /// known yet is dropped at a later judgement. Answers those that are left now.
+    /// Unfollows rejected accounts, and drops the posts of all that were ever unfollowed. Returns the accounts unfollowed now.
     async fn refuse(&self, accounts: &[String], at: Millis) -> Result<HashSet<String>, StarterError> {
         if accounts.is_empty() {
             return Ok(HashSet::new());
@@ -159,7 +134,6 @@ impl Collecting {
         Ok(now.into_iter().collect())
     }
 
-    /// Drops the posts of accounts that were decided against.
     async fn drop_posts(&self, accounts: &[String]) -> Result<(), StarterError> {
         let Some((follower, dropping)) = self.follower.as_ref().zip(self.dropping.as_ref()) else { return Ok(()) };
         if accounts.is_empty() {
@@ -175,14 +149,14 @@ impl Collecting {
                 return Ok(());
             }
             let ids: Vec<String> = found.iter().map(|of| of.post.clone()).collect();
-            // One that is being looked up would be stored again by its answer: it is dropped at a later judgement.
+            // The answer to a leased post would store it again: a later judgement drops it.
             let places = dropping.queue.locate(&ids).await?;
             let is_idle = |places: &[Place]| !places.iter().any(|place| matches!(place, Place::Leased { .. }));
             let idle = found.into_iter().zip(places).filter(|(_, places)| is_idle(places));
             let idle: Vec<UnwantedPost> = idle.map(|(of, _)| of).collect();
             let ids: Vec<String> = idle.iter().map(|of| of.post.clone()).collect();
-            // Before the rows: by them a removal that was killed finds what is left to do. Posts of an account that somebody has
-            // followed meanwhile stay; the audit puts them back into the queue.
+            // Before the rows: if this process is killed, the rows show the posts that are left to remove. Posts of an account that a
+            // person has followed meanwhile stay; the audit queues them again.
             dropping.queue.forget(&ids).await?;
             let dropped = dropping.forgetting.drop_posts(posts, &visits, &idle).await?;
             if dropped.of_items() == 0 {
@@ -191,10 +165,7 @@ impl Collecting {
         }
     }
 
-    /// Accounts of the community's own pipeline: recorded in the store, then admitted, then put into its queue.
-    ///
-    /// # Errors
-    /// A service is out; the same may be repeated.
+    /// Records accounts in the store, admits them, and puts them into the community's own queue. The call may be repeated after an error.
     pub async fn admit(&self, own: &Target, accounts: &[String], at: Millis) -> Result<(), Outlook> {
         let ids: BTreeSet<&str> = accounts.iter().map(String::as_str).collect();
         let recorded = own.starter().record_ids(ids).await.map_err(|error| out(error.into()))?;
@@ -206,20 +177,14 @@ impl Collecting {
     }
 }
 
-/// The targets of a community.
 #[derive(Debug, Default)]
 pub struct Divided {
-    /// Its own pipeline.
     pub own: Option<Target>,
-    /// That of the network's posts.
     pub posts: Option<Target>,
-    /// The parts of the visits.
     pub visits: Vec<Target>,
-    /// Profiles and lists.
     pub others: Vec<Target>,
 }
 
-/// Divides the targets of a community.
 #[must_use]
 pub fn divided(namespace: &str, targets: Vec<Target>) -> Divided {
     let mut divided = Divided::default();

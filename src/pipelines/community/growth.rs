@@ -1,6 +1,5 @@
-//! Growth: seeds become members, accounts that appeared often enough become candidates, within the caps, and those that another
-//! version of the rule has judged are judged again. A task beside the handler, which every process may run: each step says the
-//! same whoever makes it.
+//! Growth: seeds become members; accounts that appeared often enough become candidates, within the caps; accounts judged by another
+//! version of the rule are judged again. A task beside the handler, in every process: a step has the same result in each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,46 +16,35 @@ use crate::model::community::Belonging;
 use crate::pipelines::refresh::Target;
 use crate::store::{Communities, CommunitySize, Growth};
 
-/// Candidates, and accounts that are judged again, of one step.
+/// Candidates, and accounts judged again, per step.
 const AT_ONCE: u32 = 1_000;
-/// Steps between two entries of the log of growth, also where one could not be made, and between two looks at all accounts.
+/// Steps between two entries in the log of growth, even if one failed, and between two searches for outdated accounts.
 const SELDOM: u32 = 60;
-/// Who decides on the seeds of the settings.
+/// Author of the decisions on seeds from the settings.
 pub const BY_SETTINGS: &str = "settings";
 
-/// The growth of a community.
 pub struct Growing {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// The pipelines that are counted.
     pub network: Network,
-    /// The rule in force.
     pub rules: Arc<Rules>,
-    /// The communities in the store.
     pub communities: Arc<dyn Communities>,
-    /// The community's own pipeline.
     pub own: Target,
-    /// Takes decisions on seeds.
     pub by_hand: ByHand,
-    /// How long a claim may take: one that was not judged after twice that is put into the queue again.
+    /// Lease of a claim. An account without a judgement after twice this time is queued again.
     pub lease: Duration,
-    /// Collects.
     pub collecting: Arc<Collecting>,
-    /// The counters.
     pub counters: Arc<Judged>,
 }
 
-/// What the steps have done.
 #[derive(Default)]
 pub struct Done {
-    /// The version of the rule by which all are judged, and when that was found.
+    /// Version of the rule by which all accounts are judged, and the time of that check.
     judged: Option<(String, Stopwatch)>,
-    /// The size that was noted last, and when.
     logged: Option<(Stopwatch, CommunitySize)>,
 }
 
 impl Growing {
-    /// Works until it is stopped. What fails is tried again with the next step.
+    /// Runs steps until `stop` drains. The next step retries work that failed.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut is_out = false;
         let mut done = Done::default();
@@ -77,10 +65,7 @@ impl Growing {
         }
     }
 
-    /// One step.
-    ///
-    /// # Errors
-    /// A service is out; the same may be repeated.
+    /// Runs one step, which may be repeated after an error.
     pub async fn step(&self, settings: &CommunitySettings, version: &str, done: &mut Done) -> Result<(), Outlook> {
         let now = clock::wall_ms();
         self.seed(settings, now).await?;
@@ -96,7 +81,7 @@ impl Growing {
             self.collecting.admit(&self.own, &accounts, now).await?;
             self.counters.candidates_admitted.add(accounts.len());
         }
-        // What a process that died had recorded and not yet put into the queue.
+        // Accounts that a process recorded, but did not queue before it died.
         let before = now - 2 * clock::millis(self.lease);
         let waiting = self.communities.unjudged(&self.namespace, before, AT_ONCE).await.map_err(out)?;
         if !waiting.is_empty() {
@@ -106,7 +91,7 @@ impl Growing {
             handed.map_err(|error| Outlook::Outage(error.to_string()))?;
         }
         let seldom = settings.grow_every.saturating_mul(SELDOM);
-        // All of them are looked at for that: once a version, and now and then, for others may still judge by another one.
+        // This search reads all accounts. It runs once per version, and again now and then: others may still judge by another version.
         if done.judged.as_ref().is_none_or(|(of, since)| of != version || since.elapsed() >= seldom) {
             let outdated = self.communities.outdated(&self.namespace, version, AT_ONCE).await.map_err(out)?;
             if outdated.is_empty() {
@@ -120,7 +105,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Makes the seeds of the settings members, unless somebody has decided on them.
+    /// Makes the seeds from the settings members, unless there is a decision on them.
     async fn seed(&self, settings: &CommunitySettings, now: Millis) -> Result<(), Outlook> {
         let seeds = settings.seed_ids();
         if seeds.is_empty() {
@@ -138,8 +123,7 @@ impl Growing {
         by_hand.map(drop).map_err(|error| Outlook::Outage(error.to_string()))
     }
 
-    /// Writes the size down where it has changed, now and then. Where it cannot, growth goes on, and the size has to wait as long:
-    /// counting takes long, and would be for nothing again.
+    /// Records a changed size, now and then. A failed count waits as long, too: counting is slow, and would probably fail again.
     async fn log(&self, every: Duration, now: Millis, logged: &mut Option<(Stopwatch, CommunitySize)>) {
         if logged.as_ref().is_some_and(|(since, _)| since.elapsed() < every) {
             return;

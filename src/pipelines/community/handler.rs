@@ -1,8 +1,6 @@
-//! A batch of accounts: what is stored of them is read, each is judged, decisions are saved, then what is to be collected of each
-//! is, then their lives are saved and they are settled.
+//! Judges a batch of accounts: reads the evidence, judges, saves the decisions, adjusts the collection, saves the lives, settles.
 //!
-//! Each step may be repeated. A worker that dies in between leaves accounts that are judged once more; what the same evidence
-//! says is the same, and what is collected already stays as it is.
+//! Each step may be repeated. Accounts of a worker that died are judged once more: the same evidence gives the same decision.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,48 +23,38 @@ use crate::pipelines::kind::Live;
 use crate::pipelines::store_call;
 use crate::store::{Communities, Facts, Neighbours, Observation, Seen, Store, StoreError};
 
-/// How long an account waits for its profile or its posts before it is looked at again: what arrives brings it forward.
+/// Wait of an account for its profile or posts. Arriving evidence makes it due earlier.
 const EVIDENCE_MS: Millis = 3_600_000;
-/// How long a visit to an account that is followed no more, or a lookup of one of its posts, may still be under way.
+/// Longest time that a visit to an unfollowed account, or a lookup of one of its posts, may still run.
 const UNDER_WAY_MS: Millis = 3_600_000;
-/// How long accounts of a community wait that is turned off.
+/// Wait of the accounts of a community that is turned off.
 const OFF_MS: Millis = 600_000;
-/// How long a job waits for the admission of its account. A rebuild queues an account that was recorded and is not yet admitted; the
-/// process that was about to admit it may have been killed.
+/// Wait of a job for the admission of its account: the process that recorded the account may have been killed before it admitted it.
 const ADMISSION_MS: Millis = 60_000;
 
-/// The pipelines of a network that a community reads.
 #[derive(Debug, Clone)]
 pub struct Network {
-    /// Of its posts,
     pub posts: String,
-    /// of its profiles,
     pub profiles: String,
-    /// and of the lists of friends.
     pub friends: String,
 }
 
 impl Network {
-    /// As the store wants them.
     #[must_use]
     pub fn neighbours(&self) -> Neighbours<'_> {
         Neighbours { posts: &self.posts, profiles: &self.profiles, friends: &self.friends }
     }
 }
 
-/// The rule in force: made anew when its settings change.
+/// The rule in force, rebuilt when its settings change.
 pub struct Rules {
-    /// The community.
     pub name: String,
     in_force: Live,
     made: Mutex<Arc<Rule>>,
 }
 
 impl Rules {
-    /// The rules of that community.
-    ///
-    /// # Errors
-    /// There is no such community, or its rule cannot be made.
+    /// Fails if there is no such community, or if its rule is invalid.
     pub fn new(name: &str, in_force: Live) -> Result<Self, String> {
         let settings = (in_force)();
         let community = settings.community(name).map_err(|why| why.to_string())?;
@@ -74,7 +62,7 @@ impl Rules {
         Ok(Self { name: name.to_owned(), in_force, made })
     }
 
-    /// The rule now.
+    /// The current rule. If new settings are invalid, the previous rule stays in force.
     #[must_use]
     pub fn now(&self) -> Arc<Rule> {
         let settings = (self.in_force)();
@@ -90,25 +78,16 @@ impl Rules {
     }
 }
 
-/// The handler of a community.
 pub struct Judging {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// The pipelines that it reads.
     pub network: Network,
-    /// The rule in force.
     pub rules: Arc<Rules>,
-    /// The store,
     pub store: Arc<dyn Store>,
-    /// and the communities in it.
     pub communities: Arc<dyn Communities>,
-    /// Collects.
     pub collecting: Arc<Collecting>,
-    /// The time limit for a call of the store.
     pub save_timeout: Duration,
-    /// An account that ended so many processes while it was alone in its batch is dead.
+    /// Ended processes after which an account that was alone in its batch is dead.
     pub max_deliveries: u32,
-    /// The counters.
     pub counters: Arc<Judged>,
 }
 
@@ -135,7 +114,7 @@ impl Judging {
         let ids: Vec<String> = batch.jobs.iter().map(|job| job.id.clone()).collect();
         failpoint::poison(&ids);
         let rule = self.rules.now();
-        // Inside the lease, so that whoever has them after it dates its decisions later.
+        // Before the lease ends, so that the next worker dates its decisions later.
         let at = batch.now.now().min(batch.fence.deadline - 1);
         if !rule.settings().on {
             let due = |_: &Job| Some(at.saturating_add(OFF_MS));
@@ -145,16 +124,16 @@ impl Judging {
         let mut facts = self.in_time(facts).await?;
         let is_seen = |facts: &Facts| facts.state == Some(Belonging::Seen);
         let seen: HashSet<String> = facts.iter().filter(|of| is_seen(of)).map(|of| of.account.clone()).collect();
-        // Of those without a state nothing is stored, for example since their persons asked to be forgotten.
+        // Nothing is stored for accounts without a state, for example because their owners asked to be forgotten.
         facts.retain(|of| of.state.is_some() && !is_seen(of));
-        // Thousands of posts: others of this process go on meanwhile.
+        // Thousands of posts: on a blocking thread, so that other tasks of this process go on.
         let (rule, judging) = (rule.clone(), rule);
         let work = tokio::task::spawn_blocking(move || {
             facts.into_iter().map(|facts| (judging.judge(&facts), facts)).collect::<Vec<(Judgement, Facts)>>()
         });
         let judged = match work.await {
             Ok(judged) => judged,
-            // As if it had happened here: the batch comes back by its lease, each time smaller.
+            // Resumes the panic here: the batch returns when its lease ends, each time smaller.
             Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
             Err(failed) => return Err(Outlook::Outage(format!("judging failed: {failed}"))),
         };
@@ -181,7 +160,7 @@ impl Judging {
         self.counters.judged_outside.add(of(Belonging::Outside));
     }
 
-    /// Saves the lives of a batch, and settles it: each is due then, or its life is over.
+    /// Saves the lives of a batch and settles it. `due` gives the next date of an item; `None` ends its life.
     async fn settled(
         &self,
         batch: &Batch,
@@ -199,7 +178,7 @@ impl Judging {
     }
 }
 
-/// What is wanted of a judged account. What a person decided stays.
+/// The wanted collection of a judged account. A decision by a person overrides the rule.
 fn wanted((judgement, facts): &(Judgement, Facts)) -> (String, Wanted) {
     let state = match facts.state.filter(|_| facts.is_by_hand) {
         Some(by_hand) => by_hand,
@@ -220,7 +199,6 @@ fn due_of(state: Option<Belonging>, is_dropped: bool, settings: &CommunitySettin
     Some(at.saturating_add(delay))
 }
 
-/// The record of an account's life in the pipeline.
 fn life(job: &Job, at: Millis, next_due: Option<Millis>) -> Observation {
     let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
     Observation::new(&job.id, at, Seen::Found(Tweet::without_object(&job.id)), state, next_due)

@@ -1,4 +1,4 @@
-//! Communities: who belongs, by place, language and friends. Each community of the settings is a pipeline of its own.
+//! Communities of accounts, by place, language and friends. Each community of the settings is a pipeline of its own.
 //!
 //! ```text
 //!   members' posts and lists, searches ─▶ seen ─ often enough, within the caps ([`growth`]) ─▶ candidate
@@ -7,7 +7,7 @@
 //!                           outside ◀──────────────┘       └──▶ open, until there is more
 //! ```
 //!
-//! What arrives comes by fan-out ([`arrivals`]): each first answer about a post names its author, and the accounts in it.
+//! Data arrives by fan-out ([`arrivals`]): the first answer about a post names its author and the accounts in it.
 
 pub mod arrivals;
 pub mod by_hand;
@@ -53,20 +53,17 @@ use crate::providers::registry;
 use crate::store::Database;
 use crate::store::export::{self, Table};
 
-/// Accounts of a batch, which are judged one after the other.
+/// Accounts per batch; they are judged one after the other.
 const CAPABILITIES: Capabilities = Capabilities { batch_limit: 100, charge: Charge::Nothing, endpoint: COMMUNITY };
 
-/// The pipelines of communities: one for each of the settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Communities;
 
-/// The pipeline of a community.
 #[must_use]
 pub fn community_of(provider: &Provider, name: &str) -> PipelineId {
     PipelineId { partition: Some(name.to_owned()), ..PipelineId::items(provider, COMMUNITY) }
 }
 
-/// The pipelines of all communities of a provider.
 #[must_use]
 pub fn communities_of(settings: &Settings, provider: &Provider) -> Vec<PipelineId> {
     let of = settings.communities.iter().filter(|(_, community)| community.provider == *provider);
@@ -77,7 +74,6 @@ fn name_of(of: &PipelineId) -> &str {
     of.partition.as_deref().unwrap_or_default()
 }
 
-/// The pipelines of a network that its communities read.
 #[must_use]
 pub fn network(provider: &Provider) -> Network {
     Network {
@@ -115,7 +111,7 @@ impl PipelineKind for Communities {
         Arc::new(ByEvidence { again: community.judge_again })
     }
 
-    /// An account that is gone leaves by its profile.
+    /// The pipeline of profiles notices a deleted account.
     fn notices_deletions(&self) -> bool {
         false
     }
@@ -216,7 +212,7 @@ fn rules(name: &str, in_force: Live) -> Result<Rules, BadConfig> {
     Rules::new(name, in_force).map_err(|why| BadConfig(format!("communities.{name}: {why}")))
 }
 
-/// What follows accounts; `None` where nothing is visited.
+/// `None` if the settings have no visits.
 fn follower(
     settings: &Settings,
     provider: &Provider,

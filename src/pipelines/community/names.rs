@@ -1,29 +1,23 @@
-//! Names of people with the countries in which they are common, from a file of the user: evidence about the country of an account.
+//! Names of people and the countries where they are common, from a file of the user: evidence of an account's country.
 
 use std::collections::HashMap;
 
 use super::place::words;
 
-/// Names, each with its countries.
 #[derive(Debug, Default)]
 pub struct Names {
     countries: HashMap<String, Vec<String>>,
 }
 
-/// What a display name says of a country.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
-    /// -1: none of its known names is common there. Up to 1: all are, and one of them in so few countries.
+    /// -1 if none of its known names is common there. If all are: 1 / the number of countries of the rarest name.
     pub says: f64,
-    /// The known names in it.
     pub names: Vec<String>,
 }
 
 impl Names {
-    /// Reads a text: on each line a country (`PT`), a tab, and names with `|` between them.
-    ///
-    /// # Errors
-    /// A line is no entry; says which, and why.
+    /// Reads a text: each line has a country (`PT`), a tab, and names with `|` between them. The error names the line and the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut names = Self::default();
         for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
@@ -50,7 +44,7 @@ impl Names {
         Ok(())
     }
 
-    /// What a display name says of that country; `None` if it holds no known name, or names of that country and of others.
+    /// Judges a display name for that country. `None` if it has no known name, or names of that country and of others.
     #[must_use]
     pub fn judge(&self, display_name: &str, country: &str) -> Option<Said> {
         let words = words(display_name);

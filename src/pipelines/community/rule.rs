@@ -1,8 +1,8 @@
-//! The rule of a community: what the evidence about an account says. Pure.
+//! The rule of a community: judges the evidence about an account. Pure.
 //!
-//! Each test that finds something says a number from -1 (does not belong) to 1 (belongs), with a weight. The score is the
-//! weighted sum divided by the sum of weights, or by 1 where that is more: a test that weighs less than the threshold never decides
-//! alone. At the threshold an account is a member, at its opposite it is outside; between them it stays open.
+//! Each test with a finding gives a number from -1 (does not belong) to 1 (belongs), with a weight. The score is the weighted sum divided
+//! by the sum of weights, at least 1: a test that weighs less than the threshold never decides alone. An account is a member from the
+//! threshold, outside from its opposite, and open in between.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,47 +22,39 @@ use crate::store::{Decision, Facts, PostLanguage};
 
 /// The share of posts in the community's language below which an account does not speak it.
 const SPEAKS: f64 = 0.25;
-/// The share of posts whose language must be clear.
+/// Minimum share of posts with a clear language.
 const CLEAR: f64 = 0.5;
-/// Decided friends that say something.
+/// Minimum number of decided friends.
 const FRIENDS: i64 = 5;
-/// The version of how texts are read. Raise it when that changes: all accounts are then judged again.
+/// Version of the reading of texts. Raise it when the reading changes: all accounts are then judged again.
 const READING: u8 = 3;
-/// Bytes of the digest in a version.
 const VERSION_BYTES: usize = 6;
-/// The largest file of places, or of names, bytes: a thousand times the compiled-in one of places.
+/// Largest file of places or names, bytes: a thousand times the compiled-in one of places.
 const MOST_BYTES: u64 = 50_000_000;
 /// States of accounts that their networks no longer show.
 const GONE: [&str; 3] = ["suspended", "deactivated", "deleted"];
 
-/// A community's rule, with what it judges by.
 #[derive(Debug, Clone)]
 pub struct Rule {
     settings: CommunitySettings,
     variants: Option<Arc<Variants>>,
-    /// The gazetteer, if it is not the compiled-in one alone.
+    /// `None`: only the compiled-in gazetteer.
     places: Option<Arc<Gazetteer>>,
-    /// Names of people, if the settings name a file.
+    /// `None`: the settings name no file.
     names: Option<Arc<Names>>,
     version: String,
 }
 
-/// The judgement of an account.
 #[derive(Debug, Clone)]
 pub struct Judgement {
-    /// What is stored.
     pub decision: Decision,
-    /// The languages of its posts, as far as they are clear.
     pub languages: Vec<PostLanguage>,
-    /// Its posts are to be collected, so that it can be judged.
+    /// Its posts must be collected before it can be judged.
     pub wants_posts: bool,
 }
 
 impl Rule {
-    /// The rule of these settings.
-    ///
-    /// # Errors
-    /// The file of the variants, of names, or one of places, cannot be used.
+    /// Fails if a file of variants, names or places is unusable.
     pub fn new(settings: &CommunitySettings) -> Result<Self, String> {
         let variants = variants(settings)?;
         let mut digested = Vec::new();
@@ -93,31 +85,28 @@ impl Rule {
         Ok(Self { settings: settings.clone(), variants, places, names, version })
     }
 
-    /// Its version: another one where the settings, the model or the program differ.
+    /// Version of the rule: differs if the settings, the model or the program differ.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The settings it was made of.
     #[must_use]
     pub fn settings(&self) -> &CommunitySettings {
         &self.settings
     }
 
-    /// Returns true if posts say something to it.
     #[must_use]
     pub fn reads_posts(&self) -> bool {
         !self.settings.language.is_empty() && self.settings.language_weight > 0.0
     }
 
-    /// Posts that are read of an account, at the most: reposts among them say nothing.
+    /// Maximum posts read per account. More than needed, because reposts say nothing.
     #[must_use]
     pub fn texts(&self) -> u32 {
         if self.reads_posts() { self.settings.posts.saturating_mul(2).clamp(60, 400) } else { 0 }
     }
 
-    /// Judges an account.
     #[must_use]
     pub fn judge(&self, facts: &Facts) -> Judgement {
         let languages = if self.reads_posts() { languages(facts) } else { Vec::new() };
@@ -138,24 +127,24 @@ impl Rule {
         let wants_posts = self.reads_posts() && !enough && !self.is_silent(facts);
         let state = match score {
             _ if self.settings.takes_all() => Belonging::Member,
-            // Who is gone says nothing new: the network would have to say it.
+            // A gone account has no new evidence: only its network could give some.
             _ if is_gone && before.is_decided() => before,
             Some(score) if score >= threshold => Belonging::Member,
             Some(score) if score <= -threshold => Belonging::Outside,
             _ if facts.profile.is_none() || wants_posts => Belonging::Candidate,
             _ => Belonging::Open,
         };
-        // One that was decided stays so until there is as much evidence again.
+        // A decided account keeps its state until there is enough evidence again.
         let state = if state == Belonging::Candidate && before.is_decided() { before } else { state };
-        // What derives Serialize out of texts and numbers cannot fail.
+        // A derived Serialize of texts and numbers cannot fail.
         let evidence = serde_json::to_string(&findings).unwrap_or_default();
         let (account, posts) = (facts.account.clone(), facts.posts);
         let decision = Decision { account, state, score, evidence, posts };
         Judgement { decision, languages, wants_posts: wants_posts && !state.is_decided() }
     }
 
-    /// Its posts cannot be had: it shows them to its followers alone, or it has none. That it approves its followers (`protected`
-    /// on Mastodon) hides nothing.
+    /// Returns true if its posts cannot be collected: only followers see them, or there are too few. `protected` on Mastodon hides
+    /// nothing.
     fn is_silent(&self, facts: &Facts) -> bool {
         facts.profile.as_ref().is_some_and(|of| {
             let is_gone = of.state.as_deref().is_some_and(|state| GONE.contains(&state));
@@ -176,7 +165,7 @@ impl Rule {
             None => Gazetteer::shipped().judge(location),
         };
         let strongest = place.countries.iter().map(|of| of.strength).fold(0.0, f64::max);
-        // Hints beside an answer say nothing.
+        // Hints beside an answer do not count.
         let least = strongest.min(Place::ENOUGH);
         let named: Vec<_> = place.countries.iter().filter(|of| of.strength >= least).collect();
         let said: Vec<String> = named.iter().map(|of| format!("{} ({})", of.country, of.said)).collect();
@@ -240,7 +229,6 @@ impl Rule {
     }
 }
 
-/// The languages of posts, as far as they are clear.
 fn languages(facts: &Facts) -> Vec<PostLanguage> {
     let of = facts.texts.iter().filter_map(|text| {
         let detected = detect(&text.text)?;
@@ -249,7 +237,7 @@ fn languages(facts: &Facts) -> Vec<PostLanguage> {
     of.collect()
 }
 
-/// The gazetteer that a community asks for, with its text; `None`: the compiled-in one alone.
+/// The gazetteer of a community, with its text; `None`: only the compiled-in one.
 fn places(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>, String)>, String> {
     let sources: Vec<Places> = settings.places().collect();
     if sources.is_empty() || sources == [Places::Shipped] {
@@ -268,7 +256,7 @@ fn places(settings: &CommunitySettings) -> Result<Option<(Arc<Gazetteer>, String
     Ok(Some((Arc::new(gazetteer), texts.concat())))
 }
 
-/// The names of people that a community asks for, with their text.
+/// Names of people, with their text; `None` if the settings name no file.
 fn names(settings: &CommunitySettings) -> Result<Option<(Arc<Names>, String)>, String> {
     let file = &settings.names_file;
     if file == Path::new("") {
@@ -279,7 +267,6 @@ fn names(settings: &CommunitySettings) -> Result<Option<(Arc<Names>, String)>, S
     names.map(Some).map_err(|why| format!("{}: {why}", file.display()))
 }
 
-/// A text file of so many bytes at most.
 fn read_to_string(file: &Path, most: u64) -> Result<String, String> {
     let open = File::open(file).map_err(|why| why.to_string())?;
     let mut text = String::new();
@@ -287,7 +274,6 @@ fn read_to_string(file: &Path, most: u64) -> Result<String, String> {
     if read as u64 > most { Err(format!("it is larger than {most} bytes")) } else { Ok(text) }
 }
 
-/// The model of the variants that a community asks for.
 fn variants(settings: &CommunitySettings) -> Result<Option<Arc<Variants>>, String> {
     if settings.variant.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! When accounts are judged: at once, and again as soon as there is more to judge them by. Pure.
+//! Dates of judgements: at once, and again when there is more evidence. Pure.
 
 use std::time::Duration;
 
@@ -6,29 +6,26 @@ use crate::base::clock::{self, Millis};
 use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Known, Next, Schedule};
 
-/// The lane of accounts that were not judged yet.
 const NEW: &str = "new";
-/// The lane of those that were.
 const JUDGED: &str = "judged";
-/// Nobody is late: a judgement waits for evidence, not for a date.
+/// No account is late: a judgement waits for evidence, not for a date.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// The lane of accounts that were not judged yet.
+/// Lane of accounts without a judgement.
 #[must_use]
 pub fn new() -> Lane {
     Lane::new(NEW, PATIENCE).ordered(Order::OldestFirst)
 }
 
-/// The lane of accounts that were judged.
 #[must_use]
 pub fn judged() -> Lane {
     Lane::new(JUDGED, PATIENCE).ordered(Order::OldestFirst)
 }
 
-/// New accounts at once, the others after a long while.
+/// Judges new accounts at once, the others after a long time.
 #[derive(Debug, Clone)]
 pub struct ByEvidence {
-    /// How long after a judgement an account is judged again, whatever has arrived.
+    /// Time between two judgements of an account without new evidence.
     pub again: Duration,
 }
 

@@ -1,9 +1,8 @@
-//! Addresses that may be asked for a file. The addresses of media come from strangers, so a file is fetched from the public
-//! internet alone: nobody may have this program ask a machine of its own network, or the metadata service of its cloud.
+//! Addresses of files. Strangers choose them, so files come only from the public internet: no stranger may make this program call its own
+//! network, or the metadata service of its cloud.
 //!
-//! A URL is checked before each request, redirects included. The addresses that a name resolves to are checked by the
-//! resolver of the connection itself ([`PublicAddresses`]): a name that resolves to another address the second time gains
-//! nothing by it.
+//! The fetcher checks each URL, redirects included. The connection's own resolver ([`PublicAddresses`]) checks the resolved addresses, so
+//! a name gains nothing if it resolves to another address the second time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,12 +15,11 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::providers::http::has_login;
 
-/// Ports of web servers.
 const PORTS: [u16; 4] = [80, 443, 8080, 8443];
-/// The longest URL that is asked.
+/// Longest URL, in bytes.
 const LONGEST_URL: usize = 4_096;
 
-/// Networks that are not the public internet, by their first address and the length of their prefix.
+/// Networks outside the public internet: first address and length of the prefix.
 const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
@@ -41,7 +39,7 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// The same within 2000::/3, which is all of the public internet.
+/// Networks outside the public internet within 2000::/3, which is all of it.
 const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocols, Teredo among them
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // examples
@@ -88,8 +86,7 @@ fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Hosts that may be asked although they are not on the public internet, each with its port: a mirror of one's own, and the
-/// servers of tests.
+/// Hosts that may be called although they are not public, each with its port: a private mirror, and the servers of tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrivateHosts(BTreeSet<(String, u16)>);
 
@@ -118,11 +115,7 @@ impl PrivateHosts {
         self.0.iter().any(|(known, _)| known == host)
     }
 
-    /// The URL, if it may be asked: `http` or `https`, no user or password in it, a port of web servers, no address outside
-    /// the public internet.
-    ///
-    /// # Errors
-    /// It may not; says why in one clause.
+    /// Returns the URL if it is allowed: `http` or `https`, no login, a port of web servers, a public host. The error is one clause.
     pub fn check(&self, url: &str) -> Result<Url, String> {
         if url.len() > LONGEST_URL {
             return Err(format!("the address is longer than {LONGEST_URL} bytes"));
@@ -132,10 +125,6 @@ impl PrivateHosts {
         Ok(url)
     }
 
-    /// The same of a URL that was read.
-    ///
-    /// # Errors
-    /// It may not be asked; says why in one clause.
     pub fn check_url(&self, url: &Url) -> Result<(), String> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(format!("{} is not fetched, only http and https are", url.scheme()));
@@ -162,10 +151,7 @@ impl PrivateHosts {
         }
     }
 
-    /// Checks the address that a connection was made to.
-    ///
-    /// # Errors
-    /// It is not public, and its host is not one of these.
+    /// Checks the address of a connection. Fails if it is not public, and its host is not one of these.
     pub fn check_peer(&self, url: &Url, peer: Option<SocketAddr>) -> Result<(), String> {
         let host = bare(url.host_str().unwrap_or_default());
         match peer {
@@ -175,7 +161,7 @@ impl PrivateHosts {
     }
 }
 
-/// A host without the brackets of an IPv6 address and without the dot at the end of a whole name.
+/// Removes the brackets of an IPv6 address, and the dot at the end of a full name.
 fn bare(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host)
@@ -185,7 +171,6 @@ fn private(host: &str) -> String {
     format!("{host} is not on the public internet")
 }
 
-/// A name that resolves to no public address.
 #[derive(Debug)]
 pub struct NotPublic(String);
 
@@ -197,7 +182,7 @@ impl fmt::Display for NotPublic {
 
 impl std::error::Error for NotPublic {}
 
-/// Resolves names to public addresses only.
+/// Resolves names to public addresses only; private hosts to any address.
 #[derive(Debug, Clone)]
 pub struct PublicAddresses(pub Arc<PrivateHosts>);
 

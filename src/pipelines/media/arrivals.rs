@@ -1,6 +1,5 @@
-//! Media of found posts: recorded with the posts that show them, at each answer, since an edit may bring one, and media may have
-//! been turned on since. One that is stored is not scheduled again; a removed one is, and so is one that was given up a day ago or
-//! earlier, when its post shows another address.
+//! Media of found posts. Each answer records its media: an edit may add one, and media may have been turned on since. Removed media are
+//! scheduled again, and so are media that were given up at least a day ago, if their post shows another address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,12 +12,9 @@ use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{MediumSeen, Standing, Store, StoreError, StoredMedium};
 
-/// Receives the media of posts.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// The pipeline of the media.
     pub namespace: String,
-    /// The store.
     pub store: Arc<dyn Store>,
 }
 
@@ -26,7 +22,7 @@ pub struct Arrivals {
 impl Receiver for Arrivals {
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
         let seen: Vec<MediumSeen> = mentions.iter().filter_map(|mention| seen(mention)).collect();
-        // Makes the rows. A forgotten person's media get none, and are not scheduled.
+        // Makes the rows. Media of a forgotten person get none, and are not scheduled.
         self.store.record_media(&self.namespace, &self.admitted(starter, &seen).await?).await?;
         let sought = self.sought(&seen).await?;
         let schedule = starter.record_ids(sought.iter().map(String::as_str).collect()).await?;
@@ -35,7 +31,7 @@ impl Receiver for Arrivals {
 }
 
 impl Arrivals {
-    /// Media whose ids the starter admits, and media that are stored.
+    /// Media whose ids the starter admits, and media that are known already.
     async fn admitted(&self, starter: &Starter, seen: &[MediumSeen]) -> Result<Vec<MediumSeen>, StoreError> {
         let refused: Vec<String> =
             ids_of(seen).into_iter().filter(|id| !starter.admits(id)).map(str::to_owned).collect();
@@ -45,7 +41,7 @@ impl Arrivals {
         Ok(seen.iter().filter(|seen| !unknown.contains(&seen.medium.id)).cloned().collect())
     }
 
-    /// Ids that have to be fetched. Asked after the rows were made: another worker may have stored a file meanwhile.
+    /// Ids to fetch. Read after the rows were made: another worker may have stored a file meanwhile.
     async fn sought(&self, seen: &[MediumSeen]) -> Result<BTreeSet<String>, StoreError> {
         let ids: Vec<String> = ids_of(seen).into_iter().map(str::to_owned).collect();
         let known = self.store.media(&self.namespace, &ids).await?;
@@ -53,8 +49,8 @@ impl Arrivals {
         let medium = |seen: &MediumSeen| known.get(&seen.medium.id).and_then(|known| known.as_ref());
         let mut sought: BTreeSet<String> =
             seen.iter().filter(|seen| seen.is_sought(medium(seen))).map(|seen| seen.medium.id.clone()).collect();
-        // A process that recorded an id again after its file was stored, and died before it scheduled it, left its row live
-        // and in no lane. Scheduled, it is ended by one look at its file.
+        // A process may have recorded an id again after its file was stored, and died before it scheduled the id. Its row is then live
+        // and in no lane. Once it is scheduled, one check of its file ends it.
         let settled: Vec<String> = ids.iter().filter(|id| !sought.contains(*id)).cloned().collect();
         let rows = self.store.standing(&self.namespace, &settled).await?;
         let is_live = |row: &Option<Standing>| row.as_ref().is_some_and(|row| row.state == TweetState::Live);

@@ -1,5 +1,5 @@
-//! A bucket of S3, or of a server that speaks like it. A file is there whole or not at all: a small one is one request, a
-//! larger one is put together from its pieces by the last one. Each request may be repeated, so a lost reply costs a request.
+//! A bucket of S3 or of a compatible server. A file exists whole or not at all: the last request joins the pieces of a large one. Each
+//! request may be repeated.
 
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -18,12 +18,11 @@ use super::files::{Files, Whole, name};
 use super::parts::{Part, unusable};
 use crate::config::BucketSettings;
 
-/// Bytes of a piece: S3 takes none that are smaller, but for the last one. A process has one of each upload in memory.
+/// Bytes of a piece. S3 takes no smaller ones, except the last. A process holds one piece per upload in memory.
 const PIECE: usize = 5 * 1_024 * 1_024;
-/// Times that a request is repeated at once; then the pipeline pauses.
+/// Immediate retries of a request; then the pipeline pauses.
 const RETRIES: usize = 2;
 
-/// A bucket.
 #[derive(Debug)]
 pub struct Bucket {
     bucket: AmazonS3,
@@ -31,18 +30,15 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket of the settings. `timeout` is the time limit of a request.
-    ///
-    /// # Errors
-    /// They cannot be used together; says why in one clause.
+    /// `timeout` is the time limit of a request. The error says in one clause why the settings are invalid.
     pub fn new(settings: &BucketSettings, timeout: Duration) -> Result<Self, String> {
-        // As in `providers::http`: whoever came first has installed the same.
+        // As in `providers::http`: the first caller has installed the same provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let is_plain = settings.endpoint.starts_with("http:");
         let client = ClientOptions::new().with_timeout(timeout).with_connect_timeout(timeout).with_allow_http(is_plain);
         let retry = RetryConfig { max_retries: RETRIES, retry_timeout: 2 * timeout, ..RetryConfig::default() };
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(&settings.bucket);
-        // Not every server that speaks like S3 removes several at once.
+        // Not every compatible server removes several objects at once.
         builder = builder.with_disable_bulk_delete(true);
         builder = builder.with_client_options(client).with_retry(retry);
         if !settings.endpoint.is_empty() {
@@ -69,7 +65,6 @@ impl Bucket {
         }
     }
 
-    /// Returns true if the file is there, whole.
     async fn has(&self, file: &Whole) -> Result<bool, object_store::Error> {
         match self.bucket.head(&self.path(&file.sha256)).await {
             Ok(there) => Ok(there.size == file.bytes),
@@ -95,7 +90,7 @@ impl Bucket {
                 let this = std::mem::replace(&mut first, next);
                 upload.put_part(this.into()).await.map_err(|error| out(&error))?;
             }
-            // A reply that is lost here makes the second request fail: the upload is over.
+            // If the reply is lost here, the second request fails, because the upload is complete.
             match upload.complete().await {
                 Ok(_) => Ok(()),
                 Err(_) if self.has(file).await.unwrap_or(false) => Ok(()),
@@ -104,7 +99,7 @@ impl Bucket {
         };
         let sent = sent.await;
         if sent.is_err() {
-            // Pieces of a process that died, or of a bucket that is out, are removed by a rule of the bucket.
+            // A rule of the bucket removes the pieces of a process that died, or of a bucket that was down.
             let _ = upload.abort().await;
         }
         sent
@@ -130,7 +125,7 @@ impl Files for Bucket {
     }
 }
 
-/// The next bytes of a file; none at its end.
+/// Next bytes of a file; empty at its end.
 async fn piece(from: &mut File) -> Result<Vec<u8>, String> {
     let mut piece = Vec::new();
     let read = from.take(PIECE as u64).read_to_end(&mut piece).await;
@@ -147,7 +142,7 @@ fn out(error: &object_store::Error) -> String {
     format!("the bucket of media does not take files: {}; {what_to_do}", plain(error))
 }
 
-/// The error in one line, without the page that the server sent: that repeats the key and what was signed.
+/// The error in one line, without the page from the server: it repeats the key and the signed text.
 fn plain(error: &object_store::Error) -> String {
     let text = error.to_string();
     let line = text.split(['<', '\n']).next().unwrap_or_default().trim_end_matches([' ', ':', '-']);

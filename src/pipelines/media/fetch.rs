@@ -1,11 +1,10 @@
-//! One file: asked for without any credential, read within bounds, hashed as it comes, and continued where it broke off.
+//! Fetches one file without any credential, within limits. Hashes it as it arrives, and resumes it after an interruption.
 //!
 //! ```text
 //!   check the address ─▶ a place at its host ─▶ ask ─▶ (redirect: check again) ─▶ first bytes: type ─▶ … ─▶ rename
 //! ```
 //!
-//! What a host says is not believed: neither the type, nor the length, nor that the rest of a file fits its beginning. A
-//! continued file repeats some bytes of what is there, which must be the same.
+//! The fetcher trusts no host about type or length. A resumed file repeats some bytes of the partial file, which must be the same.
 
 use std::error::Error as _;
 use std::io::{self, SeekFrom};
@@ -31,101 +30,82 @@ use crate::model::media::MediaState;
 use crate::providers::proxy::ProxyAddress;
 use crate::providers::scalar::http_date;
 
-/// Redirects that are followed.
 const HOPS: usize = 4;
-/// Bytes that are asked for again when a file is continued.
+/// Bytes that are requested again when a file is resumed.
 const OVERLAP: u64 = 1_024;
-/// A file that grew by less in all the time it had is not on its way.
+/// Minimum progress of a file in all of its time, in bytes: with less, the attempt has failed.
 const LEAST_PROGRESS: u64 = 64 * 1_024;
-/// How long a file is left to another process that has it in work.
+/// Wait while another process works on a file.
 const BUSY: Duration = Duration::from_secs(30);
-/// How long to wait where all places at a host were taken.
+/// Wait if all places at a host were taken.
 const NO_PLACE: Duration = Duration::from_secs(1);
 
-/// Bounds of a file.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The largest file, bytes.
     pub max_bytes: u64,
-    /// The longest wait for an answer, or for its next bytes.
+    /// Longest wait for an answer, or for its next bytes.
     pub stall: Duration,
-    /// The longest wait for a connection.
     pub connect: Duration,
     /// The proxy. It resolves host names itself, so only IP addresses in URLs are checked: the proxy must block private networks.
     pub proxy: Option<ProxyAddress>,
 }
 
-/// A file that is to be fetched.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The pipeline.
     pub namespace: &'a str,
-    /// The id of the medium.
     pub id: &'a str,
-    /// Its address.
     pub url: &'a str,
-    /// Addresses of the same picture in smaller sizes, the largest first: requested in this order if its host lacks the file
-    /// at `url`, or fails at it.
+    /// Addresses of smaller sizes of the picture, largest first: for a host that lacks the file at `url`, or fails at it.
     pub smaller: &'a [String],
 }
 
-/// The outcome for a file: what is done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    /// Its file is kept.
     Stored(Stored),
-    /// There is no such file any more, or it is not given to us; says why.
+    /// The file no longer exists, or the host denies it; the reason.
     Gone(String),
-    /// It is not wanted; says why.
+    /// The file is unwanted; the reason.
     Refused(String),
-    /// What a host also says while it has a fault: tried again, and believed when it has lasted.
+    /// An answer that a faulty host also gives: retried, and accepted once it has lasted.
     Doubted {
-        /// The state in which the medium ends then.
+        /// Final state of the medium once the answer is accepted.
         state: MediaState,
-        /// Why, in one clause.
         why: String,
     },
-    /// It failed, and is tried again.
     Failed {
-        /// Why, in one clause.
         why: String,
-        /// True if the host is out, so that its other files wait, too.
+        /// True if the host is down: its other files wait, too.
         is_of_host: bool,
-        /// The pause that the host asks for.
+        /// Pause that the host requests.
         after: Option<Duration>,
     },
-    /// The time was up while it came: the rest follows.
+    /// The time ended during the download: the rest follows.
     Partly,
-    /// It was not tried, which is no fault of it.
+    /// Not tried, through no fault of the file; the wait until the next attempt.
     Later(Duration),
-    /// There is no room, or the place of files is out: no file can be fetched. Says why, and what to do.
+    /// There is no room, or the storage is down: no file can be fetched. The reason, and the fix.
     Disk(String),
 }
 
-/// A file that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// The file.
     pub file: Whole,
-    /// False if it was kept already.
+    /// False if the file was stored already.
     pub is_new: bool,
-    /// True if it was continued.
     pub is_continued: bool,
-    /// The address of a smaller size that it came from; `None`: it came from the medium's own.
+    /// Address of the smaller size that was stored; `None`: the medium's own.
     pub smaller: Option<String>,
 }
 
-/// Brings files into the place where they are kept.
 #[async_trait]
 pub trait Fetch: Send + Sync {
-    /// Fetches a file, in that time at most. The file is there before this says so; asked again, it changes nothing.
+    /// Fetches a file within that time. The file is stored before this returns; a repeated call changes nothing.
     async fn fetch(&self, wanted: Wanted<'_>, within: Duration) -> Fetched;
 
-    /// Removes what came of the file of a medium that is not fetched any more.
+    /// Removes the partial file of a medium that is no longer fetched.
     fn discard(&self, _namespace: &str, _id: &str) {}
 }
 
-/// Fetches files from their hosts.
 #[derive(Debug)]
 pub struct Fetcher {
     client: Client,
@@ -135,16 +115,14 @@ pub struct Fetcher {
     keeper: Arc<Keeper>,
 }
 
-/// The bytes that are there already.
 #[derive(Debug, Default)]
 struct Begun {
     bytes: u64,
     validator: String,
-    /// The size of the whole file, as the first answer told it.
+    /// Size of the whole file, as stated by the first answer.
     total: Option<u64>,
 }
 
-/// A file as it comes.
 struct Incoming<'a> {
     file: tokio::fs::File,
     hash: ring::digest::Context,
@@ -154,12 +132,11 @@ struct Incoming<'a> {
     kind: Option<&'static str>,
 }
 
-/// An end before the file is whole, or the wish to begin again.
 enum Stop {
     Ended(Fetched),
-    /// The host lacks the file at this address, or fails at it: it may have another size.
+    /// The host lacks the file at this address, or fails at it; another size may exist.
     Lacking(Fetched),
-    /// What is there does not fit what the host has now.
+    /// The partial file does not fit the host's current file.
     Again,
 }
 
@@ -178,13 +155,13 @@ impl Fetch for Fetcher {
             Err(why) => return Fetched::Refused(why),
         };
         let host = host_of(&url);
-        // Not for long: media of other hosts wait behind it.
+        // A short wait: media of other hosts wait behind this one.
         let _place = match tokio::time::timeout(within.min(NO_PLACE), self.hosts.enter(&host)).await {
             Ok(Ok(place)) => place,
             Ok(Err(rest)) => return Fetched::Later(rest),
             Err(_) => return Fetched::Later(NO_PLACE),
         };
-        // Downloads that went before at this host may have found that there is no room.
+        // Earlier downloads from this host may have found that there is no room.
         if let Some(why) = self.keeper.parts.blocked_reason() {
             return Fetched::Disk(why);
         }
@@ -206,7 +183,7 @@ impl Fetch for Fetcher {
             Err(fetched) => {
                 let keeps = match &fetched {
                     Fetched::Failed { .. } | Fetched::Partly | Fetched::Later(_) => true,
-                    // What came before is still the file's beginning, if the host has it again.
+                    // The partial file is still valid if the host has the file again.
                     Fetched::Doubted { state, .. } => *state == MediaState::Gone,
                     Fetched::Stored(_) | Fetched::Gone(_) | Fetched::Refused(_) | Fetched::Disk(_) => false,
                 };
@@ -224,7 +201,7 @@ impl Fetch for Fetcher {
         }
         match &fetched {
             Fetched::Failed { is_of_host: true, after, .. } => self.hosts.failed(&host, *after),
-            // A host that refuses everything has not recovered: what is doubted shortens no pause.
+            // A host that refuses everything has not recovered: a doubted answer shortens no pause.
             Fetched::Later(_) | Fetched::Disk(_) | Fetched::Failed { .. } | Fetched::Doubted { .. } => {}
             _ => self.hosts.answers(&host),
         }
@@ -232,7 +209,7 @@ impl Fetch for Fetcher {
     }
 
     fn discard(&self, namespace: &str, id: &str) {
-        // Where another process has it in work, it ends there.
+        // If another process works on it, the part ends there.
         if let Ok(Some(part)) = self.keeper.parts.part(namespace, id) {
             part.discard();
         }
@@ -240,12 +217,9 @@ impl Fetch for Fetcher {
 }
 
 impl Fetcher {
-    /// A client of its own: it has no credential and no cookie, and follows no redirect by itself.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
+    /// Makes its own client: no credential, no cookie, no automatic redirects. Fails if TLS cannot be set up.
     pub fn new(private: PrivateHosts, limits: Limits, hosts: Hosts, keeper: Arc<Keeper>) -> Result<Self, String> {
-        // As in `providers::http`: whoever came first has installed the same.
+        // As in `providers::http`: the first caller has installed the same provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let private = Arc::new(private);
         let client = Client::builder()
@@ -253,11 +227,11 @@ impl Fetcher {
             .connect_timeout(limits.connect)
             .redirect(redirect::Policy::none())
             .referer(false)
-            // Ranges are of the bytes as they are.
+            // Ranges refer to the unencoded bytes.
             .gzip(false)
             .pool_max_idle_per_host(4)
             .pool_idle_timeout(Duration::from_secs(30));
-        // Behind a proxy only the proxy's own name is resolved here, and no file of a loopback address is fetched past it.
+        // Behind a proxy, only the proxy's own name is resolved here, and no loopback address bypasses the proxy.
         let client = match &limits.proxy {
             Some(proxy) => client.proxy(proxy.for_all()?),
             None => client.no_proxy().dns_resolver(PublicAddresses(private.clone())),
@@ -266,7 +240,6 @@ impl Fetcher {
         Ok(Self { client, private, limits, hosts, keeper })
     }
 
-    /// Keeps a whole file.
     async fn keep(&self, part: Part, (file, is_continued): (Whole, bool), within: Duration) -> Fetched {
         match tokio::time::timeout(within, self.keeper.keep(part, &file)).await {
             Ok(Ok(is_new)) => Fetched::Stored(Stored { file, is_new, is_continued, smaller: None }),
@@ -276,8 +249,7 @@ impl Fetcher {
         }
     }
 
-    /// Brings the largest size that the host has into the part. Says whether it was continued, and its address if that is
-    /// one of the `smaller`.
+    /// Loads the largest size that the host has into the part. Returns true if it was resumed, and its address if it is one of `smaller`.
     async fn load_largest(
         &self,
         part: &Part,
@@ -296,7 +268,7 @@ impl Fetcher {
             let url = self.private.check(address).map_err(Fetched::Refused)?;
             match self.load(part, &url, within.saturating_sub(watch.elapsed())).await {
                 Ok(whole) => return Ok((whole, Some(address.clone()))),
-                // While the host fails at one of them, its other answers prove nothing.
+                // While the host fails at one size, its other answers prove nothing.
                 Err(Stop::Lacking(failed @ Fetched::Failed { .. })) => lacking = failed,
                 Err(Stop::Lacking(_)) => {}
                 Err(Stop::Ended(fetched)) => return Err(fetched),
@@ -306,7 +278,7 @@ impl Fetcher {
         Err(lacking)
     }
 
-    /// Brings all of its bytes into the part; says whether it was continued.
+    /// Loads all bytes into the part. Returns true if it resumed a partial file.
     async fn load(&self, part: &Part, url: &Url, within: Duration) -> Result<(Whole, bool), Stop> {
         let watch = Stopwatch::start();
         let there = part.file.metadata()?.len();
@@ -356,7 +328,7 @@ impl Fetcher {
             from => incoming.read_back(from, begun.as_ref().map_or(from, |begun| begun.bytes)).await?,
         };
         let came = self.receive(&mut response, &mut incoming, tail, (watch, within)).await;
-        // What was written is to be found by the next attempt.
+        // The next attempt must find the written bytes.
         incoming.file.flush().await?;
         part.end_writing();
         came?;
@@ -373,7 +345,6 @@ impl Fetcher {
         Ok((Whole { sha256, bytes, kind }, is_continued))
     }
 
-    /// Asks for it, or for the rest of it, wherever it has moved.
     async fn ask(
         &self,
         url: &Url,
@@ -415,7 +386,7 @@ impl Fetcher {
         ended(Fetched::Refused(format!("redirected more than {HOPS} times")))
     }
 
-    /// Reads the body into the part. `tail`: bytes that are there already and come again first.
+    /// Reads the body into the part. `tail` has bytes on disk that arrive again first.
     async fn receive(
         &self,
         response: &mut Response,
@@ -462,7 +433,7 @@ impl Fetcher {
 }
 
 impl Incoming<'_> {
-    /// Reads what is there again, up to `to`: its hash, its first bytes, and those from `from` on, which come again.
+    /// Reads the partial file up to `to`, for its hash and first bytes. Returns the bytes from `from` on, which arrive again.
     async fn read_back(&mut self, from: u64, to: u64) -> Result<Vec<u8>, Stop> {
         let (mut buffer, mut tail) = (vec![0; 64 * 1_024], Vec::new());
         self.file.seek(SeekFrom::Start(0)).await?;
@@ -472,7 +443,7 @@ impl Incoming<'_> {
             if read == 0 {
                 return Err(Stop::Again);
             }
-            // Within the buffer, since it is less than `read`.
+            // Within the buffer: at most `read`.
             let skipped = from.saturating_sub(self.bytes).min(read as u64) as usize;
             tail.extend_from_slice(&buffer[skipped..read]);
             self.note(&buffer[..read])?;
@@ -486,7 +457,7 @@ impl Incoming<'_> {
         Ok(self.file.write_all(bytes).await?)
     }
 
-    /// Counts and hashes; ends a file of the wrong type at its first bytes.
+    /// Counts and hashes bytes. Ends a file of the wrong type at its first bytes.
     fn note(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
@@ -503,12 +474,10 @@ impl Incoming<'_> {
     }
 }
 
-/// The part of a file that an answer brings.
 #[derive(Debug, PartialEq, Eq)]
 struct Rest {
-    /// Where it begins.
     from: u64,
-    /// The size of the whole file, where the answer states it.
+    /// Size of the whole file, if the answer states it.
     total: Option<u64>,
 }
 
@@ -522,9 +491,9 @@ impl Rest {
         let stated = response.headers().get(CONTENT_RANGE).and_then(|range| content_range(range.to_str().ok()?));
         let is_same = validator(response.headers()).is_none_or(|now| now == begun.validator);
         match stated {
-            // From the first byte on it is the whole file, which begins anew all the same.
+            // From the first byte on it is the whole file, so the download restarts anyway.
             Some((from, total)) if from == asked && is_same && from > 0 => match (total, begun.total) {
-                // What nobody tells the end of may have been cut off anywhere, and what has another size is another file.
+                // Without a stated size, a file may be cut anywhere. With another size, it is another file.
                 (Some(now), Some(before)) if now != before => Err(Stop::Again),
                 (None, None) => Err(Stop::Again),
                 (now, before) => Ok(Self { from, total: now.or(before) }),
@@ -541,13 +510,12 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     Some((from, total.trim().parse().ok()))
 }
 
-/// The word by which a host tells that a file is still the same: a strong entity tag, or else its date.
+/// Validator of an unchanged file: a strong entity tag, or else its date.
 fn validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     text(ETAG).filter(|tag| tag.starts_with('"')).or_else(|| text(LAST_MODIFIED))
 }
 
-/// The address to which an answer leads.
 fn redirected(from: &Url, response: &Response) -> Option<Result<Url, String>> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -557,14 +525,13 @@ fn redirected(from: &Url, response: &Response) -> Option<Result<Url, String>> {
     Some(from.join(to).map_err(|error| format!("a redirect to an address that cannot be read: {error}")))
 }
 
-/// Says what a status means.
 fn judged(response: Response, is_continued: bool) -> Result<Response, Stop> {
     let status = response.status().as_u16();
     let ended = |fetched| Err(Stop::Ended(fetched));
     match status {
         200 | 206 => Ok(response),
         410 | 451 => ended(Fetched::Gone(format!("HTTP {status}"))),
-        // A lost key or an empty mount says the same for an hour.
+        // A host with a lost key or an empty mount answers the same for an hour.
         401 | 403 | 404 => {
             Err(Stop::Lacking(Fetched::Doubted { state: MediaState::Gone, why: format!("HTTP {status}") }))
         }
@@ -604,7 +571,7 @@ fn host_failed(why: String, after: Option<Duration>) -> Fetched {
     Fetched::Failed { why, is_of_host: true, after }
 }
 
-/// It may be the page of a host that is being repaired.
+/// Doubted, because it may be the page of a host under repair.
 fn wrong_type(head: &[u8]) -> Fetched {
     let begins = String::from_utf8_lossy(&head[..head.len().min(16)]).into_owned();
     let why = format!("neither a picture nor a video nor a sound: it begins with {begins:?}");
@@ -615,13 +582,12 @@ fn disk(error: &io::Error) -> Fetched {
     Fetched::Disk(unusable(error))
 }
 
-/// The host of a URL with its port: what is polite towards.
+/// Host and port of a URL: the unit of politeness.
 fn host_of(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
 }
 
-/// The delay before the next attempt after so many, ms: it doubles from `first` up to `most`, and the upper half of it is
-/// drawn.
+/// Delay before the next attempt, ms: it doubles from `first` up to `most`, and its upper half is random (`share`).
 #[must_use]
 pub fn delay_after(attempts: u32, first: Duration, most: Duration, share: f64) -> i64 {
     let step = first.saturating_mul(2u32.saturating_pow(attempts.saturating_sub(1))).min(most);

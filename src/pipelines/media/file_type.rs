@@ -1,12 +1,10 @@
-//! The type of a file by its first bytes. What its host or its name says of it is a stranger's word.
+//! Detects the type of a file by its first bytes. Its host and its name are not trusted: strangers choose them.
 //!
-//! The few types that networks serve are told apart here: a library that knows hundreds would bring two crates for office
-//! documents along.
+//! This module knows the few types that networks serve. A library with hundreds of types would add two crates for office documents.
 
-/// Bytes from which the type is told.
+/// Bytes needed to detect the type.
 pub const HEAD: usize = 64;
 
-/// Types by the bytes with which their files begin.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -17,7 +15,7 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"ID3", "audio/mpeg"),
 ];
 
-/// Tells the type of a picture, a video or a sound: `image/jpeg`; `None` for anything else.
+/// Detects the type of a picture, a video or a sound: `image/jpeg`; `None` for anything else.
 ///
 /// ```
 /// # use twitter_updater::pipelines::media::file_type::file_type;
@@ -39,7 +37,6 @@ pub fn file_type(head: &[u8]) -> Option<&'static str> {
         })
 }
 
-/// RIFF containers.
 fn riff(head: &[u8]) -> Option<&'static str> {
     match (head.get(..4)?, head.get(8..12)?) {
         (b"RIFF", b"WEBP") => Some("image/webp"),
@@ -48,7 +45,7 @@ fn riff(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// ISO base media files: their brand is in the first box.
+/// ISO base media files: the first box has their brand.
 fn base_media(head: &[u8]) -> Option<&'static str> {
     if head.get(4..8)? != b"ftyp" {
         return None;
@@ -62,7 +59,7 @@ fn base_media(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Matroska files: the kind of document follows within the first bytes.
+/// Matroska files: the first bytes name the document type.
 fn matroska(head: &[u8]) -> Option<&'static str> {
     let is_ebml = head.starts_with(b"\x1a\x45\xdf\xa3");
     let names = |word: &[u8]| head.windows(word.len()).any(|bytes| bytes == word);
@@ -110,7 +107,7 @@ mod tests {
         for head in others {
             assert_eq!(file_type(head), None, "{head:?}");
         }
-        // Scripts hide in pictures that are drawn by text.
+        // SVG pictures may contain scripts.
         assert_eq!(file_type(b"<svg xmlns=\"http://www.w3.org/2000/svg\">"), None);
     }
 }

@@ -1,5 +1,4 @@
-//! The place where files are kept. A file is named by the hash of its bytes, so what a thousand posts show is kept once, and
-//! putting it there again changes nothing.
+//! The storage of files. The hash of its bytes names a file: storing it again, for any number of posts, changes nothing.
 //!
 //! ```text
 //!   FOLDER/ab/cdef…                        SHA-256 of its bytes, in hexadecimal digits
@@ -17,54 +16,44 @@ use tokio::task::spawn_blocking;
 use super::parts::{Part, make, unusable};
 use crate::base::private_file::check_planted;
 
-/// A whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// The hash of its bytes.
     pub sha256: String,
-    /// Its size.
     pub bytes: u64,
-    /// Its type, by its first bytes: `image/jpeg`.
+    /// Type by its first bytes: `image/jpeg`.
     pub kind: &'static str,
 }
 
-/// The place of all files, shared by all processes. An error says in one clause why, and what to do.
+/// Storage of all files, shared by all processes. An error says in one clause the reason and the fix.
 #[async_trait]
 pub trait Files: Send + Sync + Debug {
-    /// Keeps a part as that file, whole or not at all, and safe when this returns; the part is gone then. Returns false if
-    /// the file is there already. After an error the part is where it was, and the same may be asked again.
-    ///
-    /// # Errors
-    /// The place does not take it.
+    /// Stores a part as that file, whole or not at all, and durable; the part is then gone. Returns false if the file exists already.
+    /// After an error the part is unchanged, and the call may be repeated.
     async fn put(&self, part: Part, file: &Whole) -> Result<bool, String>;
 
-    /// Removes a file. One that is not there is removed.
-    ///
-    /// # Errors
-    /// The place does not do it.
+    /// Removes a file. Succeeds if it does not exist.
     async fn remove(&self, sha256: &str) -> Result<(), String>;
 }
 
-/// The name of a file below the place: `ab/cdef…`.
+/// Path of a file below the root: `ab/cdef…`.
 pub(super) fn name(sha256: &str) -> String {
     let (first, rest) = sha256.split_at_checked(2).unwrap_or(("", sha256));
     format!("{first}/{rest}")
 }
 
-/// A folder. A file is flushed to the disk and then renamed: who sees a name sees all of its bytes.
+/// A folder. A file is flushed to disk before its rename, so a visible name always has all of its bytes.
 #[derive(Debug, Clone)]
 pub struct Folder {
     root: PathBuf,
 }
 
 impl Folder {
-    /// A folder that is there, or is made with the first file.
+    /// The first file creates a missing folder.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// The path of a file.
     #[must_use]
     pub fn path(&self, sha256: &str) -> PathBuf {
         self.root.join(name(sha256))

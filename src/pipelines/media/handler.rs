@@ -1,12 +1,11 @@
-//! A batch of media: each file is fetched, then the media are saved, then their lives, then they are settled.
+//! Handles a batch of media: fetches each file, saves the media, saves their lives, settles them.
 //!
 //! ```text
 //!   batch ─▶ known? ─▶ fetch, all at once ─▶ save media ─▶ save lives ─▶ verdicts, to the worker
 //!                       the file is there      state, hash    ended, or due again
 //! ```
 //!
-//! The file is there before the store says so. A process that dies in between leaves a file that no medium names yet; the
-//! next attempt finds the same bytes and names it.
+//! A file is stored before the store names it. If a process dies in between, the next attempt finds the same bytes and names it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,55 +30,43 @@ use crate::model::post::{Tweet, TweetState};
 use crate::pipelines::store_call;
 use crate::store::{MediumTried, Observation, Seen, Store, StoreError, StoredMedium};
 
-/// Before a file of which only a part came is continued.
+/// Wait before a partial file is resumed.
 const CONTINUE_MS: Millis = 100;
-/// Attempts that a medium has at least before it is given up.
+/// Minimum attempts before a medium is given up.
 const LEAST_ATTEMPTS: u32 = 4;
-/// Failed attempts before smaller sizes of a picture are requested, too: a host in trouble lacks any size for a moment.
+/// Failed attempts before smaller sizes of a picture are requested, too: a host in trouble lacks every size for a moment.
 const LARGEST_ALONE: i64 = 2;
-/// How long a medium fails before its host is believed that there is no such file.
+/// Time that a host must lack a file before its answer is accepted.
 const BELIEVED_AFTER: Duration = Duration::from_secs(3_600);
 
-/// When media are tried again.
 #[derive(Debug, Clone, Copy)]
 pub struct Retrying {
-    /// The longest first delay; it doubles with each further one.
+    /// Longest first delay; it doubles with each further one.
     pub first: Duration,
-    /// The longest delay.
     pub most: Duration,
-    /// How long a medium may fail before it is given up.
+    /// Time of failures after which a medium is given up.
     pub give_up_after: Duration,
 }
 
-/// The handler of a provider's media.
 pub struct MediaHandler {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// Fetches files.
     pub fetcher: Arc<dyn Fetch>,
     /// Addresses of smaller sizes of the picture at an address, the largest first.
     pub smaller: fn(&str) -> Vec<String>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// When media are tried again.
     pub retrying: Retrying,
-    /// The time limit for saving.
     pub save_timeout: Duration,
-    /// A medium that ended so many processes while it was alone in its batch is dead.
+    /// Ended processes after which a medium that was alone in its batch is dead.
     pub max_deliveries: u32,
-    /// The counters.
     pub counters: Arc<Fetches>,
-    /// The metrics that every pipeline has, with its error log.
     pub metrics: Arc<Metrics>,
 }
 
-/// The results of a batch.
 #[derive(Default)]
 struct Results {
     tried: Vec<MediumTried>,
     lives: Vec<Observation>,
     handled: Handled,
-    /// Why no file can be fetched.
     disk: Option<String>,
 }
 
@@ -97,7 +84,7 @@ impl FreeHandler for MediaHandler {
             Ok(known) => known,
             Err(outlook) => return Handled::released(batch, outlook),
         };
-        // The rest of the lease, without the time for the save and for the settle.
+        // The rest of the lease, without the time for the save and the settle.
         let left = span(batch.fence.deadline - batch.now.now()).saturating_sub(self.save_timeout);
         let within = left.mul_f64(0.75);
         let fetched = join_all(batch.jobs.iter().zip(&known).map(async |(job, medium)| match medium {
@@ -113,7 +100,7 @@ impl FreeHandler for MediaHandler {
         }));
         let fetched = fetched.await;
         failpoint::point("after_answer");
-        // Inside the lease, so that whoever has them after it dates its answers later.
+        // Before the lease ends, so that the next worker dates its answers later.
         let at = batch.now.now().min(batch.fence.deadline - 1);
         let mut results = Results::default();
         for ((job, medium), fetched) in batch.jobs.iter().zip(known).zip(fetched) {
@@ -133,7 +120,6 @@ impl FreeHandler for MediaHandler {
 }
 
 impl MediaHandler {
-    /// Buries a medium that ended its process.
     async fn bury(&self, batch: &Batch, job: &Job) -> Handled {
         let (at, reason) = (batch.now.now(), store_call::ended_its_process(job));
         match self.in_time(store_call::bury(&*self.store, &self.namespace, at, job, reason)).await {
@@ -142,18 +128,16 @@ impl MediaHandler {
         }
     }
 
-    /// Waits for a store that may not answer.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    /// Saves media, then lives; but nothing of a medium that is gone by now, since whoever forgets a person has looked for its media
-    /// before.
+    /// Saves media, then lives. Skips media that are gone by now: the deletion of a person's data has already searched for them.
     async fn save(&self, results: &mut Results) -> Result<(), StoreError> {
         let Results { tried, lives, handled, .. } = results;
         let saved: HashSet<String> = self.store.save_media(&self.namespace, tried).await?.into_iter().collect();
         let tried: HashSet<&str> = tried.iter().map(|tried| &*tried.id).collect();
-        // It was forgotten while its file came, or somebody settled it, or removes its file: the next delivery finds out.
+        // It was forgotten or settled meanwhile, or its file is being removed: the next delivery finds out.
         let is_undone = |id: &str| tried.contains(id) && !saved.contains(id);
         lives.retain(|life| !is_undone(&life.id));
         for (_, verdict) in handled.verdicts.iter_mut().filter(|(job, _)| is_undone(&job.id)) {
@@ -172,7 +156,6 @@ impl MediaHandler {
         Ok(())
     }
 
-    /// Decides what becomes of a medium.
     fn judge(
         &self,
         results: &mut Results,
@@ -182,13 +165,13 @@ impl MediaHandler {
         at: Millis,
     ) {
         let Some(medium) = medium else {
-            // An id that somebody put in by hand: no post has told its address. Or it is forgotten, and has no row.
+            // A person added this id by hand, so no post has its address. Or it is forgotten, and has no row.
             results.end(job, at, Some("no post names this medium"));
             return;
         };
         let counters = &self.counters;
         match fetched {
-            // It was done before, by who could not settle it.
+            // An earlier worker finished it but could not settle it.
             None => results.end(job, at, None),
             Some(Fetched::Stored(stored)) => {
                 self.count(&stored);
@@ -233,7 +216,7 @@ impl MediaHandler {
         counters.media_continued.add(usize::from(stored.is_continued));
     }
 
-    /// A failure: tried again, later each time, until it has lasted too long. Then the medium ends in the state `end`.
+    /// Records a failure. The medium is retried, later each time, until the failure has lasted too long. Then it ends in the state `end`.
     fn failed(
         &self,
         results: &mut Results,
@@ -245,8 +228,8 @@ impl MediaHandler {
         let Retrying { first, most, give_up_after } = self.retrying;
         let attempts = u32::try_from(medium.attempts).unwrap_or(u32::MAX).saturating_add(1);
         let since = medium.failing_since.unwrap_or(at);
-        // The row does not tell since when the host says this, so the attempt before must have heard the same: one 404 after
-        // hours of 503 proves nothing.
+        // The row has no date of this answer, so the attempt before must have had the same one: one 404 after hours of 503 proves
+        // nothing.
         let is_told_again = end != MediaState::Failed && medium.reason.as_ref() == Some(&why);
         let patience = if is_told_again { believed_after(most).min(give_up_after) } else { give_up_after };
         if attempts >= LEAST_ATTEMPTS && at - since >= millis(patience) {
@@ -275,7 +258,6 @@ impl MediaHandler {
 }
 
 impl Results {
-    /// The life of a medium is over.
     fn end(&mut self, job: &Job, at: Millis, why: Option<&str>) {
         self.lives.push(life(job, at, why, None));
         self.handled.verdicts.push((job.clone(), Verdict::Finish));
@@ -284,24 +266,22 @@ impl Results {
     fn give_up(&mut self, job: &Job, medium: &StoredMedium, at: Millis, state: MediaState, why: &str) {
         let tried = tried(medium, at, state);
         self.tried.push(MediumTried { reason: Some(why.to_owned()), ..tried });
-        // Its row has the reason. A life that ends with an unreadable answer has no date, and an older save that arrives
-        // late would undo the end.
+        // Its row has the reason. A life that ends with an unreadable answer has no date, and a late, older save would undo the end.
         self.end(job, at, None);
     }
 
-    /// Not tried to its end, which is no fault of it.
+    /// Retries an unfinished attempt, without a counted failure.
     fn retry_in(&mut self, job: &Job, after: Millis) {
         self.handled.verdicts.push((job.clone(), Verdict::Retry { after, counted: false }));
     }
 }
 
-/// How long what is doubted must last. With a short `media.longest_retry` an hour would be hundreds of requests for a file that
-/// is gone: then a few of the longest delays are enough.
+/// Time that a doubted answer must last. With a short `media.longest_retry`, an hour would be hundreds of requests for a missing file.
 fn believed_after(longest_retry: Duration) -> Duration {
     BELIEVED_AFTER.min(longest_retry.saturating_mul(LEAST_ATTEMPTS))
 }
 
-/// The same figures as before, in that state.
+/// Keeps the previous figures, with that state.
 fn tried(medium: &StoredMedium, at: Millis, state: MediaState) -> MediumTried {
     let (id, attempts, failing_since) = (medium.id.clone(), medium.attempts, medium.failing_since);
     MediumTried { id, at, state, attempts, failing_since, ..MediumTried::default() }
@@ -318,7 +298,6 @@ fn stored_as(medium: &StoredMedium, stored: Stored, at: Millis) -> MediumTried {
     }
 }
 
-/// The record of an item's life: due again then, or over.
 fn life(job: &Job, at: Millis, why: Option<&str>, next_due: Option<Millis>) -> Observation {
     let state = if next_due.is_some() { TweetState::Live } else { TweetState::Ended };
     let seen = match why {

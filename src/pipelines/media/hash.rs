@@ -2,7 +2,6 @@
 
 use ring::digest::{Context, SHA256};
 
-/// Hexadecimal digits of a hash.
 #[must_use]
 pub fn hex(hash: &[u8]) -> String {
     hash.iter()
@@ -11,7 +10,6 @@ pub fn hex(hash: &[u8]) -> String {
         .collect()
 }
 
-/// A hash of bytes that come one after the other.
 #[must_use]
 pub fn hash() -> Context {
     Context::new(&SHA256)

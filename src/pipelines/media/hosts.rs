@@ -9,23 +9,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::base::clock::Stopwatch;
 use crate::base::random;
 
-/// Hosts that are remembered while nothing is asked of them: the names come from strangers.
+/// Maximum idle hosts in memory: the names come from strangers.
 const HOSTS: usize = 4_096;
 /// The longest pause that a host may ask for.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// Bounds for each host.
 #[derive(Debug, Clone, Copy)]
 pub struct Politeness {
-    /// Requests in flight to a host at most.
+    /// Maximum requests in flight per host.
     pub per_host: usize,
     /// Longest first pause after a failure; it doubles with each further one.
     pub first_pause: Duration,
-    /// The longest pause by itself.
+    /// Longest pause without a request of the host.
     pub longest_pause: Duration,
 }
 
-/// The hosts that this process asks for files.
 #[derive(Debug)]
 pub struct Hosts {
     politeness: Politeness,
@@ -38,48 +36,43 @@ struct Host {
     places: Arc<Semaphore>,
     /// Failures in a row.
     failures: u32,
-    /// When it may be asked again, on the clock of [`Hosts`].
+    /// End of the pause, on the clock of [`Hosts`].
     rests_until: Duration,
 }
 
 impl Hosts {
-    /// No host is known yet.
     #[must_use]
     pub fn new(politeness: Politeness) -> Self {
         Self { politeness, clock: Stopwatch::start(), hosts: Mutex::default() }
     }
 
-    /// Waits for one of the host's places; it is free again when the answer is dropped.
-    ///
-    /// # Errors
-    /// The host rests after a failure: how long still.
+    /// Waits for a place at the host; dropping the permit frees it. The error is the rest of the host's pause.
     pub async fn enter(&self, host: &str) -> Result<OwnedSemaphorePermit, Duration> {
         let (places, rest) = self.with(host, |host, now| (host.places.clone(), host.rests_until.checked_sub(now)));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             return Err(rest);
         }
-        // They are never closed.
+        // The semaphores are never closed.
         let Ok(place) = places.acquire_owned().await else { return Err(Duration::ZERO) };
         match self.rest(host) {
-            // It failed while others waited.
+            // The host failed during the wait.
             Some(rest) => Err(rest),
             None => Ok(place),
         }
     }
 
-    /// How long the host rests still; `None`: it may be asked.
+    /// Rest of the host's pause; `None`: it may be asked.
     #[must_use]
     pub fn rest(&self, host: &str) -> Option<Duration> {
         self.with(host, |host, now| host.rests_until.checked_sub(now)).filter(|rest| !rest.is_zero())
     }
 
-    /// The host has answered: it is asked as before.
+    /// Ends the series of failures: the host has answered.
     pub fn answers(&self, host: &str) {
         self.with(host, |host, _| host.failures = 0);
     }
 
-    /// The host has failed, and rests: as long as it asks for, or else twice as long as the last time. Requests that were in
-    /// flight together fail together, which is one failure.
+    /// Pauses a failed host: as long as it requests, or else twice the last pause. Requests in flight together count as one failure.
     pub fn failed(&self, host: &str, asked: Option<Duration>) {
         let Politeness { first_pause, longest_pause, .. } = self.politeness;
         self.with(host, |host, now| {
@@ -88,7 +81,7 @@ impl Hosts {
                 None if host.rests_until > now => return,
                 None => {
                     let step = first_pause.saturating_mul(2u32.saturating_pow(host.failures)).min(longest_pause);
-                    // At least half, so that processes do not come back together, and none at once.
+                    // At least half, so that processes do not return together, and none at once.
                     step.mul_f64(0.5 + random::share() / 2.0)
                 }
             };
@@ -152,7 +145,7 @@ mod tests {
         hosts.answers("a");
         hosts.failed("a", None);
         assert!(hosts.rest("a").unwrap().as_secs() <= 10);
-        // What it asks for is taken, up to an hour.
+        // A pause that the host requests is kept, up to an hour.
         hosts.failed("a", Some(Duration::from_secs(120)));
         assert_eq!(hosts.rest("a").unwrap().as_secs(), 120);
         hosts.failed("c", Some(Duration::from_secs(1_000_000)));

@@ -1,13 +1,13 @@
-//! The keeper of files: room for a file is taken in the store, then the file is put into its place. So the bytes of all
-//! processes together stay within their bound, and a file that no medium came to name, since its process died, is found.
+//! Reserves room in the store, then puts a file into storage: all processes together stay within the limit, and an unnamed file can be
+//! found.
 //!
 //! ```text
 //!   take room (store) ─▶ put the file ─▶ (the handler: save the medium that names it)
 //!   mark unused files (store) ─▶ remove each ─▶ forget them (store)
 //! ```
 //!
-//! Whoever takes a file that is being removed waits until it is gone; whoever removes files takes none that somebody took
-//! lately. Clocks differ, so the store lets no medium name a file that is being removed: it is fetched once more.
+//! A process that needs a file during its removal waits for the end. The removal skips files that were taken lately. Clocks differ, so
+//! the store lets no medium name a file during its removal: it is fetched once more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,38 +18,29 @@ use crate::base::clock::{millis, wall_ms};
 use crate::base::shutdown::Stop;
 use crate::store::{Looked, Room, Store, StoreError, Taken};
 
-/// Media or files of a page.
 pub(super) const PAGE: u32 = 500;
-/// Pause after a page: a million of them take a minute or two, beside other work.
+/// Pause after a page: a million entries take a minute or two, beside other work.
 pub(super) const BETWEEN_PAGES: Duration = Duration::from_millis(20);
 
-/// Keeps files.
 #[derive(Debug)]
 pub struct Keeper {
-    /// The files on their way.
     pub parts: Parts,
-    /// The place of the others.
     pub files: Arc<dyn Files>,
-    /// The store.
     pub store: Arc<dyn Store>,
 }
 
-/// Why a file is not kept now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotKept {
-    /// It is being removed: it may be kept after that.
+    /// The file is being removed; it may be stored after that.
     Busy,
-    /// There is no room; says what to do.
+    /// There is no room; the text has the fix.
     Full(String),
-    /// The store or the place is out; says why, and what to do.
+    /// The store or the storage is down; the text has the reason and the fix.
     Out(String),
 }
 
 impl Keeper {
-    /// Keeps a part as that file. Returns false if it was there already.
-    ///
-    /// # Errors
-    /// [`NotKept`]; the part of one that is busy, or whose place is out, is where it was.
+    /// Stores a part as that file. Returns false if the file exists already. The part stays after `Busy` and `Out`.
     pub async fn keep(&self, part: Part, file: &Whole) -> Result<bool, NotKept> {
         let bytes = i64::try_from(file.bytes).unwrap_or(i64::MAX);
         let cap = i64::try_from(self.parts.cap()).unwrap_or(i64::MAX);
@@ -61,16 +52,13 @@ impl Keeper {
             Taken::Busy => Err(NotKept::Busy),
             Taken::Full => {
                 part.discard();
-                // Others may have removed files in this moment: there is room, then.
+                // Another process may have removed files at this moment: then there is room.
                 self.parts.is_full(file.bytes).map_or(Err(NotKept::Busy), |why| Err(NotKept::Full(why)))
             }
         }
     }
 
-    /// Removes the files that nobody took for so long and no stored medium has, and counts the bytes of all files anew.
-    ///
-    /// # Errors
-    /// The store's.
+    /// Removes files that were not taken within `age` and that no stored medium has. Recounts the bytes of all files.
     pub async fn remove_unused(&self, age: Duration, stop: &Stop) -> Result<(), StoreError> {
         let mut after = Some(String::new());
         while let Some(from) = after.filter(|_| !stop.is_draining()) {
@@ -95,10 +83,7 @@ impl Keeper {
         self.learn_used().await
     }
 
-    /// Learns how many bytes all updaters keep.
-    ///
-    /// # Errors
-    /// The store's.
+    /// Reads the number of bytes that all updaters store.
     pub async fn learn_used(&self) -> Result<(), StoreError> {
         self.parts.set_used(u64::try_from(self.store.media_bytes().await?).unwrap_or(0));
         Ok(())

@@ -1,12 +1,11 @@
-//! Media of posts: pictures, videos and sounds are fetched once each, and kept by the hash of their bytes.
+//! Media of posts: fetches each picture, video and sound once, and stores it by the hash of its bytes.
 //!
 //! ```text
 //!   posts ─ media of found ones ([`arrivals`]) ─▶ fresh ─▶ fetch ─▶ stored, gone or refused: ended
 //!                                                  └──▶ retry ⟲ later each time, given up after a while
 //! ```
 //!
-//! A pipeline without a quota: its hosts set the pace ([`hosts`]). Addresses come from strangers ([`addresses`]), and so do
-//! the bytes behind them ([`fetch`], [`file_type`]).
+//! The hosts set the pace ([`hosts`]), not a quota. Strangers choose addresses ([`addresses`]) and bytes ([`fetch`], [`file_type`]).
 
 pub mod addresses;
 pub mod arrivals;
@@ -52,12 +51,11 @@ use crate::providers::registry;
 use crate::store::export::{self, Table};
 use crate::store::{Database, Store};
 
-/// The word for the kind.
 pub const MEDIA: &str = "media";
-/// Files of a batch, which are fetched at the same time.
+/// Files per batch; they are fetched at the same time.
 const CAPABILITIES: Capabilities = Capabilities { batch_limit: 16, charge: Charge::Nothing, endpoint: MEDIA };
 
-/// The pipelines of media: one for each provider that the settings name, where `media.collect` is on.
+/// One pipeline for each provider in the settings, if `media.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Media;
 
@@ -84,7 +82,7 @@ impl PipelineKind for Media {
         Arc::new(FreshFirst { first_delay: settings.media.retry })
     }
 
-    /// A file follows the posts that show it.
+    /// A file is removed with the posts that show it.
     fn notices_deletions(&self) -> bool {
         false
     }
@@ -114,7 +112,7 @@ impl PipelineKind for Media {
         let used = u64::try_from(store.media_bytes().await?).unwrap_or(0);
         let parts = Parts::new(&media.folder, media.max_disk_bytes, used);
         if let Err(error) = parts.prepare() {
-            // Each batch tries again, and its health says the same.
+            // Each batch tries again, and its health shows the same.
             tracing::warn!(folder = %media.folder.display(), "{}", unusable(&error));
         }
         let keeper = Arc::new(Keeper { parts, files: place(media)?, store: store.clone() });
@@ -154,7 +152,6 @@ impl PipelineKind for Media {
     }
 }
 
-/// Where the files are kept.
 fn place(settings: &MediaSettings) -> Result<Arc<dyn Files>, BadConfig> {
     match settings.bucket()? {
         None => Ok(Arc::new(Folder::new(&settings.folder))),

@@ -1,4 +1,4 @@
-//! Files on their way: what has come of each, so that it is continued where it broke off, and by one process at a time.
+//! Partial files and their received bytes: one process at a time can resume each of them.
 //!
 //! ```text
 //!   FOLDER/parts/<hash of the medium's name>       the bytes that have come, and beside them their validator
@@ -18,28 +18,25 @@ use super::hash::hex;
 use crate::base::clock::Stopwatch;
 use crate::base::private_file;
 
-/// A part that nobody went on with for so long is removed.
+/// Age after which an unused part is removed.
 const OLD_PART: Duration = Duration::from_secs(7 * 86_400);
 /// First and longest pause of all downloads after a file could not be stored. Each further failure doubles it.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
-/// The files on their way, and the room that is left for them.
 #[derive(Debug)]
 pub struct Parts {
     root: PathBuf,
-    /// Bytes that the files may take; 0: as many as there is room for.
+    /// Byte limit of all files; 0: only the disk limits them.
     cap: u64,
-    /// Bytes of the files that are kept, as far as this process knows.
+    /// Bytes of the stored files, as known to this process.
     used: AtomicU64,
-    /// Bytes of the parts that this process has in work.
+    /// Bytes of the parts that this process works on.
     on_the_way: AtomicU64,
     /// True once the folder exists and a write into it succeeded.
     is_ready: AtomicBool,
-    /// The pause of all downloads.
     pause: Mutex<Option<Pause>>,
 }
 
-/// A pause of all downloads, after a file could not be stored.
 #[derive(Debug)]
 struct Pause {
     since: Stopwatch,
@@ -53,31 +50,28 @@ struct Pause {
     why: String,
 }
 
-/// A part in work: no other process has it.
+/// A part with its lock: no other process works on it.
 #[derive(Debug)]
 pub struct Part {
-    /// Its file.
     pub path: PathBuf,
-    /// The lock, until this is dropped.
+    /// Holds the lock until this is dropped.
     pub file: File,
-    /// Something is written that may go on when whoever waits for it has given up.
+    /// True while a write may continue after its caller gave up.
     is_written: AtomicBool,
     /// Size of the whole file as its host states it, bytes; 0 if it states none.
     size: AtomicU64,
 }
 
-/// Bytes of a part that count as used as long as this lives.
+/// Bytes of a part that count as used while this lives.
 #[derive(Debug)]
 pub struct Reserved<'a> {
     parts: &'a Parts,
     bytes: u64,
-    /// Bytes received so far.
     came: u64,
 }
 
 impl Parts {
-    /// The parts in the folder `parts` of `folder`, which are made by [`Parts::prepare`]. `used` are the bytes of the files that are
-    /// kept.
+    /// Uses the folder `parts` in `folder`; [`Parts::prepare`] creates both. `used`: bytes of the stored files.
     #[must_use]
     pub fn new(folder: &Path, cap: u64, used: u64) -> Self {
         Self {
@@ -91,9 +85,6 @@ impl Parts {
     }
 
     /// Like [`Parts::new`], and prepares the folders.
-    ///
-    /// # Errors
-    /// Those of [`Parts::prepare`].
     pub fn open(folder: &Path, cap: u64, used: u64) -> io::Result<Self> {
         let parts = Self::new(folder, cap, used);
         parts.prepare()?;
@@ -101,9 +92,6 @@ impl Parts {
     }
 
     /// Creates missing folders and tests that they can be written. Does nothing after its first success.
-    ///
-    /// # Errors
-    /// The folders cannot be created or written.
     pub fn prepare(&self) -> io::Result<()> {
         if self.is_ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -120,10 +108,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes parts that nobody has gone on with: their media were given up elsewhere, or are forgotten.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Removes old parts: their media were given up elsewhere, or are forgotten.
     pub fn remove_old(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
@@ -134,7 +119,7 @@ impl Parts {
             }
             let (path, part) = (entry.path(), entry.path().with_extension(""));
             if path != part {
-                // A validator, which goes with its part.
+                // A validator is removed with its part.
                 if !part.exists() {
                     let _ = fs::remove_file(path);
                 }
@@ -145,24 +130,23 @@ impl Parts {
         Ok(())
     }
 
-    /// Notes how many bytes all files take, as the store knows it.
+    /// Sets the bytes of all files, as counted by the store.
     pub fn set_used(&self, bytes: u64) {
         self.used.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that the files may take; 0: as many as there is room for.
     #[must_use]
     pub fn cap(&self) -> u64 {
         self.cap
     }
 
-    /// Bytes of the files and of the parts in work.
+    /// Bytes of the stored files and of the parts in work.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed).saturating_add(self.on_the_way.load(Ordering::Relaxed))
     }
 
-    /// What to tell a person if there is no room for so many bytes more.
+    /// Message for a person if there is no room for `more` bytes.
     #[must_use]
     pub fn is_full(&self, more: u64) -> Option<String> {
         let used = self.used();
@@ -175,20 +159,20 @@ impl Parts {
         })
     }
 
-    /// Bytes that there is room for, within the cap and on the disk.
+    /// Free bytes within the cap and on the disk.
     fn room(&self) -> u64 {
         let cap = if self.cap == 0 { u64::MAX } else { self.cap };
         cap.saturating_sub(self.used()).min(self.room_on_disk())
     }
 
-    /// Bytes that are free on the disk, for processes that are not root's.
+    /// Free bytes on the disk for processes without root rights.
     fn room_on_disk(&self) -> u64 {
         let disk = rustix::fs::statvfs(&self.root).ok().filter(|disk| disk.f_blocks > 0);
         disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Reason why no file can be downloaded now: the folder cannot be written, there is no room, or downloads pause after a file could
-    /// not be stored. `None` admits a download: after the pause, or once more room is free, a single one until its result is known.
+    /// Reason why no file can be downloaded now: the folder is not writable, there is no room, or downloads pause after a failed store.
+    /// `None` admits a download: after the pause, or once more room is free, a single one until its result is known.
     #[must_use]
     pub fn blocked_reason(&self) -> Option<String> {
         if let Err(error) = self.prepare() {
@@ -209,12 +193,12 @@ impl Parts {
         None
     }
 
-    /// Begins or doubles the pause of all downloads: a file of `needed` bytes could not be stored.
+    /// Starts or doubles the pause of all downloads: a file of `needed` bytes could not be stored.
     pub fn pause(&self, needed: u64, why: &str) {
         let room = self.room();
         let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         let span = match &*pause {
-            // The failed download was in flight when the pause began.
+            // The failed download was in flight when the pause started.
             Some(known) if !known.is_tried => return,
             Some(known) => known.span.saturating_mul(2).min(PAUSE.1),
             None => PAUSE.0,
@@ -222,27 +206,21 @@ impl Parts {
         *pause = Some(Pause { since: Stopwatch::start(), span, needed, room, is_tried: false, why: why.to_owned() });
     }
 
-    /// Ends the pause: a file was stored.
     pub fn end_pause(&self) {
         *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Counts nothing yet.
     pub fn reserve(&self) -> Reserved<'_> {
         Reserved { parts: self, bytes: 0, came: 0 }
     }
 
-    /// Opens the part of a medium; `None` if another process has it in work.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Opens the part of a medium; `None` if another process works on it.
     pub fn part(&self, namespace: &str, id: &str) -> io::Result<Option<Part>> {
         let name = hex(digest(&SHA256, format!("{namespace}\0{id}").as_bytes()).as_ref());
         take(self.root.join(name))
     }
 }
 
-/// Opens a part; `None` if another process has it in work.
 fn take(path: PathBuf) -> io::Result<Option<Part>> {
     let file = private_file::open(&path)?;
     match file.try_lock() {
@@ -250,27 +228,22 @@ fn take(path: PathBuf) -> io::Result<Option<Part>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    // Whoever had the lock may have renamed it: then it is a whole file, and must not be touched.
+    // The previous lock holder may have renamed it: then it is a whole file, and must not be touched.
     let is_ours = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
     Ok(is_ours.then(|| Part { path, file, is_written: AtomicBool::new(false), size: AtomicU64::default() }))
 }
 
 impl Part {
-    /// Its file for a writer of its own. Until [`end_writing`](Self::end_writing) the lock goes with the last of both.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Returns a second handle for a separate writer. Until [`end_writing`](Self::end_writing), the lock lasts as long as either handle.
     pub fn begin_writing(&self) -> io::Result<File> {
         self.is_written.store(true, Ordering::Relaxed);
         self.file.try_clone()
     }
 
-    /// All that was to be written is written.
     pub fn end_writing(&self) {
         self.is_written.store(false, Ordering::Relaxed);
     }
 
-    /// Notes the size of the whole file, bytes.
     pub fn note_size(&self, bytes: u64) {
         self.size.store(bytes, Ordering::Relaxed);
     }
@@ -282,13 +255,13 @@ impl Part {
         self.size.load(Ordering::Relaxed).max(came)
     }
 
-    /// Removes it. If that fails it is removed when it is old.
+    /// Removes the part. If that fails, it is removed when it is old.
     pub fn discard(&self) {
         let _ = fs::remove_file(validator_of(&self.path));
         let _ = fs::remove_file(&self.path);
     }
 
-    /// The validator of its bytes, if it was noted for that URL, and the size of the whole file, if that was told.
+    /// Validator of its bytes if it was noted for that URL, and the size of the whole file if it was stated.
     #[must_use]
     pub fn validator(&self, url: &str) -> Option<(String, Option<u64>)> {
         let noted = String::from_utf8(private_file::read(&validator_of(&self.path)).ok()?).ok()?;
@@ -298,10 +271,7 @@ impl Part {
         (of == url && !validator.is_empty()).then(|| (validator.to_owned(), total))
     }
 
-    /// Notes the validator of the bytes that follow, `None`: they cannot be continued later; and the size of the whole file.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Notes the size of the whole file, and the validator of the bytes that follow. `None`: they cannot be resumed later.
     pub fn note_validator(&self, url: &str, validator: Option<&str>, total: Option<u64>) -> io::Result<()> {
         let path = validator_of(&self.path);
         let total = total.map(|total| total.to_string()).unwrap_or_default();
@@ -317,7 +287,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // A process that is being started at this moment has a copy of every open file: closing ours would not be enough.
+        // A process that starts at this moment has a copy of every open file: closing ours would not release the lock.
         if !*self.is_written.get_mut() {
             let _ = self.file.unlock();
         }
@@ -325,8 +295,7 @@ impl Drop for Part {
 }
 
 impl Reserved<'_> {
-    /// Reserves bytes of an announced file; `missing` of them are not on the disk yet. Returns a message for people if there is no room
-    /// for them.
+    /// Reserves bytes of an announced file; `missing` of them are not on the disk yet. Returns a message for people if there is no room.
     pub fn expect(&mut self, bytes: u64, missing: u64) -> Option<String> {
         let why = self.parts.is_full(bytes).or_else(|| {
             let left = self.parts.room_on_disk();
@@ -364,12 +333,11 @@ fn validator_of(part: &Path) -> PathBuf {
     part.with_extension("validator")
 }
 
-/// Makes a folder that only its owner reads: the files are other people's.
+/// Creates a folder that only its owner can read: the files belong to other people.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Message for people: the folder of media cannot be used.
 pub(super) fn unusable(error: &io::Error) -> String {
     format!("the folder of media cannot be written: {error}; check media.folder and its disk")
 }
@@ -438,7 +406,7 @@ mod tests {
         let (_root, parts) = parts(100, 90);
         let let_through = || parts.blocked_reason().is_none();
         assert!(let_through());
-        // Sixteen were under way.
+        // Sixteen downloads were in flight.
         (0..16).for_each(|_| parts.pause(20, "no room"));
         let mut seconds = Vec::new();
         for _ in 0..9 {

@@ -1,8 +1,7 @@
-//! Removal: a file goes when the last stored post that shows it is removed, or its content is forgotten, since the network
-//! has deleted it (`store.on_deleted`) or its time is over (`store.retention`).
+//! Removes a file after the last stored post that shows it is removed, or forgotten because the network deleted it (`store.on_deleted`)
+//! or its time is over (`store.retention`).
 //!
-//! A medium comes first, then its file: one that was put there or met again within the last hour stays until the next look,
-//! since a medium may be on its way into the store that names it.
+//! The medium is removed first. A file that was stored or found again within the last hour stays: its medium may be about to be stored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,32 +14,23 @@ use crate::engine::queue::Queue;
 use crate::model::media::MediaState;
 use crate::store::{MediumTried, Store, StoreError, StoredMedium};
 
-/// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1_800);
-/// Age of uses and files that are looked at.
+/// Minimum age of the uses and files that a check considers.
 pub const AGE: Duration = Duration::from_secs(3_600);
 
-/// Removes the files of media that no stored post shows.
 #[derive(Debug)]
 pub struct Removal {
-    /// The pipeline of the media.
     pub namespace: String,
-    /// The pipeline of the posts.
     pub posts: String,
-    /// The queue of the media.
     pub queue: Arc<dyn Queue>,
-    /// The worker's name.
     pub worker: String,
-    /// Keeps the files.
     pub keeper: Arc<Keeper>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// The counters.
     pub counters: Arc<Fetches>,
 }
 
 impl Removal {
-    /// Works until the process is to stop. A store that is out is asked again the next time.
+    /// Runs until `stop` drains. If the store is down, the next check retries.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look(AGE, &stop).await {
@@ -50,12 +40,9 @@ impl Removal {
         }
     }
 
-    /// Removes what is unused for so long; says how many media that is. The worker that leads reads all media for the others.
-    ///
-    /// # Errors
-    /// The store's.
+    /// Removes data that was unused for `age`. Returns the number of removed media. Only the leading worker reads all media.
     pub async fn look(&self, age: Duration, stop: &Stop) -> Result<u64, StoreError> {
-        // In a folder of this machine, perhaps, so each does it.
+        // The folder may be local to this machine, so each worker does this.
         if let Err(error) = self.keeper.parts.remove_old() {
             tracing::debug!(%error, "old parts of media cannot be removed");
         }

@@ -1,4 +1,4 @@
-//! When media are due: at once, and after a failure again and again, later each time. Pure.
+//! Due dates of media: at once, and after failures with growing delays. Pure.
 
 use std::time::Duration;
 
@@ -6,27 +6,23 @@ use crate::base::clock::{self, Millis};
 use crate::engine::lane::{Lane, Order};
 use crate::engine::schedule::{Known, Next, Schedule};
 
-/// The lane of media that were not tried yet.
 pub const FRESH: &str = "fresh";
-/// The lane of media whose fetch failed.
 pub const RETRY: &str = "retry";
-/// The patience of new media, if there are more than can be fetched: addresses stay valid for longer than that.
+/// Patience of new media if more arrive than can be fetched: addresses stay valid for longer than that.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// New media at once, in the order in which they came; those that failed after a while.
+/// New media at once, in the order of their arrival; failed ones after a delay.
 #[derive(Debug, Clone)]
 pub struct FreshFirst {
-    /// The first delay after a failure.
     pub first_delay: Duration,
 }
 
-/// The lane of new media: what waits there is meant to, so none is late.
+/// Lane of new media. Waiting there is intended, so none is late.
 #[must_use]
 pub fn fresh() -> Lane {
     Lane::new(FRESH, PATIENCE).ordered(Order::OldestFirst)
 }
 
-/// The lane of media that failed.
 #[must_use]
 pub fn retry() -> Lane {
     Lane::new(RETRY, PATIENCE).ordered(Order::OldestFirst)

@@ -1,7 +1,7 @@
-//! What posts say of accounts: that they are there, that they have just posted, and what their profiles are.
+//! Evidence about accounts in posts: that they exist, that they have just posted, and their profiles.
 //!
-//! A whole profile inside a post is an answer, if the stored one is older than half of its interval: then nobody has to ask.
-//! So a post that is refreshed eighty times does not write its author eighty times. A post of a frozen account wakes it.
+//! A whole profile in a post replaces a lookup if the stored one is older than half of its interval. So a post that is refreshed
+//! eighty times does not write its author eighty times. A post of a frozen account wakes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,25 +21,18 @@ use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::providers::registry::ParseAccount;
 use crate::store::{Observation, Seen, Sighting, Signs, Store, StoreError};
 
-/// Receives the accounts of posts.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// The pipeline of the accounts.
     pub namespace: String,
-    /// Reads an account as it stands in a post.
     pub parse: ParseAccount,
-    /// When accounts are due.
     pub schedule: Arc<dyn Schedules>,
-    /// The store.
     pub store: Arc<dyn Store>,
 }
 
-/// The mentions of one account in a batch of posts.
 #[derive(Default)]
 struct Arrival<'a> {
-    /// When it last posted, ms since the epoch, as far as these posts tell.
+    /// Time of its latest post, ms since the epoch, as known from these posts.
     posted_at: Option<Millis>,
-    /// The newest mention with an object.
     newest: Option<&'a Mention>,
 }
 
@@ -66,7 +59,7 @@ impl Receiver for Arrivals {
         let schedule = self.schedule.in_force();
         let (mut answers, mut woken) = (Vec::new(), Vec::new());
         for ((id, arrival), signs) in arrivals.into_iter().zip(signs) {
-            // One that was not recorded is none of the provider's, or is dead.
+            // An account without a record is not of this provider, or is dead.
             let Some(signs) = signs.filter(|signs| signs.state != TweetState::Dead) else { continue };
             match self.answer(&*schedule, &arrival, &signs, &mut received) {
                 Some(answer) => answers.push(answer),
@@ -77,14 +70,14 @@ impl Receiver for Arrivals {
         let due: Vec<(String, Millis)> = woken.iter().map(|(job, at)| (job.id.clone(), *at)).collect();
         self.store.promote(&self.namespace, &due).await?;
         received.promote.extend(woken.into_iter().map(|(job, _)| job));
-        // Last, since they tell who was silent: what is cut off before comes again.
+        // Last, because sightings show which account was silent: after an interruption, the steps before are repeated.
         self.store.record_sightings(&self.namespace, &sightings(mentions)).await?;
         Ok(received)
     }
 }
 
 impl Arrivals {
-    /// The profile that came along as an answer, where it is whole and new enough; its job in the queue is due later then.
+    /// Takes the profile of a mention as an answer, if it is whole and new enough. Its queued job is then due later.
     fn answer(
         &self,
         schedule: &dyn Schedule,
@@ -95,7 +88,7 @@ impl Arrivals {
         let is_news = |at| is_wanted(signs, at) || arrival.wakes(schedule, signs, at);
         let mention = arrival.newest.filter(|mention| is_news(mention.answered_at))?;
         let mut account = (self.parse)(mention.object.as_deref()?).ok()?;
-        // An author that is shown by names and picture alone is no answer.
+        // An author with only names and a picture is no answer.
         if account.id != mention.id || account.counts.followers.is_none() {
             return None;
         }
@@ -121,7 +114,7 @@ impl Arrivals {
     }
 }
 
-/// Returns true if an answer of that time, ms since the epoch, is news: the stored one is older than half of its interval.
+/// Returns true if an answer at `at` is news: the stored one is older than half of its interval.
 fn is_wanted(signs: &Signs, at: Millis) -> bool {
     match (signs.checked_at, signs.next_due) {
         (Some(checked), Some(due)) => at.saturating_sub(checked) > due.saturating_sub(checked) / 2,
@@ -131,32 +124,31 @@ fn is_wanted(signs: &Signs, at: Millis) -> bool {
 }
 
 impl Arrival<'_> {
-    /// Returns true if it has just posted and is looked up as a silent one; `at` is when that was found, ms since the epoch.
+    /// Returns true if the account has just posted, but has the interval of a silent one.
     fn wakes(&self, schedule: &dyn Schedule, signs: &Signs, at: Millis) -> bool {
         let (Some(posted), Some(checked), Some(due)) = (self.posted_at, signs.checked_at, signs.next_due) else {
             return false;
         };
         let was = schedule.lane_of(due.saturating_sub(checked));
-        // By its pace an account has any interval: a longer one does not say that it was silent.
+        // By its pace, an account may have any interval: a longer one does not show that it was silent.
         let was = was.filter(|was| !was.lends());
         let longer =
             was.zip(awake(schedule, signs, posted, at)).is_some_and(|(was, awake)| was.patience > awake.patience);
-        // One that is ahead, as an earlier version stored it, says nothing.
+        // A future time, as an earlier version stored it, says nothing.
         let active = signs.active_at.filter(|active| !clock::is_ahead(*active, at));
         longer && active.is_none_or(|active| active < posted)
     }
 }
 
-/// The lane of an account that posted then and was found at `at`, ms since the epoch.
+/// Lane of an account that posted at `posted`, as seen at `at`.
 fn awake(schedule: &dyn Schedule, signs: &Signs, posted: Millis, at: Millis) -> Option<Lane> {
-    // No answer: its pace is what it was.
+    // There is no answer: its pace stays.
     let pace = signs.recent.map(|per_day| Pace { per_day, ..Pace::default() });
     let activity = Activity { last: Some(posted), pace, ..Activity::default() };
     schedule.next(&Known { activity, ..Known::default() }, at).map(|(lane, _)| lane)
 }
 
-/// An account that has just posted and was looked up as a silent one is looked up now; its job, and that moment. So is one
-/// that the store has as overdue: the queue may not have heard of it.
+/// Job and date of an account to look up now: it has just posted with the interval of a silent one, or is overdue in the store.
 fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs) -> Option<(NewJob, Millis)> {
     let (posted, due) = (arrival.posted_at?, signs.next_due?);
     let at = arrival.newest.map_or(posted, |mention| mention.answered_at);
@@ -166,7 +158,6 @@ fn wake(schedule: &dyn Schedule, id: &str, arrival: &Arrival<'_>, signs: &Signs)
     (signs.state == TweetState::Live && (is_due || arrival.wakes(schedule, signs, at))).then_some((job, at))
 }
 
-/// Posts with their authors.
 fn sightings(mentions: &[&Mention]) -> Vec<Sighting> {
     let seen = |mention: &&Mention| {
         Some(Sighting { account: mention.id.clone(), post: mention.from.clone(), at: mention.acted_at? })

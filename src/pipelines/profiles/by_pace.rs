@@ -1,10 +1,10 @@
-//! Intervals of profiles by how fast their counts change: as many calls as by silence, spent where counts change.
+//! Intervals of profiles by the pace of their counts: as many calls as by silence, spent where counts change.
 //!
-//! Between two answers the stored counts miss what changes: pace × interval² ÷ 2, in changes × days. To make the sum least for
-//! a number of calls, each account is looked up when it has missed as much as any other: its interval is that of active
-//! accounts × √(price ÷ pace). It is never longer than that of idle ones: a quiet account may start to post. The price is
-//! corrected once a day, as that of posts ([`budget`](crate::engine::schedule::adaptive::budget)). Frozen accounts keep their
-//! interval and their quiet hours. `cargo bench -- accounts` has what it brings.
+//! Between two answers the stored counts miss changes: pace × interval² ÷ 2, in changes × days. For a given number of calls, the sum is
+//! least if each account has missed the same at its lookup. So its interval is that of active accounts × √(price ÷ pace). It is at most
+//! that of idle ones: a quiet account may start to post. A daily correction adjusts the price, as for posts
+//! ([`budget`](crate::engine::schedule::adaptive::budget)). Frozen accounts keep their interval and their quiet hours.
+//! `cargo bench -- accounts` measures the gain.
 
 use std::sync::Arc;
 
@@ -16,34 +16,33 @@ use crate::engine::schedule::adaptive::budget::{Normaliser, Spending};
 use crate::engine::schedule::adaptive::grid::Grid;
 use crate::engine::schedule::{Known, Next, Schedule};
 
-/// The price before the first correction, changes a day: an assumption.
+/// Price before the first correction, changes per day: an assumption.
 const FIRST_PRICE: f64 = 10.0;
-/// Changes a day that are expected of each account, at least: a pace is an estimate, and posts come in bursts.
+/// Minimum expected changes per day and account: a pace is an estimate, and posts come in bursts.
 const LEAST: f64 = 0.5;
-/// A lookup may be this much later than its interval, and still tell what the schedule demands.
+/// Factor by which a lookup may exceed its interval and still show the demand of the schedule.
 const LATE: f64 = 1.5;
 
-/// Intervals by pace.
 #[derive(Debug, Clone)]
 pub struct ByPace {
-    /// Has the budget, and the frozen ones.
+    /// Has the budget, and the rules for frozen accounts.
     silence: BySilence,
     grid: Grid,
-    /// The interval at the price, ms.
+    /// Interval at the price, ms.
     usual: Millis,
-    /// The shortest and the longest interval, ms.
+    /// Shortest and longest interval, ms.
     bounds: (Millis, Millis),
-    /// Changes a day.
+    /// Changes per day.
     price: f64,
 }
 
 impl ByPace {
-    /// The schedule with the budget of `silence`; of the options it has the shortest interval.
+    /// Uses the budget of `silence`; `options` give the shortest interval and the lanes.
     #[must_use]
     pub fn new(silence: BySilence, options: Options) -> Self {
         let (active, idle) = silence.intervals();
         let shortest = ((active as f64 * options.shortest) as Millis).max(1);
-        // An interval tells the lane of an account that the queue has lost: none may be that of the missing ones.
+        // The interval restores the lane of an account that the queue has lost: none may equal that of missing accounts.
         let shortest = if silence.is_confirm(shortest) { shortest + 1 } else { shortest };
         let bounds = (shortest, idle.max(active));
         let grid = Grid::new(bounds.0, bounds.1, options.lanes_per_octave);
@@ -65,7 +64,7 @@ impl Schedule for ByPace {
             return self.silence.next(item, now);
         }
         let by_pace = |per_day: f64| (self.usual as f64 * (self.price / per_day.max(LEAST)).sqrt()) as Millis;
-        // Where nothing tells, by its silence.
+        // Without a pace, by its silence.
         let by_silence = || self.silence.lane(item, now).patience;
         let interval = item.activity.pace.map_or_else(by_silence, |pace| by_pace(pace.per_day));
         let interval = interval.clamp(self.bounds.0, self.bounds.1);
@@ -88,7 +87,7 @@ impl Schedule for ByPace {
             if elapsed > self.bounds.1 as f64 * LATE {
                 return None;
             }
-            // A late call counts for those that were demanded meanwhile, as in the budget of posts.
+            // A late call counts for all that were demanded meanwhile, as in the budget of posts.
             let (calls, table_calls) = (elapsed / planned, elapsed / self.silence.lane(item, at).patience as f64);
             // Without events: a few famous accounts have most of them, and would move the price from day to day.
             Some(Spending { calls, table_calls, ..Spending::default() })
@@ -154,7 +153,7 @@ mod tests {
         );
         let dear = schedule.corrected(Normaliser { price: 1e6, level: 1.0 }).unwrap();
         assert_eq!(interval(&*dear, &changing(1.0)), 7 * DAY, "and not less often than an idle one");
-        // Where nothing tells, by its silence.
+        // Without a pace, by its silence.
         for (silent, days) in [(1, 1), (8, 7)] {
             let activity = Activity { last: Some(NOW - silent * DAY), ..Activity::default() };
             assert_eq!(interval(&schedule, &Known { activity, ..Known::new("12", None) }), days * DAY);

@@ -1,15 +1,13 @@
-//! Profiles: accounts are looked up again and again, as long as the system runs. They come from posts
-//! ([`arrivals`]) or from a file.
+//! Profiles: accounts are looked up again and again, while the system runs. They come from posts ([`arrivals`]) or from a file.
 //!
 //! ```text
 //!   posts ─ authors, mentioned ─▶ first ─▶ active ⇄ idle ⇄ frozen      by silence (schedule.rs)
 //!                                    └──▶ confirm ─▶ unavailable        missing: once more alone, then weekly
 //! ```
 //!
-//! With `accounts.schedule = "adaptive"` the active and the idle ones go by how fast their counts change ([`by_pace`]).
+//! With `accounts.schedule = "adaptive"`, active and idle accounts go by the pace of their counts ([`by_pace`]).
 //!
-//! Never seen accounts are looked up first, then those whose data is oldest for their interval. An account that is found
-//! again is in its lane again; when it went and came is history.
+//! New accounts come first, then those with the oldest data for their interval. An account that is found again returns to its lane.
 
 pub mod arrivals;
 pub mod by_pace;
@@ -46,12 +44,12 @@ use crate::providers::registry;
 use crate::store::export::{self, Table};
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// The lane of accounts that were found before and are missing now.
+/// Lane of accounts that were found before and are missing now.
 const CONFIRM_LANE: &str = "confirm";
-/// The newest posts of an account by which its quietest hours are told.
+/// Newest posts of an account that decide its quietest hours.
 const POSTS_FOR_HOURS: u32 = 300;
 
-/// The pipelines of profiles: one for each provider that the settings name, where `accounts.collect` is on.
+/// One pipeline for each provider in the settings, if `accounts.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Profiles;
 
@@ -87,7 +85,7 @@ impl PipelineKind for Profiles {
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(1),
             believed_after: clock::millis(updater.unavailable_after),
-            // They come back: a life ends only where the settings have what is gone removed.
+            // Accounts come back: a life ends only if the settings demand the removal of missing accounts.
             limit: if removes { updater.unavailable_limit } else { u32::MAX },
             after: clock::millis(updater.unavailable_for),
             confirm: Some(confirm(settings)),
@@ -132,13 +130,11 @@ impl PipelineKind for Profiles {
     }
 }
 
-/// The pipeline of a provider's accounts.
 #[must_use]
 pub fn profiles_of(provider: &Provider) -> Registered {
     Registered { id: PipelineId::items(provider, PROFILES), kind: Arc::new(Profiles) }
 }
 
-/// Returns true if a namespace holds accounts.
 #[must_use]
 pub fn holds_accounts(namespace: &str) -> bool {
     PipelineId::is_of(namespace, PROFILES)
@@ -157,7 +153,7 @@ fn confirm(settings: &Settings) -> Lane {
 /// Judges a found account: it lives, and stays as long as it is returned.
 #[derive(Debug, Clone)]
 pub struct ProfileJudge {
-    /// The rule that says which accounts are frozen: of those alone the quiet hours are read.
+    /// Decides which accounts are frozen: only their quiet hours are read.
     pub schedule: BySilence,
 }
 
@@ -199,7 +195,7 @@ impl Judge for ProfileJudge {
         for (account, signs) in found.into_iter().zip(signs) {
             let signs = signs.unwrap_or_default();
             account.last_post_at = newest([account.last_post_at], at);
-            // A network that does not tell the last post tells the number of posts.
+            // A network without the date of the last post states the number of posts.
             let posted =
                 account.counts.posts.is_some_and(|posts| signs.counts.posts.is_some_and(|before| posts > before));
             let seen = (signs.first_seen > 0).then_some(signs.first_seen);
@@ -215,13 +211,13 @@ impl Judge for ProfileJudge {
         Ok(())
     }
 
-    /// One that was active since its last answer has posted, so its timeline has something new.
+    /// An account that was active since its last answer has posted: its timeline has something new.
     fn fan_out(&self, account: &Account, before: Option<&Standing>, named: &mut Named) {
         let looked_at = before.and_then(|before| before.checked_at);
         if looked_at.is_none() || account.activity.last > looked_at {
             named.mention(Mention { kind: VISITS, id: account.id.clone(), ..Mention::default() });
         }
-        // A first profile decides what it can.
+        // A first profile may decide the membership.
         if looked_at.is_none() {
             named.mention(Mention { kind: COMMUNITY, id: account.id.clone(), is_first: true, ..Mention::default() });
         }

@@ -1,8 +1,7 @@
-//! How fast the counts of an account change: an estimate from its answers. Pure.
+//! Pace of an account's counts, estimated from its answers. Pure.
 //!
-//! A change is one follower, followed account, post, list or liked post more or fewer. The first answer tells the mean of the
-//! account's life: its counts ÷ its age. Each later one tells the changes since the one before; the older estimate fades, to
-//! 1/e in five days.
+//! A change is one follower, followed account, post, list or liked post more or fewer. The first answer gives the mean of the account's
+//! life: counts ÷ age. Each later one gives the changes since; the older estimate fades, to 1/e in five days.
 
 use crate::base::clock::Millis;
 use crate::engine::schedule::history::weighted;
@@ -10,20 +9,18 @@ use crate::model::account::AccountCounts;
 use crate::model::activity::Pace;
 use crate::store::Signs;
 
-/// What is known of an account before an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Before {
-    /// When its counts were answered, ms since the epoch; `None`: that is not known.
+    /// Time of its counts, ms since the epoch; `None`: unknown.
     pub at: Option<Millis>,
-    /// Its counts.
     pub counts: AccountCounts,
-    /// [`Pace::per_day`] as of then.
+    /// [`Pace::per_day`] at that time.
     pub per_day: Option<f64>,
 }
 
 impl From<&Signs> for Before {
     fn from(signs: &Signs) -> Self {
-        // Its counts are not those of a miss, and nothing says of when they are.
+        // After a miss, the time of the counts is unknown.
         let at = signs.checked_at.filter(|_| signs.misses == 0);
         Self { at, counts: signs.counts, per_day: signs.recent }
     }
@@ -32,7 +29,7 @@ impl From<&Signs> for Before {
 const DAY_MS: f64 = 86_400_000.0;
 /// Days in which an estimate fades to 1/e: see `cargo bench -- accounts`.
 const FADES_DAYS: f64 = 5.0;
-/// A younger account's counts say more of its first day than of its life, days.
+/// Minimum age, days: the counts of a younger account describe its first day, not its life.
 const YOUNGEST_DAYS: f64 = 1.0;
 
 fn all(counts: &AccountCounts) -> [Option<i64>; 5] {
@@ -40,20 +37,18 @@ fn all(counts: &AccountCounts) -> [Option<i64>; 5] {
     [followers, following, posts, listed, likes]
 }
 
-/// The sum of those that are known; `None`: none is.
 fn sum(counts: [Option<i64>; 5]) -> Option<f64> {
     weighted(&counts.map(|count| (count, 1.0)))
 }
 
-/// Changes between two answers. A count that one of them does not state says nothing.
+/// Changes between two answers, of the counts that both state.
 fn changes(before: &AccountCounts, after: &AccountCounts) -> Option<f64> {
     let (before, after) = (all(before), all(after));
     let change = |(before, after): (i64, i64)| i64::try_from(before.abs_diff(after)).unwrap_or(i64::MAX);
     sum(std::array::from_fn(|at| before[at].zip(after[at]).map(change)))
 }
 
-/// The pace of an account after an answer with these counts at `at`, ms since the epoch; `None` if neither
-/// its counts nor its date are known.
+/// Pace after an answer with these counts at `at`, ms since the epoch; `None` if neither the counts nor the creation date are known.
 #[must_use]
 pub fn pace(before: &Before, counts: &AccountCounts, created_at: Option<Millis>, at: Millis) -> Option<Pace> {
     let days = |from: Millis| at.saturating_sub(from) as f64 / DAY_MS;

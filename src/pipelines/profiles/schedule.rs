@@ -1,4 +1,4 @@
-//! When profiles are due: by how long an account has been silent. Pure.
+//! Due dates of profiles, by the time since an account was active. Pure.
 
 use std::time::Duration;
 
@@ -6,19 +6,17 @@ use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
 use crate::engine::schedule::{Known, Next, Schedule};
 
-/// Hours of the quietest part of an account's day.
 pub const QUIET_HOURS: u8 = 4;
-/// Where those begin, UTC, of an account whose posts do not tell.
+/// Start of the quietest hours, UTC, if an account's posts do not show it.
 pub const NIGHT_FROM: u8 = 3;
-/// Fewer posts tell nothing about the hours of a day.
+/// Minimum posts that show the hours of a day.
 const LEAST_POSTS: usize = 24;
 
 const HOUR_MS: Millis = 3_600_000;
 const DAY_MS: Millis = 24 * HOUR_MS;
-/// Lanes of accounts that were looked up before: the never seen ones go first.
+/// Tier of accounts that were looked up before: new ones go first.
 pub(super) const SEEN_TIER: u8 = 1;
 
-/// Active, idle and frozen accounts, each as often as it deserves.
 #[derive(Debug, Clone)]
 pub struct BySilence {
     active: Lane,
@@ -31,23 +29,18 @@ pub struct BySilence {
     freeze_after: Millis,
 }
 
-/// The intervals and the bounds of a [`BySilence`].
 #[derive(Debug, Clone, Copy)]
 pub struct Intervals {
-    /// Interval of active accounts.
     pub active: Duration,
-    /// Interval of idle ones.
     pub idle: Duration,
-    /// Interval of frozen ones.
     pub frozen: Duration,
-    /// Silence after which an account is idle.
     pub idle_after: Duration,
     /// Silence after which an account is frozen; zero: never.
     pub freeze_after: Duration,
 }
 
 impl BySilence {
-    /// The schedule with these intervals. `confirm` is the lane of accounts that are missing for the first time.
+    /// `confirm` is the lane of accounts that are missing for the first time.
     #[must_use]
     pub fn new(intervals: Intervals, confirm: Lane) -> Self {
         let lane = |name: &str, interval| Lane::new(name, interval).in_tier(SEEN_TIER);
@@ -62,33 +55,29 @@ impl BySilence {
         }
     }
 
-    /// Returns true if an account that was last active then, ms since the epoch, is frozen at `now`.
     #[must_use]
     pub fn is_frozen(&self, last: Millis, now: Millis) -> bool {
         self.freeze_after > 0 && now.saturating_sub(last) >= self.freeze_after
     }
 
-    /// The lanes of accounts that were looked up before.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
         [&self.active, &self.idle, &self.frozen, &self.confirm].into_iter().cloned()
     }
 
-    /// The intervals of active and idle accounts, ms.
     pub(super) fn intervals(&self) -> (Millis, Millis) {
         (self.active.patience, self.idle.patience)
     }
 
-    /// Returns true if it is a lane of accounts that have an interval of their own, whatever their counts do.
+    /// Returns true for lanes whose interval does not depend on the counts.
     pub(super) fn is_frozen_or_missing(&self, lane: &Lane) -> bool {
         [&self.frozen, &self.confirm].contains(&lane)
     }
 
-    /// Returns true if that is the interval of accounts that are missing for the first time, ms.
+    /// Returns true for the interval of accounts that are missing for the first time, ms.
     pub(super) fn is_confirm(&self, interval: Millis) -> bool {
         interval == self.confirm.patience
     }
 
-    /// The lane of an account by its silence.
     pub(super) fn lane(&self, item: &Known<'_>, now: Millis) -> &Lane {
         match item.activity.last {
             Some(last) if self.is_frozen(last, now) => &self.frozen,
@@ -113,7 +102,7 @@ impl Schedule for BySilence {
     }
 
     fn recent(&self, item: &Known<'_>) -> Option<f64> {
-        // For a day on which accounts are to go by it.
+        // For the day on which accounts change to the schedule by pace.
         item.activity.pace.map(|pace| pace.per_day)
     }
 
@@ -136,8 +125,7 @@ impl Schedule for BySilence {
     }
 }
 
-/// The wait until the last of the item's quiet hours that begin within `interval` of `now`, all in ms; the whole interval
-/// where they do not. Accounts of the same hours are spread over them by their ids.
+/// Wait until the last quiet hours that start within `interval` of `now`, ms, spread by id; the whole interval if none do.
 fn before_morning(item: &Known<'_>, now: Millis, interval: Millis) -> Millis {
     let from = Millis::from(item.activity.quiet_from.unwrap_or(NIGHT_FROM)) * HOUR_MS;
     let spread = item.id.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -147,8 +135,7 @@ fn before_morning(item: &Known<'_>, now: Millis, interval: Millis) -> Millis {
     if back < interval { interval - back } else { interval }
 }
 
-/// The UTC hour at which the quietest hours of a day begin, by when posts were made, ms since the epoch; `None` where they
-/// are too few.
+/// UTC hour at which the quietest hours of a day start, from the dates of posts, ms since the epoch; `None` if there are too few.
 #[must_use]
 pub fn quiet_from(posts: &[Millis]) -> Option<u8> {
     if posts.len() < LEAST_POSTS {
@@ -160,7 +147,7 @@ pub fn quiet_from(posts: &[Millis]) -> Option<u8> {
         hours[at.div_euclid(HOUR_MS).rem_euclid(24) as usize] += 1;
     }
     let posts_from = |from: u8| (0..QUIET_HOURS).map(|more| hours[usize::from((from + more) % 24)]).sum::<u32>();
-    // Of several the one in the middle of the longest run is the safest; the first after the busiest hour will do.
+    // Among equal hours, the middle of the longest run would be the safest; the one nearest to the usual night will do.
     (0..24).min_by_key(|from| (posts_from(*from), distance(*from, NIGHT_FROM)))
 }
 
@@ -179,7 +166,6 @@ pub(super) mod tests {
 
     const NOW: Millis = 1_700_000_000_000;
 
-    /// With the default intervals.
     pub(in crate::pipelines::profiles) fn schedule() -> BySilence {
         let days = |days: u64| Duration::from_secs(days * 86_400);
         let intervals =
@@ -204,7 +190,7 @@ pub(super) mod tests {
         assert_eq!(told, expected);
         assert_eq!(of(31).unwrap().0, "frozen");
         assert_eq!(schedule().next(&Known::new("12", None), NOW).unwrap().0.name.as_ref(), "active");
-        // A clock that is behind makes nobody silent.
+        // A clock that is behind makes no account silent.
         assert_eq!(schedule().next(&silent(-3), NOW).unwrap().0.name.as_ref(), "active");
         let never = BySilence { freeze_after: 0, ..schedule() };
         assert_eq!(never.next(&silent(4_000), NOW).unwrap().0.name.as_ref(), "idle");
@@ -253,7 +239,7 @@ pub(super) mod tests {
             prop_assert!(delay > (days - 1) * DAY_MS && delay <= days * DAY_MS, "{delay}");
             let into = (now + delay - Millis::from(hour) * HOUR_MS).rem_euclid(DAY_MS);
             prop_assert!(into < Millis::from(QUIET_HOURS) * HOUR_MS, "{into}");
-            // Less than a day has room for no night.
+            // An interval shorter than a day has no night.
             prop_assert!(before_morning(&known, now, HOUR_MS) <= HOUR_MS);
         }
 

@@ -1,9 +1,8 @@
-//! The calls for one batch, and what each kind of refusal means.
+//! The calls for one batch, and the meaning of each kind of refusal.
 //!
-//! One call, as a rule. A request that is refused as a whole is halved until the id that spoils it is
-//! alone, and so is one that keeps failing while others are answered; a credential that is refused or used
-//! up makes way for the next. Each further call takes a permit of its own, without waiting: what gets none
-//! goes back as it was.
+//! A batch usually needs one call. A request that is refused as a whole, or keeps failing while others are answered, is halved until the
+//! bad id is alone. The next credential replaces one that is refused or used up. Each further call takes its own permit, without waiting;
+//! ids without a permit go back unchanged.
 
 mod explain;
 
@@ -30,42 +29,35 @@ use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
 use crate::providers::metered::{Told, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
 
-/// More requests in a row refused as a whole, with none answered between, are no single id's fault: one
-/// bad id among a hundred is alone after seven halvings, its eighth request.
+/// Limit of consecutive requests refused as a whole: one bad id among a hundred is alone after seven halvings, in its eighth request.
 const REFUSED_IN_A_ROW: u32 = 8;
-/// Calls that end without an answer for one and the same ids, before they go back: a correction of the
-/// clock, and a few credentials.
+/// Calls without an answer for the same ids before they go back: a correction of the clock, and a few credentials.
 const TRIES: usize = 8;
 
-/// What was doubted and never came again would stay for ever: a bound, far above need.
+/// Bound on remembered suspects, far above need: those that never come again would stay for ever.
 const MANY_DOUBTS: usize = 100_000;
 
-/// The version that is to be asked for, by the id of the post.
+/// Version to request, by the id of the post.
 pub(super) type Versions = HashMap<String, String>;
 
-/// The results of the calls for a batch.
 #[derive(Debug)]
 pub(super) struct Requested<T> {
-    /// Jobs with what was said of them, and when (on the queue's clock).
+    /// Jobs with their outcome, and its time on the queue's clock.
     pub answered: Vec<(Job, Outcome<T>, Millis)>,
-    /// Jobs whose request was refused while they were alone in it, and why.
+    /// Jobs whose request was refused while they were alone in it, and the reason.
     pub refused: Vec<(Job, String)>,
-    /// Jobs whose call failed while they were alone in it and others were answered.
+    /// Jobs whose call failed while they were alone in it, and others were answered.
     pub failed: Vec<Job>,
     /// Suspects whose call failed for an unknown reason: others go first.
     pub postponed: Vec<Job>,
     /// Jobs deferred without a call: see [`Evidence::defer_once`].
     pub deferred: Vec<Job>,
-    /// Jobs without a call, or without an answer.
     pub unanswered: Vec<Job>,
-    /// The state of the services, as the calls showed it.
     pub outlook: Outlook,
-    /// Calls of this batch that were refused as a whole, or failed while others were answered, since the last
-    /// one that was answered.
+    /// Calls of this batch since its last answer that were refused as a whole, or failed while others were answered.
     in_a_row: u32,
-    /// The version of an edited post that is asked for, by the id of the post.
     versions: Versions,
-    /// Why a credential was of no use: an outage, unless another one was answered.
+    /// Reason why a credential was useless: an outage, unless another one was answered.
     unready: Option<String>,
 }
 
@@ -85,25 +77,22 @@ impl<T> Requested<T> {
         }
     }
 
-    /// The ids by which jobs are asked for.
     fn ids(&self, jobs: &[Job]) -> Vec<String> {
         jobs.iter().map(|job| self.versions.get(&job.id).unwrap_or(&job.id).clone()).collect()
     }
 }
 
-/// Jobs that go into one call.
 #[derive(Default)]
 struct Part {
     jobs: Vec<Job>,
     tries: usize,
-    /// Calls for some of them failed before, twice.
+    /// Calls for some of them failed at least twice before.
     failed_before: bool,
 }
 
 impl Part {
-    /// In two, either half on top, by lot: the same bad ids at the same places must not use up what a batch
-    /// may try, time after time, before anybody else is asked for. If a half still has more than `limit` ids,
-    /// the limit of a call, splits into parts of `limit` ids.
+    /// Splits it in half, in random order: in a fixed one, the same bad ids could use up all tries of each batch. Splits halves with more
+    /// than `limit` ids, the limit of a call, into parts of that size.
     fn halve(mut self, limit: usize, parts: &mut Vec<Part>) {
         if self.jobs.len() > 2 * limit {
             parts.extend(self.split(limit));
@@ -115,7 +104,6 @@ impl Part {
         parts.extend(if random::share() < 0.5 { [first, second] } else { [second, first] });
     }
 
-    /// Splits it into parts of at most `limit` jobs.
     fn split(self, limit: usize) -> impl Iterator<Item = Part> {
         let Part { mut jobs, tries, failed_before } = self;
         std::iter::from_fn(move || {
@@ -126,17 +114,15 @@ impl Part {
     }
 }
 
-/// Suspicions about the provider. Only this process's memory: to lose one costs a repeated call.
+/// Suspicions about the provider, in this process's memory only: a lost one costs a repeated call.
 #[derive(Debug, Default)]
 pub struct Suspicions {
-    /// Ids whose calls failed, and how often, until they are answered.
+    /// Failed calls by id, until it is answered.
     failed: Mutex<HashMap<String, u32>>,
-    /// A call was answered since one that travels apart was blamed: the API does not refuse everybody.
+    /// True if a call was answered since the last blame of a separate job: the API does not refuse all.
     others_answered: AtomicBool,
-    /// Answers and refusals of credentials.
     evidence: Evidence,
-    /// Rate limits of log lines: unrequested objects, answers with another id than the requested one, and ids that the API refuses
-    /// alone.
+    /// Rate limits of log lines: unrequested objects, answers under another id, and ids that the API refuses alone.
     strangers: Rarely,
     other_ids: Rarely,
     hidden: Rarely,
@@ -153,13 +139,12 @@ impl Suspicions {
         }
     }
 
-    /// The number of failed calls for each id since its last answer.
     fn times(&self, jobs: &[Job]) -> Vec<u32> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.iter().map(|job| failed.get(&job.id).copied().unwrap_or(0)).collect()
     }
 
-    /// Returns true if calls for each of them failed, twice at least: once is a hiccup.
+    /// Returns true if at least two calls failed for each of them: one is a hiccup.
     fn doubts(&self, jobs: &[Job]) -> bool {
         self.times(jobs).iter().all(|times| *times > 1)
     }
@@ -174,21 +159,20 @@ impl Suspicions {
     }
 }
 
-/// Makes the calls of a pipeline's batches, as its quota and budget allow, and finds which ids fail by themselves.
+/// Makes the calls of a pipeline's batches within its quota and budget, and finds the ids that fail on their own.
 pub(super) struct Calls<'a, T> {
     pub namespace: &'a str,
     pub lookup: &'a dyn Lookup<T>,
     pub credentials: &'a Credentials,
     pub metrics: &'a Metrics,
     pub suspicions: &'a Suspicions,
-    /// The lane whose jobs have a call of their own each.
+    /// Lane whose jobs get one call each.
     pub alone: Option<&'a str>,
-    /// The time limit for a call and the save after it.
+    /// Time limit for a call and the save after it.
     pub time_for_one: Duration,
 }
 
 impl<T: Item> Calls<'_, T> {
-    /// Asks for the whole batch.
     pub(super) async fn request(&self, batch: &Batch, versions: Versions, permit: Permit) -> Requested<T> {
         let mut requested = Requested::new(versions);
         if let [job] = &batch.jobs[..]
@@ -200,7 +184,7 @@ impl<T: Item> Calls<'_, T> {
             return requested;
         }
         let mut permit = Some(permit);
-        // The last part first: halves are finished before the next part is begun.
+        // A stack: halves are finished before the next part starts.
         let limit = self.lookup.capabilities().batch_limit;
         // The batch was claimed with the limit of that time; the server may have turned out to take fewer ids.
         let mut parts: Vec<Part> = self.parts(&batch.jobs).into_iter().flat_map(|part| part.split(limit)).collect();
@@ -220,10 +204,9 @@ impl<T: Item> Calls<'_, T> {
                 }
                 continue;
             };
-            // An answer is at least as new as its question, on the queue's clock: no worker's own clock dates it.
-            // Dated by its arrival, one that lay unread while the process was stopped would look newer than what
-            // others learned meanwhile. Inside its lease, it is older than any answer of whoever claims the ids
-            // next.
+            // The start of the call dates the answer, on the queue's clock. Dated by its arrival, an answer that lay unread while the
+            // process was stopped would look newer than later knowledge of others. A date inside the lease is older than any answer of
+            // the next worker.
             let at = batch.now.now().min(batch.fence.deadline - 1);
             // If the API answers other ids of the batch, a repeated failure of these ids is not the credential's fault.
             let is_own = part.failed_before && !requested.answered.is_empty();
@@ -254,14 +237,13 @@ impl<T: Item> Calls<'_, T> {
         requested
     }
 
-    /// What goes into the first calls, the last one first. One call, unless calls for some of the jobs failed before,
-    /// twice: an id that the API cannot stand would be first in line for ever.
+    /// Parts for the first calls, the last one first. One part, unless calls for some jobs failed at least twice: those would always come
+    /// first.
     ///
-    /// Those whose calls did not fail go first. Their answer tells whether the API works; then a call that fails shows
-    /// that one of its ids is to blame, and it is halved. A lease has room for few calls that end by the timeout, so
-    /// the next batch goes on where this one ended: whoever was answered is doubted no more. The doubted go in parts,
-    /// by lot: the first is smaller each time, since there may be several that the API cannot stand, and each is twice
-    /// as large as the one before it, since after an outage all are doubted. In an outage the first call is enough.
+    /// Jobs without failed calls go first. Their answer shows that the API works; a call that fails after that has a bad id, and is
+    /// halved. A lease has time for few timeouts, so the next batch continues: answered ids are no longer suspects. Suspects go in random
+    /// parts. The first is smaller each time, because several ids may be bad. Each further part is twice as large, because all ids are
+    /// suspects after an outage. In an outage the first call is enough.
     fn parts(&self, jobs: &[Job]) -> Vec<Part> {
         let is_alone = |job: &&Job| self.alone.is_some_and(|lane| *job.lane == *lane);
         let (alone, together): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_alone);
@@ -278,7 +260,7 @@ impl<T: Item> Calls<'_, T> {
         let part = |jobs, failed_before| Part { jobs, failed_before, ..Part::default() };
         let (mut doubted, mut least, mut others) = (Vec::new(), u32::MAX, Vec::new());
         for (job, times) in jobs.iter().zip(self.suspicions.times(jobs)) {
-            // Once is a hiccup, and may have met all that were under way.
+            // One failure is a hiccup, and may have hit all calls in flight.
             if times > 1 {
                 least = least.min(times);
                 doubted.push(job.clone());
@@ -304,9 +286,8 @@ impl<T: Item> Calls<'_, T> {
         parts
     }
 
-    /// Where nothing is answered, nobody can be told from the others: no blame, and no busy loop. One that
-    /// travels alone is told from them where others were answered since such a one was blamed last, and so
-    /// are suspects, which travel apart. An API that refuses everybody so blames once per process.
+    /// Withholds blame if nothing shows the id at fault, and avoids a busy loop. A single job, or suspects, may be blamed if others were
+    /// answered since the last such blame. So an API that refuses all causes one blame per process.
     fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested<T>) {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
         let apart = suspects || batch.jobs.len() == 1;
@@ -318,20 +299,19 @@ impl<T: Item> Calls<'_, T> {
             }
             requested.unanswered.extend(requested.refused.drain(..).map(|(job, _)| job));
         }
-        // Given back as they were, they would be the most urgent again, and a few bad ids all that is ever
-        // asked for: others first, whose answers tell.
+        // Given back unchanged, they would be the most urgent again, and a few bad ids would take all calls. Others go first: their
+        // answers decide.
         let out = matches!(requested.outlook, Outlook::Outage(_));
-        // Where a call takes one id, no answer beside it ever tells.
+        // If a call takes one id, no other answer can decide.
         let lone = self.lookup.capabilities().batch_limit == 1 && self.suspicions.doubts(&batch.jobs);
         if apart && refused || out && (suspects && batch.jobs.len() == 1 || lone) {
             requested.postponed.append(&mut requested.unanswered);
         }
     }
 
-    /// Handles a call without an answer.
     fn after(&self, error: LookupError, mut part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         match error {
-            // Nothing is smaller than one id: whoever finds that too large is out of order.
+            // Nothing is smaller than one id: an API that finds it too large is faulty.
             LookupError::BatchTooLarge(_) if part.jobs.len() <= 1 => {
                 self.suspicions.fail(&part.jobs);
                 requested.outlook = Outlook::Outage(error.to_string());
@@ -341,7 +321,7 @@ impl<T: Item> Calls<'_, T> {
                 requested.in_a_row += 1;
                 let in_a_row = requested.in_a_row;
                 if in_a_row > REFUSED_IN_A_ROW {
-                    // Not this id, and not that one: the API refuses us all. Nobody is blamed for it.
+                    // Not this id or that one: the API refuses all. No id is blamed.
                     requested.outlook = Outlook::Outage(format!("{in_a_row} requests in a row are refused: {why}"));
                     requested.unanswered.extend(part.jobs);
                 } else if part.jobs.len() > 1 {
@@ -355,7 +335,7 @@ impl<T: Item> Calls<'_, T> {
                     requested.refused.extend(part.jobs.into_iter().map(|job| (job, why.clone())));
                 }
             }
-            // The lookup has corrected its clock: once more, and no further.
+            // The lookup has corrected its clock: one more try.
             LookupError::Clock(_) if part.tries == 0 => parts.push(Part { tries: TRIES, ..part }),
             LookupError::Throttled { .. } | LookupError::Credential(_) | LookupError::Unready(_) => {
                 if let LookupError::Unready(_) = error {
@@ -390,7 +370,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// A call that failed: an outage, unless it failed before while others of its batch are answered.
+    /// Handles a failed call: an outage, unless it failed before while others of its batch are answered.
     fn failed(&self, why: String, part: Part, parts: &mut Vec<Part>, requested: &mut Requested<T>) {
         let others_are_answered = !requested.answered.is_empty();
         if part.failed_before && others_are_answered && requested.in_a_row < REFUSED_IN_A_ROW {
@@ -407,8 +387,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// What of a part the budget of reads has room for, and is counted as read from now on; all of it where reads are
-    /// not counted. The rest goes back as it was.
+    /// Reserves reads. Returns the part that fits into the budget; all of it if reads are not counted. The rest goes back unchanged.
     async fn within_budget(
         &self,
         mut part: Part,
@@ -420,7 +399,7 @@ impl<T: Item> Calls<'_, T> {
             Ok(None) => return Some((part, permit)),
             Ok(Some(granted)) => granted,
             Err(error) => {
-                // Not counted is not asked for.
+                // A read that was not counted must not be made.
                 self.credentials.give_back(permit).await;
                 requested.outlook = Outlook::Outage(error.to_string());
                 requested.unanswered.append(&mut part.jobs);
@@ -437,8 +416,8 @@ impl<T: Item> Calls<'_, T> {
         Some((part, permit))
     }
 
-    /// Makes one call, counts it and logs its failure. A refusal that is not the credential's fault becomes the outcome of an id that
-    /// was alone in the call, or else a [`LookupError::BadRequest`]. `example`: one of its items. `is_own`: an outage of this call concerns only its ids.
+    /// Makes one call, counts it and logs its failure. A refusal that is not the credential's fault becomes the outcome of an id that was
+    /// alone, or else a [`LookupError::BadRequest`]. `example`: one of its items. `is_own`: an outage concerns only its ids.
     async fn look_up(
         &self,
         (ids, example): (Vec<String>, Option<&str>),
@@ -509,7 +488,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Requests an id that the API returned to this credential before. The answer only shows that the credential works; it is dropped.
+    /// Requests an id that the API returned to this credential before. The answer only shows that the credential works.
     async fn ask_for_witness(&self, witness: String, credential: &Credential, batch: &Batch) -> Testimony {
         if self.time_is_up(batch) {
             return Testimony::None("the lease has no time left for another call".to_owned());
@@ -539,14 +518,12 @@ impl<T: Item> Calls<'_, T> {
         metered(self.credentials, permit, call, told).await.into()
     }
 
-    /// The reads of a call that are not charged.
     fn charged(&self, ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
         let mut charged = charged(ids, answer);
         charged.unread = charged.unread.iter().flat_map(|id| self.lookup.reads(id)).collect();
         charged
     }
 
-    /// Logs, at a limited rate, that the API refuses an id alone.
     fn log_hidden(&self, ids: &[String], error: &LookupError) {
         let namespace = self.namespace;
         if let Some(refusals) = self.suspicions.hidden.is_due(ids.len()) {
@@ -560,7 +537,7 @@ impl<T: Item> Calls<'_, T> {
         tracing::debug!(namespace, id = ids.first(), "the API refuses this id alone");
     }
 
-    /// Logs unrequested objects, and those with another id than the requested one: a line each, once in a while.
+    /// Logs unrequested objects, and objects under another id: one line each, at a limited rate.
     fn tell_what_is_odd(&self, ids: &[String], answer: &Answer<T>) {
         let namespace = self.namespace;
         if answer.unsolicited > 0
@@ -588,7 +565,7 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Acquired for a further call, if there is any right now.
+    /// Acquires a permit for a further call, if there is one now.
     async fn permit_at_once(&self) -> Option<Permit> {
         match self.credentials.acquire(self.lookup.capabilities().endpoint, 0).await {
             Ok(Acquired::Granted(permit)) => Some(permit),
@@ -600,14 +577,13 @@ impl<T: Item> Calls<'_, T> {
         }
     }
 
-    /// Returns true if too little of the lease is left for another call and the save after it.
+    /// Returns true if the lease has too little time left for another call and its save.
     fn time_is_up(&self, batch: &Batch) -> bool {
         let needed = clock::millis(self.time_for_one);
         batch.fence.deadline - batch.now.now() <= needed
     }
 }
 
-/// A line for people about a call whose credential is left alone, or whose clock is off.
 fn log_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     let pause_ms = park.map_or(0, |park| clock::millis(park.pause));
     match error {
@@ -633,13 +609,12 @@ fn log_failure(error: &LookupError, name: &str, park: Option<&Park>) {
     }
 }
 
-/// Requested ids that an answer returned.
 fn returned<'a, T>(ids: &'a [String], answer: &'a Answer<T>) -> impl Iterator<Item = &'a str> {
     let found = |(id, outcome): (&'a String, &Outcome<T>)| matches!(outcome, Outcome::Found(_)).then_some(id.as_str());
     ids.iter().zip(&answer.outcomes).filter_map(found)
 }
 
-/// The ids of a call that were not returned, or returned as another id: only returned posts are charged.
+/// Ids of a call that were not returned, or were returned under another id: only returned posts are charged.
 fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
     let mut charged = ChargedReads::default();
     match answer {
@@ -647,7 +622,7 @@ fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> 
             for (id, outcome) in ids.iter().zip(&answer.outcomes) {
                 match outcome {
                     Outcome::Unavailable | Outcome::Absent(_) | Outcome::Emptied(..) => charged.unread.push(id.clone()),
-                    // An edited post comes as its last version.
+                    // An edited post arrives as its last version.
                     Outcome::Found(item) if item.id() != *id => {
                         charged.edited.push((id.clone(), item.id().to_owned()));
                     }
@@ -656,7 +631,7 @@ fn charged<T: Item>(ids: &[String], answer: &Result<Answer<T>, LookupError>) -> 
             }
         }
         Err(error) if error.is_refusal() => charged.unread = ids.to_vec(),
-        // The answer was lost, and may have been charged: it stays counted.
+        // A lost answer may have been charged: it stays counted.
         Err(_) => {}
     }
     charged

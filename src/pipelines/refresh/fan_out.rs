@@ -4,19 +4,18 @@
 //!   judge names ids ─▶ record them (store) ─▶ save the items ─▶ schedule the ids (queue) ─▶ settle
 //! ```
 //!
-//! The ids are recorded before the items are saved: a judge may name them at an item's first answer only, and once that
-//! answer is stored, nobody would name them again. So each id that follows from a stored item is in the store.
+//! A judge may name ids only at an item's first answer, and not again once that answer is stored. So ids are recorded before the items
+//! are saved, and each id that follows from a stored item is in the store.
 //!
-//! An item that names an id for the first time is not done with before the queue has taken the id. If the store's answer
-//! is lost or late, or the queue does not answer, the item is given back with a delivery counted, as if its worker had died,
-//! so that it names the same again, and no failure, since its worker lives. Only a *full* queue is not waited for, since that
-//! lasts: `rebuild` schedules what it did not take.
+//! An item that names an id for the first time is not settled before the queue has taken the id. If the store's answer is lost or late,
+//! or the queue does not answer, the item is given back. A delivery is counted, as if its worker had died, so that it names the same ids
+//! again; no failure, because its worker lives. Only a *full* queue is not waited for, because that lasts: `rebuild` schedules the rest.
 //!
-//! What comes along with an id (an object of it, the moment at which it acted) goes to the [`Receiver`] of its kind, which
-//! records it before the items are saved, too.
+//! Data that comes with an id (its object, the time at which it acted) goes to the [`Receiver`] of its kind before the items are saved,
+//! too.
 //!
-//! An answer that the store is going to refuse (its item is dead, or a newer answer is stored) names nothing: the machine
-//! reads the store before. Only a worker whose lease runs out between that and the save may name one id too many.
+//! An answer that the store will refuse (its item is dead, or a newer answer is stored) names nothing: the refresher reads the store
+//! before. Only a worker whose lease ends between that and the save may name one id too many.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
@@ -35,86 +34,76 @@ use crate::ingest::{Admitted, Queued, Starter, StarterError};
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::store::StoreError;
 
-/// A pipeline that a handler puts ids into.
 #[derive(Debug)]
 pub struct Target {
     id: PipelineId,
     starter: Starter,
     receiver: Option<Arc<dyn Receiver>>,
-    /// The last call failed, and the log says so.
     is_out: AtomicBool,
 }
 
-/// An id of another kind that follows from a found item, with what came along.
+/// An id of another kind that follows from a found item, with its data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mention {
-    /// The kind of the id, by the word of [`PipelineId::items`].
+    /// Kind of the id, as a word of [`PipelineId::items`].
     pub kind: &'static str,
-    /// The id.
     pub id: String,
-    /// The id of the item that names it. Empty: the one that was asked for, which the machine fills in.
+    /// Id of the item that names it. Empty: the requested id, which `Named` fills in.
     pub from: String,
-    /// True if the item names it for the first time; false: it did so before, and only what came along is news.
+    /// True if the item names it for the first time. False: only the data is news.
     pub is_first: bool,
-    /// When that item's answer was given, on the queue's clock, ms since the epoch. The machine fills it in.
+    /// Time of that item's answer, on the queue's clock, ms since the epoch. `Named` fills it in.
     pub answered_at: Millis,
-    /// When the named one acted, ms since the epoch, where the item says so.
+    /// Time at which the named account acted, ms since the epoch, if the item states it.
     pub acted_at: Option<Millis>,
-    /// An object of the named one, as it stands in the item: JSON.
+    /// Object of the id, as it stands in the item: JSON.
     pub object: Option<String>,
-    /// The author of the item, where the named one goes with it if the author is forgotten.
+    /// Author of the item, if the id must be forgotten with the author.
     pub author: Option<String>,
 }
 
-/// Ids of other kinds that follow from the answers of a batch.
 #[derive(Debug, Default)]
 pub struct Named {
     mentions: Vec<Mention>,
-    /// The items that name an id for the first time, by the id that was asked for.
+    /// Items that name an id for the first time, by requested id.
     pub(super) naming: HashSet<String>,
-    /// When the answer was given from which ids are named now, ms since the epoch.
+    /// Time of the answer that names ids now, ms since the epoch.
     pub(super) answered_at: Millis,
-    /// The id that was asked for: not the item's own where that is a newer version.
+    /// Requested id: differs from the item's own if that is a newer version.
     pub(super) asked: String,
 }
 
-/// Receives the ids of its kind that other pipelines name, with what came along with each.
+/// Receives ids of its kind from other pipelines, with their data.
 #[async_trait]
 pub trait Receiver: Send + Sync + Debug {
-    /// Records the mentions in the store, before the items that name them are saved: what is to be done in the queue
-    /// afterwards. The starter records the ids themselves. Every call may be repeated. Mentions are in
-    /// the order of their ids, and an id may be mentioned several times.
-    ///
-    /// # Errors
-    /// The store's; then the items are given back, and the same mentions come again.
+    /// Records the mentions in the store, before the items that name them are saved. Returns the changes for the queue. The starter
+    /// records the ids themselves. Mentions are in the order of their ids, and an id may be mentioned several times. After an error the
+    /// items are given back, and the same mentions come again.
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError>;
 }
 
-/// The changes in the queue that follow from recorded mentions.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// Recorded ids, to be scheduled unless the queue knows them.
+    /// Recorded ids to schedule, unless the queue knows them.
     pub(crate) schedule: Admitted,
-    /// Jobs that are due sooner, or are in another lane.
+    /// Jobs that are due sooner, or change their lane.
     pub promote: Vec<NewJob>,
-    /// Jobs that are due later.
     pub postpone: Vec<NewJob>,
 }
 
 impl Named {
-    /// Nothing yet, of an item with that id, which was answered at that time, ms since the epoch.
+    /// Starts without names, for a requested id that was answered at `answered_at`, ms since the epoch.
     #[must_use]
     pub fn at(item: &str, answered_at: Millis) -> Self {
         Self { answered_at, asked: item.to_owned(), ..Self::default() }
     }
 
-    /// Names an id of that kind, which is looked up as soon as its schedule says, unless its pipeline knows it. An id of
-    /// a kind that the settings do not have is ignored.
+    /// Names an id of that kind, unless its pipeline knows it. A kind that the settings do not have is ignored.
     pub fn add(&mut self, kind: &'static str, id: impl Into<String>) {
         self.mention(Mention { kind, id: id.into(), is_first: true, ..Mention::default() });
     }
 
-    /// The same with what came along; the mention's `answered_at` is that of the item.
+    /// Names an id with its data. Sets the mention's `answered_at` to that of the item.
     pub fn mention(&mut self, mention: Mention) {
         if mention.is_first && !self.naming.contains(&self.asked) {
             self.naming.insert(self.asked.clone());
@@ -123,27 +112,20 @@ impl Named {
         self.mentions.push(Mention { answered_at: self.answered_at, from, ..mention });
     }
 
-    /// Records what was named; what the queue is told then, by target.
-    ///
-    /// # Errors
-    /// The store's; the same may be recorded again.
+    /// Records the names. Returns the changes for the queue, by target. May be repeated after an error.
     pub async fn record(&self, targets: &[Target]) -> Result<Vec<Received>, StoreError> {
         try_join_all(targets.iter().map(|target| target.record(self))).await
     }
 }
 
 impl Received {
-    /// Tells the queue of the starter's pipeline; the answers for those that are scheduled.
-    ///
-    /// # Errors
-    /// The queue's. What it was told stays told, and the same may be told again.
+    /// Applies the changes to the starter's queue. Returns the answers for the scheduled ids. May be repeated after an error.
     pub async fn tell(&self, starter: &Starter) -> Result<Vec<Queued>, StarterError> {
         let answers = starter.hand_over(&self.schedule).await?;
         starter.move_jobs(&self.promote, &self.postpone).await?;
         Ok(answers)
     }
 
-    /// Returns true if the queue is told nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.schedule.len() == 0 && self.promote.is_empty() && self.postpone.is_empty()
@@ -151,19 +133,17 @@ impl Received {
 }
 
 impl Target {
-    /// That pipeline; the starter is its own, and so is the receiver, if its kind has one.
+    /// `starter` and `receiver` must be those of the pipeline `id`.
     #[must_use]
     pub fn new(id: PipelineId, starter: Starter, receiver: Option<Arc<dyn Receiver>>) -> Self {
         Self { id, starter, receiver, is_out: AtomicBool::default() }
     }
 
-    /// Its starter, for whoever hands over more than ids.
     #[must_use]
     pub fn starter(&self) -> &Starter {
         &self.starter
     }
 
-    /// The pipeline.
     #[must_use]
     pub fn id(&self) -> &PipelineId {
         &self.id
@@ -184,8 +164,8 @@ impl Target {
         }
     }
 
-    /// Tells the queue what was recorded, within that time. Answers false if it may take it later; what a full queue does
-    /// not take is left to `rebuild`. Both are counted.
+    /// Applies recorded changes within that time. Returns false if the queue may take them later; `rebuild` does what a full queue
+    /// rejects.
     pub async fn schedule(&self, received: &Received, within: Duration, counters: &Counters) -> bool {
         match tokio::time::timeout(within, received.tell(&self.starter)).await.unwrap_or_else(|_| Err(silent(within))) {
             Ok(answers) => {
@@ -206,10 +186,7 @@ impl Target {
     }
 }
 
-/// Tells the queue of each target what was recorded for it, in order, each within that time.
-///
-/// # Errors
-/// A queue takes nothing now; the same may be recorded and told again.
+/// Applies the recorded changes of each target, each within that time. After an error, record and schedule again.
 pub async fn schedule_each(
     targets: &[Target],
     received: Vec<Received>,

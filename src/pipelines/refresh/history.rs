@@ -7,8 +7,7 @@ use crate::engine::schedule::history::{Answer, History};
 use crate::store::LastAnswer;
 
 impl<J: Judge> Refresher<J> {
-    /// The history of an item that was found at `at`, ms since the epoch. A count that this answer leaves out is the stored
-    /// one: it is not known to have changed.
+    /// History of an item that was found at `at`, ms since the epoch. The stored value replaces a count that this answer leaves out.
     pub(super) fn history(
         &self,
         item: &J::Item,
@@ -18,7 +17,7 @@ impl<J: Judge> Refresher<J> {
     ) -> History {
         let stored = before.map(|before| before.metrics).unwrap_or_default();
         let last = self.judge.weigh(&item.metrics().or(stored)).map(|count| Answer { at, count });
-        // Counts are not of the newest answer where that was a miss, and nothing says of which they are.
+        // After a miss, the stored counts are not of the newest answer, and their date is unknown.
         let known = before.filter(|before| before.misses == 0);
         let before = known.and_then(|known| Some(Answer { at: known.checked_at?, count: self.judge.weigh(&stored)? }));
         History { created_at, last, before, recent: known.and_then(|known| known.recent) }

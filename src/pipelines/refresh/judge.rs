@@ -1,4 +1,4 @@
-//! The parts specific to a kind of item: the seam between the machine and a pipeline.
+//! The interface between the refresher and a pipeline: the parts specific to a kind of item.
 
 use async_trait::async_trait;
 
@@ -9,48 +9,40 @@ use crate::model::activity::Activity;
 use crate::model::post::Metrics;
 use crate::store::{Observation, Saved, Standing, Store, StoreError};
 
-/// A lookup's result for an id.
 pub trait Item: Send + Sync + 'static {
-    /// The id that it came under: not the asked one where it is a newer version.
+    /// Returned id: differs from the requested one if it is a newer version.
     fn id(&self) -> &str;
 
-    /// When it was made, ms since the epoch, where it says so.
+    /// Creation date, ms since the epoch, if the item states it.
     fn created_at(&self) -> Option<Millis>;
 
-    /// Its counts, as far as it has any.
     fn metrics(&self) -> Metrics {
         Metrics::default()
     }
 
-    /// Its signs of life, as far as its kind knows any.
     fn activity(&self) -> Activity {
         Activity::default()
     }
 
-    /// Its handle, if it is an account that states one.
     fn handle(&self) -> Option<&str> {
         None
     }
 
-    /// Returns true if it is withheld somewhere.
     fn is_withheld(&self) -> bool {
         false
     }
 }
 
-/// The judgment of a found item, except its schedule.
 #[derive(Debug, Clone, Default)]
 pub struct Judged {
-    /// When it was made, ms since the epoch.
     pub created_at: Option<Millis>,
-    /// A newer version, which is looked up at once.
+    /// A newer version, to look up at once.
     pub follow: Option<String>,
 }
 
-/// The parts specific to a kind of item: the meaning of a found one, and its storage.
+/// Meaning and storage of found items of one kind.
 #[async_trait]
 pub trait Judge: Send + Sync + 'static {
-    /// The items that its lookup returns.
     type Item: Item;
 
     /// Returns true if this item can be judged only with its state in the store.
@@ -58,11 +50,7 @@ pub trait Judge: Send + Sync + 'static {
         item.created_at().is_none()
     }
 
-    /// Reads what the kind's own records say of found items, and puts it into them, before they are judged; `at` is when
-    /// they were answered, ms since the epoch.
-    ///
-    /// # Errors
-    /// The store's.
+    /// Completes found items from the kind's own records, before they are judged; `at` is the time of the answer, ms since the epoch.
     async fn prepare(
         &self,
         _store: &dyn Store,
@@ -73,16 +61,14 @@ pub trait Judge: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Judges one that was found; what of it is not to be stored, it takes out. `known` is when its age began, as the
-    /// store or its id say it.
+    /// Judges a found item, and removes the parts that must not be stored. `known` is the start of its age, from the store or its id.
     fn found(&self, _job: &Job, item: &mut Self::Item, _standing: Option<&Standing>, known: Option<Millis>) -> Judged {
         Judged { created_at: item.created_at().or(known), follow: None }
     }
 
-    /// Names ids of other kinds that are to be looked up because this item was found, as it came. `before` is what the
-    /// store knew, so that an id is not named at each refresh; `None` also where it is not sure that what followed from
-    /// the stored answer was scheduled. Called only where the settings have one of the kinds of
-    /// [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for answers that the store refuses.
+    /// Names ids of other kinds to look up because this item was found. `before` is the state in the store, so that not each refresh
+    /// names an id. It is also `None` if the ids of the stored answer may not have been scheduled. Called only if the settings have one
+    /// of the kinds of [`fans_out_to`](crate::pipelines::kind::PipelineKind::fans_out_to), and not for answers that the store refuses.
     fn fan_out(&self, _item: &Self::Item, _before: Option<&Standing>, _named: &mut Named) {}
 
     /// Sum of counts by their weights, events, for a schedule that compares answers. `None` if there is no count.
@@ -91,9 +77,6 @@ pub trait Judge: Send + Sync + 'static {
     }
 
     /// Stores a batch of answers, all or nothing.
-    ///
-    /// # Errors
-    /// As [`Posts::save`](crate::store::Posts::save).
     async fn save(
         &self,
         store: &dyn Store,

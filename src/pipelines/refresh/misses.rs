@@ -1,59 +1,52 @@
-//! When a miss is believed: how long an item may be missing before it counts as unavailable, and before its life
-//! ends. Pure.
+//! Confirmation of misses: how long an item may be missing before it counts as unavailable, and before its life ends. Pure.
 //!
-//! An API that answers wrongly for a while leaves items out as a deletion does. So a miss is believed by time: asking
-//! again at once would meet the same fault.
+//! A faulty API leaves items out just as a deletion does. So time confirms a miss: another request at once would meet the same fault.
 
 use crate::base::clock::Millis;
 use crate::engine::queue::Lane;
 use crate::model::account::Absence;
 
-/// During a wave of misses the misses of an item must span this many times as long.
+/// Factor by which the misses of an item must span longer during a mass-miss alert.
 const WAVE_FACTOR: Millis = 6;
-/// At the most so often an unavailable item is looked up whose lane would have it wait longer, ms.
+/// Shortest interval of an unavailable item, unless its lane is faster, ms.
 const SOONEST: Millis = 60_000;
-/// Two misses count towards the end of a life only if so many times [`UnavailableSettings::believed_after`] lies between
-/// them: 2 h for the default of 10 min.
+/// Minimum distance of two counted misses, as a multiple of [`UnavailableSettings::believed_after`]: 2 h for the default of 10 min.
 const APART_FACTOR: Millis = 12;
-/// What nobody explained is forgotten only when its misses span this long, ms: what goes cannot be had again, a faulty API is silent
-/// as well, and the networks allow a day.
+/// Span of unexplained misses before an item is forgotten, ms: that is final, a faulty API is silent, too, and networks allow a day.
 const SILENT: Millis = 6 * 3_600_000;
-/// A life never ends with fewer counted misses than this, whatever the settings say.
+/// Minimum counted misses before a life ends, whatever the settings say.
 const LEAST_LIMIT: u32 = 2;
 
-/// The rules for items that the API does not return.
 #[derive(Debug, Clone)]
 pub struct UnavailableSettings {
-    /// The slow lane of unavailable items; its patience is how often they are looked up.
+    /// Slow lane of unavailable items; its patience is their interval.
     pub lane: Lane,
-    /// Until its misses span this long, an item stays live on its own interval, ms.
+    /// Span of misses, ms, up to which an item stays live on its own interval.
     pub believed_after: Millis,
-    /// Misses in a row after which a life ends, counted only where they lie hours apart ...
+    /// Misses in a row after which a life ends; they count only if they lie hours apart ...
     pub limit: u32,
     /// ... and only if they span this long, ms.
     pub after: Millis,
-    /// The lane in which an item that was found before and is missing now is looked up once more, by a call of its own, after
-    /// `believed_after`; then it is looked up as often as `lane` says, at once. `None`: it stays on its own interval, and so
-    /// does at first what is believed.
+    /// Lane for the second lookup of an item that was found before: a separate call, after `believed_after`. Then `lane` sets its
+    /// interval at once. `None`: it stays on its own interval, also at first after the confirmation.
     pub confirm: Option<Lane>,
-    /// What was said by those that are believed to be deleted is forgotten, but not during a wave.
+    /// Forget the content of items whose deletion is confirmed, but not during a mass-miss alert.
     pub forget: bool,
 }
 
-/// The meaning of a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// Not believed yet: the item stays live on its own interval.
+    /// Not confirmed: the item stays live on its own interval.
     Suspected,
-    /// Believed: the item goes to the slow lane.
+    /// Confirmed: the item goes to the slow lane.
     Unavailable,
-    /// Believed for so long that its life ends.
+    /// Confirmed for long enough to end its life.
     Ended,
 }
 
 impl UnavailableSettings {
-    /// What a miss at `at` means, the last of `misses` in a row since `since` (ms since the epoch). While there is a
-    /// wave it takes longer to be believed, and no life ends.
+    /// Judges a miss at `at`, the last of `misses` in a row since `since` (ms since the epoch). During a mass-miss alert (`wave`) the
+    /// confirmation takes longer, and no life ends.
     #[must_use]
     pub fn judge(&self, misses: i64, since: Millis, at: Millis, wave: bool) -> Belief {
         let span = at.saturating_sub(since);
@@ -66,27 +59,26 @@ impl UnavailableSettings {
         if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
     }
 
-    /// The span of an item's misses after which they are believed, ms.
+    /// Span after which an item's misses are confirmed, ms.
     #[must_use]
     pub fn span(&self, wave: bool) -> Millis {
         self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
-    /// The wait before a second lookup may confirm a miss, ms.
+    /// Wait before a second lookup may confirm a miss, ms.
     #[must_use]
     pub fn confirms_after(&self) -> Millis {
         self.span(false).max(SOONEST)
     }
 
-    /// Delay until the next lookup of an item that the API refuses, ms; at least `delay`, the delay of a miss. It doubles each time, up
-    /// to the interval of the slow lane: servers count refusals, and block clients with many of them.
+    /// Delay until the next lookup of a refused item, ms; at least `delay`, that of a miss. It doubles each time, up to the interval of
+    /// the slow lane: servers count refusals, and block clients with many of them.
     #[must_use]
     pub fn refused_delay(&self, delay: Millis, since: Millis, at: Millis) -> Millis {
         delay.max(at.saturating_sub(since).min(self.lane.patience))
     }
 
-    /// Whether an item that is believed to be gone is forgotten, for that reason or for none, after misses of that span, ms. One
-    /// that is only not shown to this credential never is: it is not deleted.
+    /// Returns true if an item is forgotten after confirmed misses of that span (ms). A hidden item never is: it is not deleted.
     #[must_use]
     pub fn forgets(&self, reason: Option<Absence>, span: Millis) -> bool {
         let is_explained = match reason {
@@ -98,10 +90,9 @@ impl UnavailableSettings {
         self.forget && (is_explained || span >= SILENT)
     }
 
-    /// How long until an unavailable item is looked up again, ms; `since` and `at` as in [`UnavailableSettings::judge`],
-    /// `interval` is that of its age. At first as often as a living item, since a few misses in a row may be chance, but no
-    /// more often than a miss needs to be believed: deleted items never need more of the quota than they did before. During a
-    /// wave every hour at least: an answer that finds an item is what ends the wave.
+    /// Delay until the next lookup of an unavailable item, ms; `since` and `at` as in [`UnavailableSettings::judge`], `interval` is that
+    /// of its age. At first it is that of a living item, because a few misses may be chance, but not shorter than a confirmation needs:
+    /// deleted items never need more quota. During a mass-miss alert it is an hour at most: found items end the alert.
     #[must_use]
     pub fn delay(&self, since: Millis, at: Millis, interval: Millis, wave: bool) -> Millis {
         let soonest = self.confirms_after();
@@ -154,7 +145,7 @@ mod tests {
         assert_eq!(delay(6 * HOUR, 3 * MINUTE, false), 6 * HOUR);
         assert_eq!(delay(60 * HOUR, 24 * HOUR, true), HOUR);
         assert_eq!(delay(60 * HOUR, 3 * MINUTE, true), 10 * MINUTE);
-        // A lane that is faster is as fast as it is; and no post is looked up all the time where a miss is believed at once.
+        // A faster lane keeps its pace. No post is looked up all the time if a miss is confirmed at once.
         let at_once = |patience| UnavailableSettings {
             forget: false,
             lane: Lane::new("unavailable", Duration::from_secs(patience)),

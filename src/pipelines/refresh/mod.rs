@@ -1,4 +1,4 @@
-//! The machine of every pipeline that looks items up again and again: ask, judge, save, settle.
+//! The refresher of every pipeline that looks items up again and again: request, judge, save, settle.
 //!
 //! ```text
 //!   batch ─▶ request (calls.rs) ─▶ judge ─▶ save ─▶ verdicts, to the worker
@@ -8,9 +8,9 @@
 //!                                   └ fan_out.rs: ids of other kinds that follow from it
 //! ```
 //!
-//! What is asked for is a [`Lookup`], when it is due again a [`Schedules`]; what a found item means, and where it is kept,
-//! a [`Judge`]. `requestTweets`, `saveTweets` and `promoteTweets` of the specification are `Calls::request`,
-//! `Refresher::save` and `Refresher::promote`; its `Config.getTweetUpdateDelay` is
+//! A [`Lookup`] makes the requests, a [`Schedules`] sets the next due date, a [`Judge`] decides the meaning and storage of a found item.
+//! `requestTweets`, `saveTweets` and `promoteTweets` of the specification are `Calls::request`, `Refresher::save` and
+//! `Refresher::promote`; its `Config.getTweetUpdateDelay` is
 //! [`AgeTable::update_delay`](crate::engine::schedule::age::AgeTable::update_delay).
 
 mod calls;
@@ -52,62 +52,47 @@ use crate::providers::lookup::{Lookup, Outcome};
 use crate::quota::{Credentials, Permit};
 use crate::store::{LastAnswer, Observation, Seen, Standing, Store, StoreError};
 
-/// The lane of items that the API does not return.
 pub const UNAVAILABLE_LANE: &str = "unavailable";
 
-/// Between two attempts of a request that is refused as a whole.
+/// Delay between two attempts of a request that is refused as a whole.
 const REFUSED_RETRY_MS: Millis = 1_000;
-/// Before an id whose call failed alone is asked for again. It is one call and one step of the back-off.
+/// Delay before an id whose call failed alone is requested again. That is one call and one step of the back-off.
 const FAILED_RETRY_MS: Millis = 60_000;
-/// The wait before an id that is looked up once, and that an answer lacks, is looked up again, ms.
+/// Wait of an id that is looked up once and was missing in an answer, ms.
 const ONCE_AGAIN_MS: Millis = 60_000;
 /// Delay of a deferred id, ms: ids that become due in this time are looked up before it.
 const DEFERRAL_MS: Millis = 5_000;
 
-/// The handler of such a pipeline.
 pub struct Refresher<J: Judge> {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// The API.
     pub lookup: Arc<dyn Lookup<J::Item>>,
-    /// The judge of found items.
     pub judge: J,
-    /// The store of answers.
     pub store: Arc<dyn Store>,
-    /// The pipelines that what was found puts ids into.
     pub fan_out: Vec<Target>,
-    /// The credentials, with the ledger of their calls.
     pub credentials: Arc<Credentials>,
-    /// When items are due again. A batch is judged by one schedule.
+    /// A batch is judged by one schedule.
     pub schedule: Arc<dyn Schedules>,
-    /// The rules for items that the API does not return.
     pub unavailable: UnavailableSettings,
-    /// The last wave of misses, as all workers together have seen it.
+    /// Last mass-miss alert over all workers.
     pub wave: Reloadable<Option<Wave>>,
-    /// Failures of an id by itself (its request is refused, its process ends) after which it is buried.
+    /// Failures of an id on its own (its request is refused, its process ends) after which it is buried.
     pub max_deliveries: u32,
-    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// The time limit for saving.
     pub save_timeout: Duration,
-    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// The ids that this process suspects.
     pub suspicions: Suspicions,
 }
 
-/// The judged answers, in parallel lists: each job, its record for the store, and its verdict for the queue.
+/// Judged answers in parallel lists: each job, its record for the store, and its verdict for the queue.
 struct Answers<T> {
     jobs: Vec<Job>,
     observations: Vec<Observation<T>>,
     verdicts: Vec<Verdict>,
-    /// Ids of other kinds.
     named: Named,
-    /// Items that were found.
     found: usize,
     /// Misses of items that were known to live.
     missed: usize,
-    /// Calls and events of the found ones, for the schedule's budget.
+    /// Calls and events of found items, for the schedule's budget.
     spent: Spending,
 }
 
@@ -139,13 +124,13 @@ impl<J: Judge> Handler for Refresher<J> {
             Ok((done, following)) => (Handled { outlook, ..done }, following),
             Err(outlook) => {
                 let mut released = Handled::released(batch, outlook);
-                // Their answers may be stored all the same.
+                // Their answers may be stored nevertheless.
                 let again: Vec<Job> = released.release.extract_if(.., |job| naming.contains(&job.id)).collect();
                 name_again(again, &mut released);
                 return released;
             }
         };
-        // The lease has room for one save: the other queues get what is left of its time.
+        // The lease has room for one save: the other queues get the rest of its time.
         let left = self.save_timeout.saturating_sub(watch.elapsed());
         let others = self.fan_out.iter().zip(&following).filter(|(_, received)| !received.is_empty());
         let counters = &self.metrics.counters;
@@ -153,15 +138,13 @@ impl<J: Judge> Handler for Refresher<J> {
         if taken.contains(&false) {
             let again = handled.verdicts.extract_if(.., |(job, _)| naming.contains(&job.id));
             let again: Vec<Job> = again.map(|(job, _)| job).collect();
-            // Each of these calls was for nothing, so there is no hurry to make the next. Where others of the batch are done
-            // with, this pipeline works.
+            // Each of these calls was wasted, so the next need not hurry. If others of the batch are done, this pipeline works.
             if !again.is_empty() && handled.verdicts.is_empty() && handled.outlook == Outlook::Fine {
                 handled.outlook = Outlook::Outage("the queue of another pipeline takes no ids".to_owned());
             }
             name_again(again, &mut handled);
         }
-        // It becomes a suspect, so that it spoils no other's call, and no more than that: who is to blame for
-        // a failure is never sure.
+        // The job becomes a suspect, so that it spoils no other call. No more than that: the cause of a failure is never certain.
         let later = |job| (job, Verdict::Suspect { after: FAILED_RETRY_MS });
         handled.verdicts.extend(failed.into_iter().map(later));
         let uncounted = Verdict::Retry { after: FAILED_RETRY_MS, counted: false };
@@ -183,9 +166,8 @@ impl<J: Judge> Handler for Refresher<J> {
     }
 }
 
-/// Gives jobs back whose answers may be stored while what they name is not in its queue. The process lives, so a lease that ran
-/// out would be a false sign against them. One delivery is counted, since a job without any is known by its stored answer and
-/// names nothing more; a second would only make their batches smaller.
+/// Gives back jobs whose answers may be stored while the ids that they name are not queued. The process lives, so no lease expires.
+/// One delivery is counted: a job without any is known by its stored answer, and a second would only make batches smaller.
 fn name_again(jobs: Vec<Job>, handled: &mut Handled) {
     for job in jobs {
         match job.deliveries {
@@ -196,7 +178,6 @@ fn name_again(jobs: Vec<Job>, handled: &mut Handled) {
 }
 
 impl<J: Judge> Refresher<J> {
-    /// The calls of a batch, made for this pipeline.
     fn calls(&self) -> Calls<'_, J::Item> {
         let Self { namespace, lookup, credentials, metrics, suspicions, .. } = self;
         let time_for_one = self.call_timeout + self.save_timeout;
@@ -204,8 +185,7 @@ impl<J: Judge> Refresher<J> {
         Calls { namespace, lookup: &**lookup, credentials, metrics, suspicions, alone, time_for_one }
     }
 
-    /// The newest known version of each edited item, by its first id: looked up by that, it stays as it was before it was
-    /// edited, where versions have ids of their own.
+    /// Newest known version of each edited item, by its first id, which returns the item before the edit if versions have their own ids.
     async fn versions(&self, jobs: &[Job]) -> Result<Versions, StoreError> {
         if !self.lookup.versions_have_ids() {
             return Ok(Versions::default());
@@ -215,9 +195,9 @@ impl<J: Judge> Refresher<J> {
         Ok(ids.into_iter().zip(standings).filter_map(|(id, known)| Some((id, known?.current_id?))).collect())
     }
 
-    /// Judges and saves what was answered, buries what was refused too often; what the queue is told, what is added to its
-    /// counters, and the recorded ids of other kinds, by target. Into `naming` go the items that name one for the first
-    /// time, before anything of them is written: they must be delivered again until the queue has taken what they name.
+    /// Judges and saves the answers, and buries ids that were refused too often. Returns verdicts and counters for the queue, and the
+    /// recorded ids of other kinds by target. `naming` gets the items to deliver again until the queue has taken their ids, before
+    /// anything is written.
     async fn done_with(
         &self,
         batch: &Batch,
@@ -248,7 +228,6 @@ impl<J: Judge> Refresher<J> {
         Ok((done, following))
     }
 
-    /// Judges each outcome: its state, its record, and its next due time.
     async fn judge(&self, mut answered: Vec<(Job, Outcome<J::Item>, Millis)>) -> Result<Answers<J::Item>, StoreError> {
         if let Some(at) = answered.first().map(|(.., at)| *at) {
             let found = answered.iter_mut().filter_map(|(_, outcome, _)| match outcome {
@@ -260,8 +239,8 @@ impl<J: Judge> Refresher<J> {
         let has_none = !answered.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Found(_)));
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave(), has_none };
         let needs_history = terms.schedule.needs_history();
-        // Only an answer that lacks something or may name other ids needs to know all of what was there before; one that is
-        // compared with the one before needs to know that one.
+        // The whole stored state is needed only for an answer that lacks something or may name other ids. A comparison with the answer
+        // before needs only that answer.
         let whole = answered.iter().all(|(job, outcome, _)| match outcome {
             // A job that was delivered before may have lost its lane.
             Outcome::Found(item) => {
@@ -296,10 +275,10 @@ impl<J: Judge> Refresher<J> {
             match &outcome {
                 Outcome::Found(item) => {
                     judged.found += 1;
-                    // As the store will take it or refuse it.
+                    // As the store will accept or refuse it.
                     let taken = |known: &Standing| known.state != TweetState::Dead && known.checked_at <= Some(at);
                     if !self.fan_out.is_empty() && standing.as_ref().is_none_or(taken) {
-                        // Delivered again: who stored the answer before may have died before it had scheduled.
+                        // Delivered again: the worker that stored the answer before may have died before it scheduled the ids.
                         let before = standing.as_ref().filter(|_| job.deliveries == 0);
                         judged.named.answered_at = at;
                         judged.named.asked.clone_from(&job.id);
@@ -320,7 +299,7 @@ impl<J: Judge> Refresher<J> {
         Ok(judged)
     }
 
-    /// Returns true if far more items are missing than usual, at this moment and over all workers.
+    /// Returns true during a mass-miss alert, over all workers.
     fn is_wave(&self) -> bool {
         self.wave.load().as_ref().as_ref().is_some_and(Wave::lasts)
     }
@@ -338,9 +317,9 @@ impl<J: Judge> Refresher<J> {
         let created_at = || self.created_at(&job.id, standing);
         let once = standing.is_some_and(|known| known.once);
         let next = |item: &Known<'_>| if once { None } else { terms.schedule.next(item, at) };
-        // An answer without the item says nothing of its counts: then it is taken for an average one.
+        // An answer without the item has no counts: it is taken for an average one.
         let regular = |created_at| next(&Known::new(&job.id, created_at));
-        // Whose only answer is not to be trusted is looked up once more.
+        // An item with one untrusted answer is looked up once more.
         let once_more = |is_due: bool| (once && is_due).then(Lane::once).map(|lane| (lane.clone(), lane.patience));
         let (mut follow, mut forget, mut recent) = (None, false, None);
         let (seen, state, next) = match outcome {
@@ -369,7 +348,7 @@ impl<J: Judge> Refresher<J> {
             Outcome::Broken(why) => {
                 counters.broken.add(1);
                 self.metrics.unreadable(&why);
-                // Said once, not each round.
+                // Logged once, not each round.
                 if standing.and_then(|known| known.unreadable.as_ref()) != Some(&why) {
                     let namespace = &*self.namespace;
                     tracing::warn!(namespace, id = job.id, why, "this answer cannot be read; it stays on its schedule");
@@ -382,7 +361,7 @@ impl<J: Judge> Refresher<J> {
                         (Seen::Broken(why), TweetState::Unavailable, next)
                     }
                     None => {
-                        // After two answers in a row that cannot be read, it is not looked up a third time.
+                        // After two unreadable answers in a row, it is not looked up a third time.
                         let is_first = standing.is_none_or(|known| known.unreadable.is_none());
                         (Seen::Broken(why), TweetState::Live, once_more(is_first).or(regular))
                     }
@@ -399,10 +378,10 @@ impl<J: Judge> Refresher<J> {
                 let since = standing.and_then(|known| known.missing_since).unwrap_or(at);
                 let regular = regular(created_at());
                 let was_found = standing.is_some_and(Standing::was_found);
-                // What nobody ever found ends with its time, and nothing is believed of it.
+                // An item that was never found ends with its time, without a confirmed miss.
                 let ends_unfound = regular.is_none() && !was_found;
-                // A wave proves no miss, and ids that were never found make no wave. So an id that is looked up once is looked up
-                // again. Where this answer lacks only some ids, that is soon, in another answer. Where it has none, that is when the
+                // A mass-miss alert confirms no miss, and ids that were never found cause no alert. So an id that is looked up once is
+                // looked up again. If this answer lacks only some ids, that is soon, in another answer. If it has none, that is when the
                 // misses span as long as those of other ids.
                 let span = self.unavailable.span(false);
                 let confirmed_after = if terms.has_none { span } else { span.min(ONCE_AGAIN_MS) };
@@ -431,8 +410,8 @@ impl<J: Judge> Refresher<J> {
         (Observation { id: job.id.clone(), answered_at: at, seen, state, next_due, follow, forget, recent }, verdict)
     }
 
-    /// State and next lookup of an item that is missing; `regular` is where it would go otherwise. Whose time is over goes nowhere, but
-    /// not on the word of one answer: it is looked up until its miss is believed. `once`: it is looked up once.
+    /// State and next lookup of a missing item; `regular` is its next step otherwise. An item whose time is over has none, but is looked
+    /// up until its miss is confirmed. `once`: it is looked up once.
     fn missed(
         &self,
         terms: &Terms,
@@ -452,16 +431,16 @@ impl<J: Judge> Refresher<J> {
             };
         };
         match belief {
-            // What was not returned today is not free today: no earlier lookup saves anything.
+            // A post that was not returned today is not free today: an earlier lookup saves nothing.
             Belief::Suspected => {
                 let next = match &self.unavailable.confirm {
-                    // What was never found may be gone by the thousand: it is asked for again with others.
+                    // Thousands of items that were never found may be gone: they are requested again with others.
                     Some(confirm) if !terms.wave => {
                         let lane = if was_found { confirm.clone() } else { lane };
                         (lane, confirm.patience)
                     }
                     _ => {
-                        // What is to be forgotten does not wait for its whole interval. A wave confirms nothing sooner.
+                        // Data that must be forgotten does not wait for a whole interval. A mass-miss alert confirms nothing sooner.
                         let is_forgotten = self.unavailable.forget && !terms.wave;
                         let soonest = if is_forgotten { self.unavailable.confirms_after() } else { lane.patience };
                         let delay = lane.patience.min(soonest);
@@ -475,18 +454,18 @@ impl<J: Judge> Refresher<J> {
         }
     }
 
-    /// Where an item goes at `at` that is unavailable and missing since then; `interval` is its regular one, ms.
+    /// Next lookup of an item that is unavailable at `at`, missing since `since`; `interval` is its regular one, ms.
     fn slow(&self, terms: &Terms, interval: Millis, since: Option<Millis>, at: Millis) -> Next {
         let delay = self.unavailable.delay(since.unwrap_or(at), at, interval, terms.wave);
         (self.unavailable.lane.clone(), delay)
     }
 
-    /// When an item was made, ms since the epoch: as the store knows it, or its id.
+    /// Creation date of an item, ms since the epoch, from the store or its id.
     fn created_at(&self, id: &str, standing: Option<&Standing>) -> Option<Millis> {
         standing.and_then(|known| known.created_at).or_else(|| self.lookup.created_at(id).ok().flatten())
     }
 
-    /// Every answer into the store, before the queue hears of any. Answers how many it refused.
+    /// Saves every answer, before the queue is updated. Returns the number of refused answers.
     async fn save(&self, observations: &[Observation<J::Item>]) -> Result<u64, StoreError> {
         let watch = Stopwatch::start();
         task::step("saves");
@@ -506,16 +485,15 @@ impl<J: Judge> Refresher<J> {
         Ok(saved.older)
     }
 
-    /// The store refuses answers older than what it has, and all about the dead: then the queue is told what the store
-    /// knows. (A worker that died between save and settle leaves such a difference, and so does an answer that came
-    /// late.)
+    /// Applies the stored state to refused answers: late ones, and those about dead items. (A worker that died before it settled leaves
+    /// such a difference, too.)
     async fn heed_refusals(&self, judged: &mut Answers<J::Item>) -> Result<(), StoreError> {
         let ids: Vec<String> = judged.jobs.iter().map(|job| job.id.clone()).collect();
         let standings = self.store.standing(&self.namespace, &ids).await?;
         let terms = Terms { schedule: self.schedule.in_force(), wave: self.is_wave(), has_none: false };
         for ((verdict, seen), standing) in judged.verdicts.iter_mut().zip(&judged.observations).zip(standings) {
             let Some(known) = standing else {
-                // A save makes each row that is missing, but those of people who are kept away.
+                // A save makes each missing row, except those of blocked people.
                 *verdict = Verdict::Finish;
                 continue;
             };
@@ -542,14 +520,13 @@ impl<J: Judge> Refresher<J> {
         Ok(())
     }
 
-    /// Each item to its next lane, or to the end of its life.
     fn promote(&self, judged: Answers<J::Item>) -> Vec<(Job, Verdict)> {
         let verdicts: Vec<_> = judged.jobs.into_iter().zip(judged.verdicts).collect();
         self.metrics.counters.ended.add(verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Finish).count());
         verdicts
     }
 
-    /// A job whose request was refused while it was alone in it: tried again a few times, then buried.
+    /// Handles a job whose request was refused while it was alone in it: retried a few times, then buried.
     async fn blame(&self, batch: &Batch, job: &Job, why: &str) -> Result<Verdict, StoreError> {
         let failures = job.failures + 1;
         let place = ErrorPlace { endpoint: self.endpoint(), example: Some(&job.id), ..ErrorPlace::default() };
@@ -560,7 +537,7 @@ impl<J: Judge> Refresher<J> {
         self.bury(batch, job, format!("refused {failures} times while alone in its request: {why}")).await
     }
 
-    /// A job that ended its process whenever it was alone in it: not tried again.
+    /// Buries a job that ended its process whenever it was alone in it.
     async fn bury_killer(&self, batch: &Batch, job: &Job) -> Handled {
         match self.in_time(self.bury(batch, job, store_call::ended_its_process(job))).await {
             Ok(verdict) => Handled { verdicts: vec![(job.clone(), verdict)], ..Handled::default() },
@@ -574,16 +551,14 @@ impl<J: Judge> Refresher<J> {
         Ok(verdict)
     }
 
-    /// The store's answer, if it comes in time; else what that says of the services.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         store_call::in_time(self.save_timeout, work).await
     }
 }
 
-/// The data by which the answers of one batch are judged.
 struct Terms {
     schedule: Arc<dyn Schedule>,
     wave: bool,
-    /// None of what was asked for was found.
+    /// None of the requested items was found.
     has_none: bool,
 }

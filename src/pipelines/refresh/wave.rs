@@ -1,39 +1,35 @@
-//! Waves of misses: far more posts missing than usual, over all workers. Pure.
+//! Mass-miss alerts (waves): far more posts missing than usual, over all workers. Pure.
 //!
-//! A worker sees its own batches only, so the counts travel with the settles ([`FOUND`], [`MISSED`]) into the queue's
-//! minutes, and every process reads the same answer from the same minutes. A wave raises an alarm and makes a miss
-//! take longer to be believed; it delays no call.
+//! A worker sees only its own batches. So the counts travel with the settles ([`FOUND`], [`MISSED`]) into the queue's minutes, and every
+//! process computes the same result from them. During a wave the confirmation of a miss takes longer; no call is delayed.
 
 use serde::Serialize;
 
 use crate::base::clock::Millis;
 use crate::engine::queue::{MINUTE_MS, Minute};
 
-/// The queue's counter of posts that were found.
 pub const FOUND: &str = "posts_found";
-/// The queue's counter of misses of posts that were known to live.
+/// Queue counter of misses of posts that were known to live.
 pub const MISSED: &str = "posts_missed";
 
-/// A wave has at least this many misses, counted over the latest minutes that hold them: a handful proves nothing.
+/// Minimum misses of a wave, over the latest minutes that hold them: a handful proves nothing.
 const LEAST_MISSES: u64 = 20;
-/// The share of misses is taken over as many minutes as hold so many answers, the latest first.
+/// Minimum answers of a share of misses: it covers as many minutes as hold them, the latest first.
 const LEAST_ANSWERS: u64 = 50;
-/// So many answers of the last seconds show that a wave is over: with fewer, one at the bound would come and go by chance.
+/// Minimum answers of the last seconds that can end a wave: with fewer, one at the bound would come and go by chance.
 const MANY_ANSWERS: u64 = 200;
-/// A wave begins at this share of misses, ...
+/// A wave starts at this share of misses, ...
 const LEAST_SHARE: f64 = 0.05;
-/// ... or at this multiple of the usual share, whichever is more. It ends at half of that, so that a share about the
-/// bound does not begin and end one wave after the other.
+/// ... or at this multiple of the usual share, whichever is more. It ends at half of that: a share near the bound is one wave.
 const TIMES_USUAL: f64 = 4.0;
-/// No wave needs a larger share than this: where a third is usually missing, more than that is still a wave.
+/// Largest share that a wave needs: where a third is usually missing, more than that is still a wave.
 const MOST_SHARE: f64 = 0.6;
 
-/// A wave of misses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Wave {
-    /// When its first minute began, by the queue's clock, ms since the epoch.
+    /// Start of its first minute, by the queue's clock, ms since the epoch.
     pub since_ms: Millis,
-    /// When the minute began in which it was over; `None` while it lasts.
+    /// Start of the minute in which it ended; `None` while it lasts.
     pub until_ms: Option<Millis>,
     /// Misses among the latest answers, ...
     pub missed: u64,
@@ -42,14 +38,13 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// Returns true if the wave is not over.
     #[must_use]
     pub fn lasts(&self) -> bool {
         self.until_ms.is_none()
     }
 
-    /// The same, and over if these counts of the last seconds are many and few of them are misses. The minutes tell it with the next
-    /// one only. They end a wave at half the share at which it begins, `LEAST_SHARE` at least.
+    /// Ends the wave if these counts of the last seconds are many with few misses: the minutes show that only with the next one. They end
+    /// a wave at half the share at which it starts, which is `LEAST_SHARE` or more.
     #[must_use]
     pub fn unless_over(self, (missed, found): (i64, i64), now: Millis) -> Self {
         let [missed, found] = [missed, found].map(|count| u64::try_from(count).unwrap_or(0));
@@ -57,7 +52,6 @@ impl Wave {
         if self.lasts() && is_over { Self { until_ms: Some(now), ..self } } else { self }
     }
 
-    /// The share of misses among the latest answers.
     #[must_use]
     pub fn share(&self) -> f64 {
         share(self.missed, self.found)
@@ -68,7 +62,6 @@ fn share(missed: u64, found: u64) -> f64 {
     missed as f64 / (missed + found).max(1) as f64
 }
 
-/// Misses and found posts of one minute.
 #[derive(Debug, Clone, Copy, Default)]
 struct Answers {
     missed: u64,
@@ -94,15 +87,14 @@ impl Answers {
     }
 }
 
-/// The last wave that these minutes show, the oldest minute first, the current one last: the one that lasts, or the
-/// latest that is over.
+/// Last wave in these minutes, the oldest minute first, the current one last: the wave that lasts, or the latest that is over.
 #[must_use]
 pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     let answers: Vec<Answers> = minutes.iter().map(Answers::of).collect();
     if answers.iter().map(|minute| minute.missed).sum::<u64>() < LEAST_MISSES {
         return None; // the usual case, and each updater asks every five seconds
     }
-    // What is usual: the minutes before that were no wave.
+    // The usual share, from earlier minutes without a wave.
     let mut usual = Answers::default();
     let mut last: Option<Wave> = None;
     for (at, minute) in minutes.iter().enumerate() {
@@ -110,9 +102,9 @@ pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
         let bound = (usual.share() * TIMES_USUAL).clamp(LEAST_SHARE, MOST_SHARE);
         let lasts = last.as_ref().is_some_and(Wave::lasts);
         let is_wave = match lasts {
-            // Nothing was heard: as it was.
+            // Without answers, the wave stays as it was.
             true => lately.all() == 0 || lately.share() >= bound / 2.0,
-            // In a small system as many misses take more minutes, and their share has to be large over all of these.
+            // In a small system the same number of misses takes more minutes, and their share must be large over all of these.
             false => {
                 lately.share() >= bound && {
                     let longer = self::lately(&answers[..=at], LEAST_MISSES);
@@ -140,8 +132,7 @@ pub fn last_wave(minutes: &[Minute]) -> Option<Wave> {
     last
 }
 
-/// The answers of the latest minutes that hold enough of them, and so many misses: of the current one where it does, so
-/// that a wave is seen within seconds and is not thinned by the minutes before it.
+/// Answers of the latest minutes that hold enough answers and misses: of the current one alone if it does, not thinned by earlier ones.
 fn lately(answers: &[Answers], misses: u64) -> Answers {
     let mut sum = Answers::default();
     for minute in answers.iter().rev() {
@@ -153,7 +144,7 @@ fn lately(answers: &[Answers], misses: u64) -> Answers {
     sum
 }
 
-/// The time for which a past wave is considered: the queue keeps its minutes for that long.
+/// Returns true while a past wave is considered: the queue keeps its minutes for that long.
 #[must_use]
 pub fn is_recent(wave: &Wave, now: Millis) -> bool {
     wave.until_ms.is_some_and(|until| now - until < 60 * MINUTE_MS)
@@ -165,7 +156,6 @@ mod tests {
 
     use super::*;
 
-    /// Minutes with these numbers of misses and found posts.
     fn minutes(of: impl IntoIterator<Item = (i64, i64)>) -> Vec<Minute> {
         let minute = |(at, (missed, found)): (usize, (i64, i64))| Minute {
             at_ms: at as Millis * MINUTE_MS,
@@ -186,7 +176,7 @@ mod tests {
         assert_eq!(last_wave(&[]), None);
         let wave = last_wave(&minutes(calm().chain([(60, 0)]))).unwrap();
         assert_eq!((wave.since_ms, wave.lasts(), wave.share()), (10 * MINUTE_MS, true, 1.0));
-        // 45 s were well, then nothing is found.
+        // 45 s were good, then nothing is found.
         assert!(last_wave(&minutes(calm().chain([(200, 750)]))).unwrap().lasts());
         let over = last_wave(&minutes(calm().chain([(1_000, 0), (1_000, 0), (5, 995)]))).unwrap();
         assert_eq!((over.since_ms, over.until_ms), (10 * MINUTE_MS, Some(12 * MINUTE_MS)));
@@ -199,7 +189,7 @@ mod tests {
         // Ten posts a minute: five of ten missing, four minutes long.
         assert!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(4, (5, 5))))).unwrap().lasts());
         assert_eq!(last_wave(&minutes(repeat(30, (0, 10)).chain(repeat(3, (5, 5))))), None, "fifteen are a handful");
-        // Whatever the pace: at 55 answers a minute the latest minute never holds twenty misses.
+        // At any pace: at 55 answers per minute the latest minute never holds twenty misses.
         for pace in 2..200 {
             let deleted = repeat(30, (0, 3 * pace)).chain(repeat(100, (pace, 2 * pace)));
             let wave = last_wave(&minutes(deleted)).unwrap_or_else(|| panic!("no wave at {pace} misses a minute"));

@@ -1,4 +1,4 @@
-//! Owners of lists, as posts name them. One that has posted since its list was last visited is due: a waiting one moves up.
+//! Owners of lists, as posts name them. An owner that has posted since the last visit of its list is due; a waiting one moves up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +14,13 @@ use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{Sighting, Store, StoreError};
 
-/// Posts by which an owner that was never visited is a repeat poster.
+/// Posts after which an owner that was never visited is a repeat poster.
 const REPEATED: u32 = 2;
 
-/// Receives the authors of posts.
 #[derive(Debug)]
 pub struct Owners {
-    /// The pipeline of the lists.
     pub namespace: String,
-    /// When lists are visited.
     pub schedule: Arc<dyn Schedules>,
-    /// The store.
     pub store: Arc<dyn Store>,
 }
 
@@ -33,7 +29,7 @@ impl Receiver for Owners {
     async fn receive(&self, starter: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
         let named: BTreeSet<&str> = mentions.iter().map(|mention| mention.id.as_str()).collect();
         let mut received = Received { schedule: starter.record_ids(named).await?, ..Received::default() };
-        // Of the orders one alone has a lane for them.
+        // Only one of the orders has a lane for them.
         if self.schedule.in_force().lane_of(0) != Some(Visits::repeat()) {
             return Ok(received);
         }

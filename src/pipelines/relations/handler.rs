@@ -1,13 +1,12 @@
-//! A list: one page a claim.
+//! Reads a list: one page per claim.
 //!
 //! ```text
 //!   claim ─▶ crawl ─▶ page ─▶ save its edges and the next cursor ─┬─▶ due again at once
 //!            (store)                 (one transaction)            └─▶ the crawl ended: save its life ─▶ due at the next visit
 //! ```
 //!
-//! What is read of a list is in the store alone. A process that dies before the save leaves the list where it was; after it,
-//! the next claim goes on with the next page. A page that comes late, or twice, changes nothing: the store knows the cursor
-//! that it waits for.
+//! The progress of a list is in the store alone. A process that dies before the save leaves it unchanged; after the save, the next claim
+//! continues. A late or repeated page changes nothing: the store knows the expected cursor.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,86 +41,66 @@ use crate::store::{
     Observation, Seen, Store, StoreError, StoredAccount, WaveGuard, Way,
 };
 
-/// A list that the API refuses is asked for again after so long, ms.
+/// Delay before a list that the API refuses is requested again, ms.
 const REFUSED_PAUSE_MS: Millis = 60_000;
 /// Delay of a deferred list, ms: lists that become due in this time are read before it.
 const DEFERRAL_MS: Millis = 5_000;
-/// A list without an answer is asked for again after so long; the pause doubles with each further time in a row, up to the second
-/// figure, ms. Nobody knows whether it is the API's fault or the list's own.
+/// First and longest delay of a list without an answer, ms; it doubles each time. The fault may be the API's or the list's own.
 const UNANSWERED_PAUSE_MS: (Millis, Millis) = (5_000, 3_600_000);
-/// A crawl that missed far too many members is repeated after so long, ms: what makes a network leave them out may last.
+/// Delay before a crawl that missed far too many members is repeated, ms: the cause at the network may last.
 const WITHHELD_PAUSE_MS: Millis = 3_600_000;
-/// Crawls by which it is decided what the next one is, and when.
+/// Crawls that decide the kind and the date of the next one.
 const REMEMBERED: u32 = 32;
-/// Crawls in a row that may end with a stale cursor, each begun anew at once.
+/// Crawls in a row that may end with a stale cursor; each is restarted at once.
 const RESTARTS: u32 = 3;
-/// Members that a crawl may miss in any case: of short lists a few are a large share.
+/// Members that a crawl may always miss: a few are a large share of a short list.
 const FEW: u64 = 20;
 
-/// The bounds of crawls.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Known members in a row at which a prefix crawl ends.
+    /// Known members in a row that end a prefix crawl.
     pub known_tail: u32,
-    /// Time after a complete crawl until the next one, ms; between them are prefix crawls.
+    /// Time after a complete crawl until the next one, ms; prefix crawls lie between them.
     pub complete_every: Millis,
     /// Members after which a crawl is cut; 0: never.
     pub longest: u64,
-    /// Share of a list that a complete crawl may remove by itself, 0 to 1.
+    /// Share of a list that one complete crawl may remove, 0 to 1.
     pub shrink: f64,
-    /// Ids of a page; 0: as many as the API gives.
+    /// Ids per page; 0: as many as the API gives.
     pub page: u32,
 }
 
-/// The handler of the lists of a provider and a side.
 pub struct ListReader {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// The pipeline of the same provider's accounts, which know how many members a list has.
+    /// Namespace of the provider's accounts, which know the number of members of a list.
     pub accounts: String,
-    /// The lists.
     pub side: Side,
-    /// Reads them.
     pub relations: Arc<dyn Relations>,
-    /// The lives of lists.
     pub store: Arc<dyn Store>,
-    /// The lists, in the same database.
     pub edges: Arc<dyn Edges>,
-    /// Grants reads where they are charged.
     pub credentials: Arc<Credentials>,
-    /// When lists are visited.
     pub visits: Visits,
-    /// The bounds of crawls.
     pub bounds: Bounds,
-    /// The rules for owners that are missing.
     pub unavailable: UnavailableSettings,
-    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// The time limit of the store.
     pub save_timeout: Duration,
     /// Failures after which a list is dead.
     pub max_deliveries: u32,
-    /// The counters of its calls, as every pipeline has them.
     pub metrics: Arc<Metrics>,
-    /// The counters.
     pub counters: Arc<Reads>,
-    /// Takes the members whose profiles are collected.
     pub recruits: Recruits,
-    /// The lists that it got no answer for.
     pub unanswered: Unanswered,
-    /// Answers and refusals of credentials.
     pub evidence: Evidence,
 }
 
-/// Lists without an answer, as far as this process has asked.
 #[derive(Debug, Default)]
 pub struct Unanswered(Mutex<HashMap<String, u32>>);
 
 impl Unanswered {
-    /// Lists of which it is remembered: an outage leaves one behind for each step of the back-off.
+    /// Maximum remembered lists: an outage leaves one for each step of the back-off.
     const MOST: usize = 10_000;
 
-    /// One more time without an answer: how long the list waits now, ms.
+    /// Counts one more time without an answer. Returns the wait of the list, ms.
     fn pause(&self, owner: &str) -> Millis {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Self::MOST {
@@ -138,19 +117,15 @@ impl Unanswered {
     }
 }
 
-/// What becomes of a list after a call.
 enum After {
-    /// It is due again at once, with its next page or from the top.
+    /// Due again at once, with its next page or from the top.
     NextPage,
-    /// The crawl ended in this way.
     Visited(CrawlEnd),
-    /// The store keeps the owner away, who asked to be forgotten.
+    /// The store blocks the owner, who asked to be forgotten.
     KeptAway,
-    /// The owner is not there.
     Absent(Option<Absence>),
-    /// The API refuses this list, for this reason.
     Refused(String),
-    /// No answer, for this reason: it may be the API's fault or this list's.
+    /// No answer, for this reason: the fault may be the API's or this list's.
     Unanswered(String),
 }
 
@@ -189,12 +164,11 @@ impl Handler for ListReader {
 }
 
 impl ListReader {
-    /// Waits for a store that may not answer.
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    /// The crawl that is under way; or a new one, with the owner's profile. `None` where the store keeps the owner away.
+    /// The crawl in progress, or a new one with the owner's profile. `None` if the store blocks the owner.
     async fn crawl(
         &self,
         owner: &str,
@@ -220,7 +194,7 @@ impl ListReader {
         let new = NewCrawl { kind, at: now, told };
         let mut begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         if begun.is_none() {
-            // The queue has a list that the store does not know. It records all but those of whom it may keep nothing.
+            // The queue has a list that the store does not know. The store records it, unless its owner asked to be forgotten.
             let row =
                 NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
             self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
@@ -229,17 +203,15 @@ impl ListReader {
         Ok(begun.map(|begun| (begun, profile)))
     }
 
-    /// Returns the end of a crawl that a process reached and did not settle, since it died. A new crawl would cost all its calls
-    /// once more.
+    /// Returns the end of a crawl that a process reached but did not settle, because it died. A new crawl would cost all its calls again.
     async fn ended_since(&self, job: &Job) -> Result<Option<CrawlEnd>, Outlook> {
         let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, 1)).await?;
         let last = crawls.first().filter(|last| last.ended_at.is_some_and(|at| at >= job.due));
         let end = last.and_then(|last| last.ended.as_deref()).and_then(CrawlEnd::named);
-        // After these two, the list is asked again at once.
+        // After these two, the list is requested again at once.
         Ok(end.filter(|end| !matches!(end, CrawlEnd::Aborted | CrawlEnd::Stale)))
     }
 
-    /// One call for the next page, and what it brought, saved.
     async fn read(&self, job: &Job, batch: &Batch, permit: Permit) -> Result<After, Outlook> {
         let asked_at = batch.now.now();
         if job.deliveries > 0
@@ -267,8 +239,8 @@ impl ListReader {
             self.in_time(ended).await
         };
         match answer.listing {
-            // What a page shows had happened by a time that the queue's clock has not passed; what a next crawl finds, after one
-            // that it had.
+            // Events in a page are older than `latest`, which the queue's clock has not passed. Events that a next crawl finds are newer
+            // than `asked_at`, which it had passed.
             Listing::Members(members) => {
                 let moments = (asked_at, batch.now.latest());
                 self.save(&job.id, (&crawl, profile), members, moments).await
@@ -295,7 +267,7 @@ impl ListReader {
                 self.counters.lists_restarted.add(1);
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, RESTARTS)).await?;
                 let is_stale = |crawl: &CrawlRecord| crawl.ended.as_deref() == Some("stale");
-                // A cursor grows stale while nobody asks; one that does each time is this list's own fault.
+                // A cursor grows stale without requests. If it does each time, this list is at fault.
                 if crawls.len() < RESTARTS as usize || !crawls.iter().all(is_stale) {
                     return Ok(After::NextPage);
                 }
@@ -309,7 +281,7 @@ impl ListReader {
         }
     }
 
-    /// Reserves the reads of a page and requests it; `Err` if no call may be made now.
+    /// Reserves the reads of a page and requests it; `Err` if no call is allowed now.
     async fn call(
         &self,
         (batch, owner): (&Batch, &str),
@@ -374,14 +346,12 @@ impl ListReader {
         })
     }
 
-    /// Reserves the reads of a page of `limit` ids.
     async fn reserve(&self, permit: Permit, limit: u32) -> Result<(Reservation, Permit), Outlook> {
         let reads = u32::try_from(self.relations.cost(self.side, limit)).unwrap_or(u32::MAX);
         Reservation::make(&self.credentials, permit, reads).await
     }
 
-    /// Requests one member of a list that the API showed to this credential before. The answer only shows that the credential works;
-    /// it is dropped.
+    /// Requests one member of a list that the API showed to this credential before. The answer only shows that the credential works.
     async fn ask_for_witness(&self, batch: &Batch, witness: String, credential: &Credential) -> Testimony {
         let needed = clock::millis(self.call_timeout + 2 * self.save_timeout);
         if batch.fence.deadline - batch.now.now() <= needed {
@@ -421,7 +391,6 @@ impl ListReader {
         );
     }
 
-    /// The reads that a page is charged with.
     fn read_on(&self, page: &RelationPage) -> Vec<String> {
         match &page.listing {
             Listing::Members(members) => {
@@ -431,7 +400,6 @@ impl ListReader {
         }
     }
 
-    /// What a call that gave no answer means.
     fn failed(&self, error: LookupError) -> Result<After, Outlook> {
         match Failed::from(error) {
             Failed::Api(why) => Ok(After::Unanswered(why)),
@@ -442,7 +410,6 @@ impl ListReader {
         }
     }
 
-    /// Saves a page; the step after it.
     async fn save(
         &self,
         owner: &str,
@@ -455,7 +422,7 @@ impl ListReader {
             tracing::warn!(list, owner, count, why, "ids of a page cannot be read: the crawl is not complete");
         }
         let partial = match (page.partial, &page.next) {
-            // Whether the owner is on another server is told by the handle.
+            // The handle shows if the owner is on another server.
             (None, None) if self.relations.is_partial_by_handle() => {
                 let profile = match profile {
                     Some(profile) => Some(profile),
@@ -474,9 +441,9 @@ impl ListReader {
                 Next::End(End::Capped)
             }
             Some(cursor) => Next::Page(cursor),
-            // Empty, or hidden: nobody knows. Who hides a list may hide its number as well, and a network tells 0 of those.
+            // Empty or hidden: unknown. An owner that hides a list may hide its number as well, and the network then states 0.
             None if partial == Some(Partial::Hidden) => Next::End(End::Hidden),
-            // Who could not be read on any page may be a known member, which was never missed.
+            // An unreadable id on any page may be a known member that was never missing.
             None if partial.is_some() || crawl.unreadable > 0 || unreadable > 0 => Next::End(End::Partial),
             None => Next::End(End::Complete(WaveGuard { share: self.bounds.shrink, least: FEW })),
         };
@@ -494,7 +461,7 @@ impl ListReader {
         let saved = self.in_time(self.edges.save_edges(&self.namespace, owner, &page)).await?;
         failpoint::point("after_commit");
         self.recruits.schedule(&received).await;
-        // A late page: whoever has saved this one goes on.
+        // A late page: the worker that saved this page continues.
         let Some(saved) = saved else { return Ok(After::NextPage) };
         self.counters.list_pages.add(1);
         self.counters.edges_appeared.add(saved.new as usize);
@@ -521,18 +488,17 @@ impl ListReader {
         Ok(After::Visited(ended.end))
     }
 
-    /// The verdict on a list, once the store has its life.
     async fn settle(&self, job: &Job, batch: &Batch, after: After) -> Result<(Verdict, Outlook), Outlook> {
         let at = batch.now.now();
         let (seen, state, next) = match after {
             After::NextPage => {
-                // Its place among the others stays what it was.
+                // It keeps its place among the others.
                 let lane = self.lane_of(job);
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
             After::KeptAway => return Ok((Verdict::Finish, Outlook::Unchanged)),
             After::Refused(why) => return self.blame(job, at, why).await,
-            // Whether others are answered shows with the next one: this one must not be in front of it.
+            // The next list shows if others are answered: this one must not be in front of it.
             After::Unanswered(why) => {
                 let later = Verdict::Retry { after: self.unanswered.pause(&job.id), counted: false };
                 return Ok((later, Outlook::Outage(why)));
@@ -540,7 +506,7 @@ impl ListReader {
             After::Visited(end) => {
                 let crawls = self.in_time(self.edges.crawls(&self.namespace, &job.id, REMEMBERED)).await?;
                 let next = match end {
-                    // The second crawl that has to agree.
+                    // The second crawl that must agree.
                     CrawlEnd::Withheld => {
                         let (lane, delay) = self.visits.next_visit(&crawls);
                         (lane, delay.min(WITHHELD_PAUSE_MS))
@@ -554,7 +520,7 @@ impl ListReader {
             After::Absent(reason) => self.absent(job, at, reason).await?,
         };
         let next = next.map(|(lane, delay)| (lane, at.saturating_add(delay)));
-        // What was read goes with an owner that is known to be gone; a faulty API says the same for a while.
+        // The data of an owner that is certainly gone is forgotten. A faulty API gives the same answer for a while.
         let is_gone =
             matches!(seen, Seen::Missing { since, reason: Some(_), .. } if at - since >= self.unavailable.after);
         let next_due = next.as_ref().map(|(_, due)| *due);
@@ -566,7 +532,6 @@ impl ListReader {
         Ok((next.map_or(Verdict::Finish, reschedule), Outlook::Fine))
     }
 
-    /// The lane that a job came from.
     fn lane_of(&self, job: &Job) -> Lane {
         match *job.lane == *self.unavailable.lane.name {
             true => self.unavailable.lane.clone(),
@@ -574,7 +539,7 @@ impl ListReader {
         }
     }
 
-    /// An owner that is not there: believed by time, then looked at seldom, and no more where the settings remove it.
+    /// Judges a missing owner: confirmed by time, then looked up rarely, and no longer if the settings remove it.
     async fn absent(
         &self,
         job: &Job,
@@ -593,7 +558,7 @@ impl ListReader {
         })
     }
 
-    /// The API refuses a list: later again, and after some failures it is dead.
+    /// Handles a list that the API refuses: retried later, and dead after some failures.
     async fn blame(&self, job: &Job, at: Millis, why: String) -> Result<(Verdict, Outlook), Outlook> {
         if job.failures + 1 < self.max_deliveries {
             let (list, owner) = (&self.namespace, &job.id);

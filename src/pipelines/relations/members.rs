@@ -1,9 +1,8 @@
 //! Members of lists whose profiles are collected (`accounts.from_lists`): the first of each list, which are the newest.
 //!
-//! They go the way of all fan-out: recorded in the store before the page that shows them, put into the queue after it. A queue
-//! that does not take them stops nothing: the next visit of the list names them again, and `rebuild` finds them in the store. A
-//! member that the pipeline of accounts has looked up is not named again; the profile that its page holds is an answer, as that
-//! of an author in a post is.
+//! Like all fan-out, they are recorded in the store before their page, and queued after it. A queue that does not take them stops
+//! nothing: the next visit names them again, and `rebuild` finds them. A member that was looked up is not named again. The profile in its
+//! page is an answer, like that of an author in a post.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,48 +19,38 @@ use crate::pipelines::refresh::{Mention, Named, Received, Target};
 use crate::providers::relations::Members;
 use crate::store::{Standing, Store, StoreError};
 
-/// Hands members of lists to the pipeline of accounts.
 #[derive(Debug)]
 pub struct Recruits {
-    /// The pipeline of accounts in the store.
     pub accounts: String,
-    /// The same, to put ids into; empty where the settings do not have it.
+    /// Pipelines that receive the ids; empty if the settings have none.
     pub targets: Vec<Target>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// The list.
     pub side: Side,
-    /// Members of a list that are named to the pipeline of accounts at the most,
+    /// Maximum members per list for the pipeline of accounts.
     pub profiles: u64,
-    /// and to communities.
+    /// Maximum members per list for communities.
     pub communities: u64,
-    /// The time limit of the queue.
     pub within: Duration,
-    /// Where they are counted.
     pub metrics: Arc<Metrics>,
 }
 
-/// Never looked up: recorded, perhaps, and not in the queue.
+/// Returns true for a member that was never looked up: it may be recorded, but not queued.
 fn is_new(known: Option<&Standing>) -> bool {
     known.is_none_or(|known| known.checked_at.is_none())
 }
 
-/// The newest members of a list, for communities.
 fn shown_by(owner: &str, side: Side, members: Vec<String>) -> Mention {
     let shown = match side {
         Side::Followers => Shown { followers: members, ..Shown::default() },
         Side::Friends => Shown { friends: members, ..Shown::default() },
     };
-    // Texts alone: it cannot fail.
+    // Only texts: it cannot fail.
     let object = serde_json::to_string(&shown).ok();
     Mention { kind: COMMUNITY, id: owner.to_owned(), object, ..Mention::default() }
 }
 
 impl Recruits {
-    /// Records members of a page, behind `before` others of its list; `at` is when the page was answered, ms since the epoch.
-    ///
-    /// # Errors
-    /// The store's; the same members may be recorded again.
+    /// Records members of a page, behind `before` others of its list, answered at `at`, ms since the epoch. May be repeated.
     pub async fn record(
         &self,
         owner: &str,
@@ -96,7 +85,6 @@ impl Recruits {
         named.record(&self.targets).await
     }
 
-    /// Tells the queue of those that were recorded.
     pub async fn schedule(&self, received: &[Received]) {
         let some = self.targets.iter().zip(received).filter(|(_, received)| !received.is_empty());
         join_all(some.map(|(target, received)| target.schedule(received, self.within, &self.metrics.counters))).await;

@@ -1,12 +1,12 @@
-//! Who follows whom, and since when: the lists of followers and of friends are read page by page, again and again.
+//! Followers and friends of accounts, and the dates of each edge: the lists are read page by page, again and again.
 //!
 //! ```text
 //!   posts ─ authors ([`arrivals`]) ─▶ new ─▶ visit: page by page ([`handler`]) ─▶ visited ─▶ after a long while
 //!                                      └─ a second post ─▶ repeat ◀─ a post since ─┘       ([`schedule`])
 //! ```
 //!
-//! The two lists of an account are two items of two pipelines, each with its own endpoint and quota. The edges, and since when
-//! they are, is the matter of the store ([`Edges`](crate::store::Edges)).
+//! The two lists of an account belong to two pipelines, each with its own quota. The store has the edges
+//! ([`Edges`](crate::store::Edges)).
 
 pub mod arrivals;
 pub mod counters;
@@ -45,10 +45,10 @@ use crate::store::Database;
 use crate::store::Store;
 use crate::store::export::{self, Table};
 
-/// The tier of owners that are missing: after all others.
+/// Tier of missing owners: after all others.
 const GONE_TIER: u8 = 3;
 
-/// The pipelines of one of the two lists: one for each provider that the settings name, where `relations.collect` has it.
+/// Pipelines of one of the two lists: one for each provider in the settings, if `relations.collect` has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Lists(pub Side);
 
@@ -79,7 +79,7 @@ impl PipelineKind for Lists {
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).ordered(Order::OldestFirst).in_tier(GONE_TIER),
             believed_after: clock::millis(settings.updater.unavailable_after),
-            // As those of profiles.
+            // Like those of profiles.
             limit: if removes { settings.updater.unavailable_limit } else { u32::MAX },
             after: clock::millis(settings.updater.unavailable_for),
             confirm: None,
@@ -93,7 +93,7 @@ impl PipelineKind for Lists {
         kinds.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(kind, _)| kind).collect()
     }
 
-    /// An account that is gone leaves all lists by its profile.
+    /// A missing account leaves all lists by its profile.
     fn notices_deletions(&self) -> bool {
         false
     }
@@ -168,7 +168,6 @@ impl PipelineKind for Lists {
     }
 }
 
-/// How a list of that provider is read.
 #[must_use]
 pub fn pages(provider: &Provider, side: Side, settings: &Settings) -> ListPages {
     let most = registry::relations(provider, side).page_limit;

@@ -1,8 +1,7 @@
-//! Removal: where `store.on_deleted` asks for it, an account that the network has deleted goes from all lists, and its own lists
-//! go with it, once its profile, or the record of its list, has lost its content.
+//! Removes deleted accounts from all lists, with their own lists, if `store.on_deleted` demands it: once the profile, or the record of
+//! the list, has lost its content.
 //!
-//! What is to go follows from the store alone: a process that ends in between leaves it to the next look. A page of another
-//! list may show the account once more; then it goes again.
+//! The work follows from the store alone, so the next check continues after an interruption. An account on a later page is removed again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +12,25 @@ use crate::base::task;
 use crate::config::{OnDeleted, Settings};
 use crate::store::{Edges, StoreError};
 
-/// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1_800);
-/// Accounts of a page.
 const PAGE: u32 = 100;
 
-/// Removes deleted accounts from lists.
 #[derive(Debug)]
 pub struct Removal {
-    /// The network, as the namespaces of its lists have it.
+    /// Network, as in the namespaces of its lists.
     pub network: String,
-    /// The lists.
     pub edges: Arc<dyn Edges>,
 }
 
 impl Removal {
-    /// The removal for a network, as a task; `None`: the settings keep what is deleted.
+    /// The removal task of a network; `None`: the settings keep deleted data.
     #[must_use]
     pub fn task(network: String, edges: Arc<dyn Edges>, settings: &Settings, stop: Stop) -> Option<Beside> {
         let removal = Self { network, edges };
         (settings.store.on_deleted != OnDeleted::Keep).then(|| Beside::of("removal", removal, Self::run, &stop))
     }
 
-    /// Works until the process is to stop. A store that is out is asked again the next time.
+    /// Runs until `stop` drains. If the store is down, the next check retries.
     async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look(&stop).await {
@@ -45,10 +40,7 @@ impl Removal {
         }
     }
 
-    /// Removes all that are to go; returns the number of edges that went with them.
-    ///
-    /// # Errors
-    /// The store's. What was removed before stays removed.
+    /// Removes all accounts that are due for it. Returns the number of removed edges. After an error, removed edges stay removed.
     pub async fn look(&self, stop: &Stop) -> Result<u64, StoreError> {
         let mut removed = 0;
         while !stop.is_draining() {

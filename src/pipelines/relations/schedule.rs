@@ -1,12 +1,11 @@
-//! When lists are visited. Pure.
+//! Dates of visits to lists. Pure.
 //!
-//! *Tiers* (paper 000): the lists of owners that posted since their last visit come first, least recently visited first; one
-//! that was never visited counts as the oldest. Then come the new owners, the newest first: a storm of accounts that post
-//! once leaves the repeat posters alone, and what it sheds is meant to wait. A further post of a waiting owner moves it up.
-//! What was visited and has not posted since is visited again after a long while.
+//! *Tiers* (paper 000): lists of owners that posted since their last visit come first, the least recently visited first; one without a
+//! visit counts as the oldest. Then come new owners, the newest first: a storm of accounts that post once leaves the repeat posters
+//! alone, and its rest is meant to wait. A further post of a waiting owner moves it up. The others are visited after a long time.
 //!
-//! *Classes* (paper 004): a list has a priority of 1 to 100. A visit that finds a change raises it, one that finds none lowers
-//! it; each of three classes has an interval of its own.
+//! *Classes* (paper 004): a list has a priority of 1 to 100. A visit with a change raises it, one without lowers it. Three classes have
+//! an interval each.
 //!
 //! Only a first read can be late: where calls are short, the figure is the age of the data.
 
@@ -19,32 +18,27 @@ use crate::engine::schedule::{Known, Next, Schedule};
 use crate::pipelines::kind::{ListPages, ListTerms, ListTier, VisitIntervals};
 use crate::store::CrawlRecord;
 
-/// The lane of new owners.
 const NEW: &str = "new";
-/// The lane of owners that have posted since their last visit.
 const REPEAT: &str = "repeat";
 /// Patience of lanes in which no list is late.
 const UNTIMED: Duration = Duration::from_secs(3_600);
-/// Priority of a list that was never visited.
 const FIRST_PRIORITY: i32 = 60;
-/// The priority that a change adds, and that a visit without one takes.
+/// Added to the priority for a change, and subtracted for a visit without one.
 const STEP: i32 = 20;
-/// Least priority of the upper and of the middle class.
+/// Lowest priority of the upper and of the middle class.
 const CLASSES: (i32, i32) = (61, 21);
-/// The upper class is visited so many times as often as the middle one, and that so many times as often as the lower one.
+/// Ratio of the visit rates of a class and the next lower one.
 const FACTOR: u32 = 4;
 
-/// When lists are visited.
 #[derive(Debug, Clone, Copy)]
 pub struct Visits {
-    /// The order.
     pub order: VisitOrder,
     /// Interval of lists whose owners have not posted since (tiers), and of the middle class.
     pub revisit: Duration,
 }
 
 impl Visits {
-    /// The lane of owners that have posted since their last visit. Due times in it are those of the last visits.
+    /// Lane of owners that have posted since their last visit. Its due times are the times of the last visits.
     #[must_use]
     pub fn repeat() -> Lane {
         Lane::new(REPEAT, UNTIMED).ordered(Order::OldestFirst)
@@ -58,7 +52,6 @@ impl Visits {
         Lane::new("visited", self.revisit).ordered(Order::OldestFirst).in_tier(2)
     }
 
-    /// The class of a list with that priority.
     fn class(self, priority: i32) -> Lane {
         let (name, interval) = match priority {
             of if of >= CLASSES.0 => ("often", self.revisit / FACTOR),
@@ -68,7 +61,7 @@ impl Visits {
         Lane::new(name, interval).ordered(Order::OldestFirst)
     }
 
-    /// The lane of that name; that of visited lists if it is none of the names.
+    /// The lane of that name; for another name, that of visited lists.
     #[must_use]
     pub fn named(self, name: &str) -> Lane {
         let classes = [100, FIRST_PRIORITY, 1].map(|priority| self.class(priority));
@@ -76,7 +69,6 @@ impl Visits {
         all.into_iter().find(|lane| *lane.name == *name).unwrap_or_else(|| self.next_visit(&[]).0)
     }
 
-    /// Returns the visit intervals of lists with these pages, by tier.
     #[must_use]
     pub fn terms(self, pages: ListPages, settings: &RelationSettings) -> ListTerms {
         let RelationSettings { complete_every, known_tail, .. } = settings;
@@ -104,7 +96,7 @@ impl Visits {
         ListTerms { pages, new: every(revisit), tiers }
     }
 
-    /// The lane of a list that was visited, and how long until its next visit, ms. `crawls` are its last ones, newest first.
+    /// Lane of a visited list, and the time until its next visit, ms. `crawls` are its last ones, newest first.
     #[must_use]
     pub fn next_visit(self, crawls: &[CrawlRecord]) -> Next {
         let lane = match self.order {
@@ -116,7 +108,7 @@ impl Visits {
     }
 }
 
-/// The priority of a list, 1 to 100, by its crawls, newest first. What its first visit found is no change.
+/// Priority of a list, 1 to 100, from its crawls, newest first. The result of its first visit is no change.
 fn priority(crawls: &[CrawlRecord]) -> i32 {
     let oldest_first = crawls.iter().rev().filter(|crawl| crawl.ended_at.is_some());
     let changed = |crawl: &CrawlRecord| crawl.appeared + crawl.vanished > 0;
@@ -141,7 +133,7 @@ impl Schedule for Visits {
 
     fn lane_of(&self, interval: Millis) -> Option<Lane> {
         Some(match self.order {
-            // The store has the time of its last visit as the next due time of an owner that posted since.
+            // If the owner has posted since its last visit, the store has the time of that visit as the next due time.
             VisitOrder::Tiers if interval <= 0 => Self::repeat(),
             VisitOrder::Tiers => self.visited(),
             VisitOrder::Classes => {
@@ -198,10 +190,10 @@ mod tests {
         assert_eq!((delay, until), (0, 8 * DAY));
         assert!(Visits::repeat().tier < new.tier && new.tier < visited.tier);
         assert_eq!((Visits::repeat().order, new.order), (Order::OldestFirst, Order::NewestFirst));
-        // As the store has them.
+        // As in the store.
         assert_eq!(tiers.lane_of(0), Some(Visits::repeat()));
         assert_eq!(tiers.lane_of(8 * DAY), Some(visited));
-        // An event made those due, and no interval.
+        // An event made those due, not an interval.
         let passing = |lane: &Lane| tiers.is_passing(&lane.name);
         assert!(passing(&Visits::repeat()) && passing(&new) && passing(&Lane::first()));
         assert!(!passing(&tiers.next_visit(&[]).0));

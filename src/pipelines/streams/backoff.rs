@@ -1,13 +1,13 @@
-//! When to connect again. Pure.
+//! Delays before a reconnection. Pure.
 //!
-//! The figures are X's (docs.x.com, "Handling disconnections"): network errors 250 ms more each time up to 16 s; HTTP errors
-//! 5 s, doubled up to 320 s; 429 one minute, doubled. There is no lot in them: one process connects.
+//! The figures are X's (docs.x.com, "Handling disconnections"): network errors 250 ms more each time up to 16 s; HTTP errors 5 s, doubled
+//! up to 320 s; 429 one minute, doubled. They are not random: one process connects.
 
 use std::time::Duration;
 
 use crate::providers::stream::Broken;
 
-/// Each network error waits so much longer than the one before, up to [`NETWORK_MOST`].
+/// Step by which each network error waits longer than the one before, up to [`NETWORK_MOST`].
 const NETWORK_STEP: Duration = Duration::from_millis(250);
 const NETWORK_MOST: Duration = Duration::from_secs(16);
 
@@ -15,11 +15,10 @@ const HTTP_FIRST: Duration = Duration::from_secs(5);
 const HTTP_MOST: Duration = Duration::from_secs(320);
 
 const RATE_FIRST: Duration = Duration::from_secs(60);
-/// No end is documented. A window is 15 minutes, so after 16 the answer says anew how things are.
+/// X documents no limit. A window is 15 minutes, so after 16 the answer shows the new state.
 const RATE_MOST: Duration = Duration::from_secs(16 * 60);
 
-/// What a person has to mend (a token, a plan, a rule) is looked after at the slowest documented pace: then the
-/// mending is all there is to do, and what is refused costs one call in five minutes.
+/// Delay for errors that a person must fix (a token, a plan, a rule): a refusal costs one call in five minutes, the fix no restart.
 const REFUSED: Duration = HTTP_MOST;
 
 /// Number of failures of each kind since the last connection that lasted.
@@ -31,8 +30,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the delay before the next attempt to connect. X recommends an attempt at once after a connection that worked; here
-    /// it waits for the first step, so that an API that opens and closes connections causes no busy loop.
+    /// Returns the delay before the next connection. X recommends none after a connection that worked. Here it is the first step, so that
+    /// an API that opens and closes connections causes no busy loop.
     pub fn after(&mut self, broken: &Broken) -> Duration {
         match broken {
             Broken::Network(_) => {

@@ -12,33 +12,27 @@ use crate::base::retry::Retry;
 use crate::ingest::{Queued, Starter};
 use crate::model::post::Ingested;
 
-/// The maximum number of posts in a batch: two calls to the services for all of them.
+/// Maximum posts per batch: two calls to the services for all of them.
 const BATCH: usize = 100;
-/// The time that a post waits for others.
+/// Time that a post waits for others.
 const WAIT: Duration = Duration::from_millis(250);
-/// The maximum number of posts read and not handed over yet: then nothing more is read, and an API that is not read
-/// from ends the connection.
+/// Maximum posts that are read but not handed over. Beyond it the stream is not read, and the API then ends the connection.
 pub const READ_AHEAD: usize = 1_000;
-/// First and longest delay while a service is out.
+/// First and longest delay while a service is down.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Hands posts over.
 #[derive(Debug, Clone)]
 pub struct Feed {
-    /// The stream's name in the settings.
     pub name: String,
-    /// Takes the posts, within the time that store and queue may take.
     pub starter: Starter,
-    /// Its counters.
     pub counters: Arc<StreamCounters>,
 }
 
 impl Feed {
-    /// Hands over what comes until no more can come.
     pub async fn run(&self, mut posts: Receiver<Ingested>) {
         while let Some(first) = posts.recv().await {
             let mut batch = vec![first];
-            // Ends early when nothing more can come.
+            // Ends early when the channel closes.
             let gather = async {
                 while batch.len() < BATCH
                     && let Some(post) = posts.recv().await
@@ -51,8 +45,7 @@ impl Feed {
         }
     }
 
-    /// Again and again while a service is out. A process that ends meanwhile takes the batch along: the next one's
-    /// first poll has it.
+    /// Retries while a service is down. If the process ends meanwhile, the batch is lost: the first poll of the next process has it.
     async fn hand_over(&self, batch: Vec<Ingested>) {
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         let answers = loop {

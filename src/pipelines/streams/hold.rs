@@ -1,18 +1,16 @@
 //! One process at a time: an API allows an account one stream, and ends the older of two.
 //!
-//! A stream is a job of a delayed queue in a namespace of its account; the holder of its lease is connected. A lease
-//! cannot be extended, so it is renewed: the job is settled, due at once, and claimed again. Nobody gets in between,
-//! since holders claim with no [linger](ClaimRequest::linger) and all others with one: what a holder has put back is
-//! nobody else's for [`HoldTerms::handover`].
+//! A stream is a job of a delayed queue in a namespace of its account; the holder of its lease is connected. A lease cannot be extended,
+//! so the job is settled, due at once, and claimed again. No other process gets in between: holders claim with no
+//! [linger](ClaimRequest::linger), all others with one. A released job stays reserved for [`HoldTerms::handover`].
 //!
 //! ```text
 //!   others:  claim(linger = handover) ─▶ nothing … nothing … the lease ran out, or it was let go ─▶ theirs
 //!   holder:  claim ── ⅓ lease ── settle(due now), claim(linger = 0) ── ⅓ lease ── settle, claim …
 //! ```
 //!
-//! What can be lost: a settle's reply (it was done or not; the claim that follows says what is so), a claim's (made again
-//! under its token), the process (its lease runs out, and the next claim has the job). A holder that could not take
-//! the job anew in time lets the connection go before anybody else can have it.
+//! Possible losses: a settle's reply (the claim that follows shows the result), a claim's reply (repeated with its token), the process
+//! (its lease ends). A holder that could not renew its lease closes the connection before another process can claim the job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +25,11 @@ use crate::base::task;
 use crate::engine::lane::Lane;
 use crate::engine::queue::{Batch, Claim, ClaimRequest, Job, NewJob, Queue, QueueError, Scheduled, Verdict};
 
-/// The one job of such a namespace.
+/// Id of the one job in such a namespace.
 pub const JOB: &str = "stream";
 
-/// First and longest delay while the queue is out.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// The times of a hold.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldTerms {
     /// The lease: a dead process blocks the others for this long.
@@ -43,24 +39,22 @@ pub struct HoldTerms {
 }
 
 impl HoldTerms {
-    /// Taken anew after a third of the lease, for which there is another third; the last is never needed.
+    /// The lease is renewed after a third, which may take another third; the last one is never needed.
     #[must_use]
     pub fn of_lease(lease: Duration) -> Self {
         Self { lease, handover: lease / 3 }
     }
 
-    /// Taking it anew may take so long: others may have it when the hand-over's time is up, and the rest of that is
-    /// for the connection to be closed.
+    /// Time limit of a renewal. Others may claim the job after `handover`; the rest of that time is for closing the connection.
     fn patience(&self) -> Duration {
         self.handover * 3 / 4
     }
 }
 
-/// The queue in which a stream is held.
 #[derive(Debug)]
 pub struct Hold {
     queue: Arc<dyn Queue>,
-    /// As workers are named.
+    /// Named like a worker.
     name: String,
     terms: HoldTerms,
     lane: Lane,
@@ -70,38 +64,36 @@ pub struct Hold {
 #[derive(Debug)]
 pub struct Held {
     batch: Batch,
-    /// Started before it was asked for.
+    /// Started before the claim.
     asked: Stopwatch,
-    /// How old the lease was by then, at the most: a claim whose reply was lost may have been done long before.
+    /// Maximum age of the lease at that time: a claim whose reply was lost may have been done long before.
     before: Duration,
 }
 
 impl Held {
-    /// The queue's clock.
     pub fn clock(&self) -> QueueTime {
         self.batch.now
     }
 
-    /// The part of the lease that has passed, at least.
+    /// Maximum age of the lease.
     fn age(&self) -> Duration {
         self.before + self.asked.elapsed()
     }
 }
 
-/// A claim's answer.
 enum Claimed {
     Held(Held),
     Wait(Duration),
 }
 
 impl Hold {
-    /// In a queue of the namespace of its account ([`PipelineId::stream`](crate::model::pipeline_id::PipelineId::stream)).
+    /// `queue` is in the namespace of its account ([`PipelineId::stream`](crate::model::pipeline_id::PipelineId::stream)).
     pub fn new(queue: Arc<dyn Queue>, name: String, terms: HoldTerms) -> Self {
         let lane = Lane::new("stream", terms.lease);
         Self { queue, name, terms, lane }
     }
 
-    /// Waits until it is ours; `None` when nothing is to be begun any more.
+    /// Waits until this process holds it; `None` if the process is stopping.
     pub async fn take(&self, stop: &Stop) -> Option<Held> {
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         let mut token = self.token();
@@ -133,7 +125,7 @@ impl Hold {
         None
     }
 
-    /// Keeps it by renewing it in time; returns the reason when it is no longer ours.
+    /// Renews it in time; returns the reason when it is lost.
     pub async fn keep(&self, held: &mut Held) -> String {
         loop {
             task::step("holds a stream");
@@ -162,7 +154,7 @@ impl Hold {
         }
     }
 
-    /// Of the others' sort: the first one that puts the job into the queue need not wait.
+    /// Claims like the other processes. The first one that puts the job into the queue need not wait.
     async fn ask(&self, token: &str) -> Result<Claimed, QueueError> {
         let job = NewJob { id: JOB.to_owned(), lane: self.lane.clone(), due: 0.into() };
         // Also if the queue was wiped under a holder, which notices when it renews the lease.
@@ -170,12 +162,12 @@ impl Hold {
         self.claim(token, if is_first { Duration::ZERO } else { self.terms.handover }).await
     }
 
-    /// The job put back and claimed again. Tries until it is told what is so; `Err` says who has it instead.
+    /// Puts the job back and claims it again, until the result is known. `Err` is the reason of the loss.
     async fn anew(&self, held: &Held) -> Result<Held, String> {
         let Some(job) = held.batch.jobs.first() else { return Err("nothing is held".to_owned()) };
         let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), due: 0.into() })];
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
-        // Lost is what an earlier settle did whose reply was lost, too: the claim knows.
+        // A job also counts as lost if an earlier settle succeeded without a reply: the claim shows the truth.
         while let Err(error) = self.queue.settle(&held.batch.fence, &back, &[]).await {
             again(&mut retry, &error).await?;
         }
@@ -190,9 +182,9 @@ impl Hold {
     }
 
     async fn claim(&self, token: &str, linger: Duration) -> Result<Claimed, QueueError> {
-        // By our clock the lease began before it was asked for, so it ends here before it does there.
+        // By our clock the lease started before the claim, so it ends here before it does there.
         let asked = Stopwatch::start();
-        // Two would be a full batch, which is not waited for; there is one.
+        // The linger does not apply to a full batch. There is one job, so a limit of two is never full.
         let request = ClaimRequest { token, limit: 2, linger, lookahead: 0.0, early: 0.0, lease: self.terms.lease };
         Ok(match self.queue.claim(&request).await? {
             Claim::Batch(batch) => {
@@ -208,7 +200,7 @@ impl Hold {
     }
 }
 
-/// Waits before a call is made again; a refusal is final.
+/// Waits before a call is repeated; a refusal is final.
 async fn again(retry: &mut Retry, error: &QueueError) -> Result<(), String> {
     match error {
         QueueError::Refused(why) => Err(why.clone()),

@@ -1,31 +1,28 @@
-//! A connection's bytes, cut into lines. Pure.
+//! Cuts a connection's bytes into lines. Pure.
 
 use crate::ingest::LONGEST_LINE;
 
-/// Cuts lines, and holds the one that is not whole yet.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Vec<u8>,
-    /// The line has outgrown [`LONGEST_LINE`]; its bytes are gone.
+    /// The line is longer than [`LONGEST_LINE`]; its bytes are dropped.
     too_long: bool,
 }
 
-/// A line that is not blank: blank ones keep the connection alive.
+/// A line that is not blank: blank lines keep the connection alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cut {
-    /// Its text, without the white space around it. A bad byte in it has become U+FFFD.
+    /// Text without the white space around it. Invalid bytes become U+FFFD.
     Line(String),
-    /// A line longer than [`LONGEST_LINE`].
     TooLong,
 }
 
 impl Lines {
-    /// Takes the bytes that came; answers the lines that are whole now. Lines end with `\r\n`, as documented, and with
-    /// `\n` alone, as emulators write them: inside of JSON neither stands.
+    /// Adds received bytes; returns the complete lines. They end with `\r\n`, as documented, or `\n`, as of emulators: JSON has neither.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Cut> {
         let mut cut = Vec::new();
         let mut parts = bytes.split(|byte| *byte == b'\n');
-        // What follows the last line's end is the next line's beginning.
+        // The bytes after the last line end start the next line.
         let rest = parts.next_back().unwrap_or_default();
         for part in parts {
             self.hold(part);

@@ -1,4 +1,4 @@
-//! Streams: posts as they are made, over a connection that stays open.
+//! Streams: new posts over a connection that stays open.
 //!
 //! ```text
 //!   hold ─▶ connect ─┬▶ lines ─▶ posts ─▶ queue_tweets    (a stream is quick, and loses what is made while it is away)
@@ -7,13 +7,11 @@
 //!    └── another has it, or the queue is out
 //! ```
 //!
-//! A stream promises nothing: what was not delivered is never sent again. So each has a polled source of the same
-//! posts, whose position says which posts are known for certain; after each connection of a stream that source is
-//! polled at once. The stream is connected first, so nothing falls between the two.
+//! A stream never sends a post again. So each has a polled source of the same posts, whose position shows the posts that are known for
+//! certain. The source is polled after each connection of the stream: nothing falls between the two.
 //!
-//! Reading order: [`stream`](crate::providers::stream) is the seam to an API's stream; [`lines`] takes bytes apart,
-//! [`backoff`] says when to come again (both pure); [`hold`] sees to it that one process is connected; [`fill`] has the
-//! gap polled, [`feed`] hands posts over; [`reader`] puts them together.
+//! Reading order: [`stream`](crate::providers::stream) is the interface to an API's stream; [`lines`] cuts bytes, [`backoff`] gives
+//! delays (both pure); [`hold`] lets one process connect; [`fill`] polls the gap, [`feed`] hands posts over; [`reader`] combines them.
 
 pub mod backoff;
 pub mod counters;

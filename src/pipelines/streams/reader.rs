@@ -1,4 +1,4 @@
-//! A stream from its hold to its posts, for as long as the process runs.
+//! Runs a stream, from its hold to its posts, as long as the process runs.
 
 use std::sync::Arc;
 
@@ -18,27 +18,19 @@ use crate::engine::metrics::Metrics;
 use crate::model::post::Ingested;
 use crate::providers::stream::{Broken, Chunks, Message, Stream};
 
-/// A stream.
 #[derive(Debug)]
 pub struct StreamSource {
-    /// Its name in the settings.
     pub name: String,
-    /// The API's.
     pub stream: Arc<dyn Stream>,
-    /// The hold that decides which poller connects.
     pub hold: Hold,
-    /// The polls that fill its gaps.
     pub fill: Fill,
-    /// The destination of its posts.
     pub feed: Feed,
-    /// Its counters.
     pub counters: Arc<StreamCounters>,
-    /// The metrics of its poller, with its error log.
     pub metrics: Arc<Metrics>,
 }
 
 impl StreamSource {
-    /// Reads whenever it is this process's turn, until it is stopped; what was read by then is handed over.
+    /// Reads while this process holds the stream, until `stop`. Posts read by then are handed over.
     pub async fn run(&self, stop: &Stop) {
         let (posts, read) = mpsc::channel(READ_AHEAD);
         tokio::select! {
@@ -48,7 +40,7 @@ impl StreamSource {
     }
 
     async fn take_turns(&self, posts: mpsc::Sender<Ingested>, stop: &Stop) {
-        // Kept over leases: a stream that returns to this poller keeps its count of failures.
+        // Kept across leases: a stream that returns to this poller keeps its count of failures.
         let mut backoff = Backoff::default();
         while let Some(mut held) = self.hold.take(stop).await {
             tracing::info!(stream = self.name, "a stream is this poller's");
@@ -66,7 +58,6 @@ impl StreamSource {
         }
     }
 
-    /// Connects, again and again.
     async fn stay_connected(&self, clock: QueueTime, backoff: &mut Backoff, posts: &mpsc::Sender<Ingested>) {
         loop {
             let broken = match self.stream.connect().await {
@@ -101,7 +92,7 @@ impl StreamSource {
         }
     }
 
-    /// A connection from its first byte to its end, and beside it what it has missed.
+    /// Reads a connection to its end, and fills the gap before it.
     async fn follow(
         &self,
         connection: (Box<dyn Chunks>, QueueTime),
@@ -153,7 +144,7 @@ impl StreamSource {
                                 "a stream's post is scheduled by its id alone"
                             );
                         }
-                        // It is taken for as long as anything is read.
+                        // The feed accepts posts while anything is read.
                         let _ = posts.send(Ingested { read_at: Some(clock.now()), ..*post }).await;
                     }
                     Message::Notice(notice) => tracing::warn!(stream = self.name, notice, "a stream has a warning"),

@@ -1,25 +1,24 @@
-//! Dates of posts that cannot be: anybody may send an instance of Mastodon a post of next year, or of 1970.
+//! Impossible dates of posts: any server may send an instance of Mastodon a post from next year, or from 1970.
 
 use crate::base::clock::{self, Millis};
 use crate::model::post::SECONDS_BELOW;
 
-/// The date of a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dated {
-    /// When it was made, as far as anybody knows, ms since the epoch; `None` where nothing says so.
+    /// Creation date as far as it is known, ms since the epoch; `None` if it is unknown.
     pub at: Option<Millis>,
-    /// True if that is not the date from its network.
+    /// True if it is not the date from its network.
     pub is_corrected: bool,
 }
 
-/// Returns true if a post that was read at `now` may have been made then, both in ms since the epoch.
+/// Returns true if a post that was read at `now` may have been made at `made`.
 #[must_use]
 pub fn can_be(made: Millis, now: Millis) -> bool {
     made >= SECONDS_BELOW && !clock::is_ahead(made, now)
 }
 
-/// When a post was made that was read at `now`: as its network says, or else its id, where that can be. One that is dated
-/// ahead by both has just been made, by a clock that is ahead of ours. All in ms since the epoch.
+/// Date of a post that was read at `now`, from its network or else its id, if possible. A post that both date ahead has just been made.
+/// All in ms since the epoch.
 #[must_use]
 pub fn dated(given: Option<Millis>, by_id: Option<Millis>, now: Millis) -> Dated {
     let can_be = |at: &Millis| can_be(*at, now);

@@ -1,4 +1,4 @@
-//! The posts of a page, to the starter: with dates that can be, and whatever cannot be scheduled stored at least.
+//! Hands the posts of a page to the starter, with possible dates. Posts that cannot be scheduled are at least stored.
 
 use crate::base::clock::{self, Millis};
 use crate::base::rarely::{Rarely, shown};
@@ -10,7 +10,7 @@ use crate::pipelines::timelines::paging::Taken;
 use crate::providers::timeline::Rules;
 use crate::providers::timeline::{Page, Post};
 
-/// Lines of the log that tell of one post of many.
+/// Rate limits of log lines about one post of many.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     misdated: Rarely,
@@ -18,22 +18,19 @@ pub(super) struct Lines {
     refused: Rarely,
 }
 
-/// Hands over what one source brings.
 pub(super) struct HandOver<'a> {
     pub source: &'a str,
-    /// Takes the posts.
     pub starter: Starter,
     pub polls: &'a Polls,
     pub lines: &'a Lines,
-    /// Posts that are too old to be looked up are stored as they came.
+    /// Stores posts that are too old to be looked up.
     pub keeps_old: bool,
-    /// When the page was read, on the queue's clock, ms since the epoch.
+    /// Time at which the page was read, on the queue's clock, ms since the epoch.
     pub read_at: Millis,
 }
 
 impl HandOver<'_> {
-    /// Records and schedules the posts of a page. Answers how many were not known. What appears up to the id
-    /// `promised` is later than its network promised.
+    /// Records and schedules the posts of a page. Returns the number of new ones. One up to the id `promised` is late.
     pub(super) async fn page(
         &self,
         rules: &Rules,
@@ -67,7 +64,6 @@ impl HandOver<'_> {
         Ok(fresh().count())
     }
 
-    /// A post with a date that can be.
     fn dated(&self, rules: &Rules, post: Post, now: Millis) -> Ingested {
         let Post { id, mut tweet } = post;
         let by_place = Some(rules.layout.made_at(id)).filter(|at| *at >= SECONDS_BELOW);
@@ -89,7 +85,7 @@ impl HandOver<'_> {
         Ingested { read_at: Some(self.read_at), ..Ingested::from(tweet) }
     }
 
-    /// Stores what cannot be scheduled, and goes on: it was there to be read, and would keep all others waiting.
+    /// Stores posts that cannot be scheduled, and continues: otherwise they would block all others.
     async fn keep_refused(&self, posts: Vec<Ingested>, answers: &[Queued]) -> Result<(), StarterError> {
         let refused = posts.into_iter().zip(answers).filter_map(|(post, answer)| match answer {
             Queued::Refused(why) => Some((post, why)),

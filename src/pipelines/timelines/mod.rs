@@ -1,10 +1,9 @@
-//! Polling starters: they ask a network for what is new in a timeline, and miss nothing.
+//! Polling starters: they ask a network for the new posts of a timeline, and miss none.
 //!
-//! The parts, pure: [`since`](crate::providers::since) says which id to ask from, [`paging`] how to go back until all
-//! is had, [`pace`] how often to come; [`position`] is what is kept. The seam to a network is
-//! [`timeline`](crate::providers::timeline). [`reader`] puts them together; [`source`] is its handler of the worker's loop.
-//! A [stream](crate::pipelines::streams) brings posts sooner, and has its gaps polled. Where each post costs, a page
-//! has a [`Reservation`](super::page_call::Reservation) in the budget.
+//! The pure parts: [`since`](crate::providers::since) gives the id to ask from, [`paging`] the way back to known posts, [`pace`] the
+//! interval, [`position`] the stored state. The interface to a network is [`timeline`](crate::providers::timeline). [`reader`] combines
+//! them; [`source`] is its handler. A [stream](crate::pipelines::streams) brings posts sooner. If each post costs, a page has a
+//! [`Reservation`](super::page_call::Reservation).
 
 pub mod counters;
 pub mod dates;

@@ -1,20 +1,16 @@
 //! The interval of a source's polls, by the fill of its pages. Pure.
 //!
-//! A poll that brings a [`Pace::fill`] of a page is just often enough: a call is a call however little it
-//! brings, and what does not fit into a page costs another one. Be `fresh` what a whole round brought that was
-//! not known, over the time `elapsed` since the round before; then the source would have brought the wished
-//! for part of a page in
+//! The ideal poll brings a [`Pace::fill`] of a page: a call costs the same for few posts, and the rest needs another call. Let
+//! `fresh` be the new posts of a whole round, `elapsed` after the round before. Then the desired part of a page takes
 //!
 //! ```text
 //!     ideal = elapsed × fill × page ÷ fresh
 //! ```
 //!
-//! A page of fewer than [`FEWEST`] counts as one of so many: what a poll asks again (what may still appear, and a known
-//! post) would be a tenth of a small one.
+//! A page of fewer than [`FEWEST`] posts counts as one of that size: the posts that a poll repeats would be a tenth of a small page.
 //!
-//! A source that got faster is followed at once (`ideal`). One that got slower is followed half the way, and by no
-//! more than half of the interval at a time: after a burst, or an hour without a word, the next
-//! polls find out what is so. At a steady rate this ends at the ideal interval, from wherever it starts.
+//! If a source gets faster, the interval follows at once (`ideal`). If it gets slower, the interval follows half the way, by at most half
+//! of itself: after a burst, or a silent hour, the next polls find the true rate. At a steady rate this ends at the ideal interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,28 +18,26 @@ use std::time::Duration;
 use crate::base::clock::{self, Millis};
 use crate::engine::lane::Lane;
 
-/// Posts that a page is taken for, at the least.
+/// Minimum size of a page in the calculation, posts.
 pub const FEWEST: u32 = 100;
 
-/// Bounds and aim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// No shorter interval, at least 1 ms.
+    /// Shortest interval, at least 1 ms.
     pub shortest: Duration,
-    /// No longer one.
     pub longest: Duration,
-    /// The share of a page that a poll should bring, above 0, up to 1.
+    /// Share of a page that a poll should bring, above 0, up to 1.
     pub fill: f64,
 }
 
 impl Pace {
-    /// The first interval of a source of which nothing is known: the shortest, since it has to be learnt.
+    /// First interval of an unknown source: the shortest, to learn its rate.
     #[must_use]
     pub fn first(&self) -> Millis {
         clock::millis(self.shortest).max(1)
     }
 
-    /// The next interval, in ms, after a whole round that brought `fresh` posts, with pages of `page`, over `elapsed` ms.
+    /// Next interval, ms, after a whole round with `fresh` new posts, pages of `page` posts, over `elapsed` ms.
     #[must_use]
     pub fn next(&self, interval: Millis, fresh: u64, elapsed: Millis, page: u32) -> Millis {
         let shortest = self.first();
@@ -62,8 +56,7 @@ impl Pace {
     }
 }
 
-/// The lane of an interval: one per power of two, in seconds, so that there are few. Its patience is that
-/// power, the next one up.
+/// Lane of an interval: one per power of two, in seconds, so that there are few. Its patience is the next power up.
 #[must_use]
 pub fn lane(interval: Millis) -> Lane {
     let seconds = u64::try_from(interval.max(1)).unwrap_or(1).div_ceil(1_000).next_power_of_two();

@@ -1,4 +1,4 @@
-//! Back through a timeline, page by page, newest first, down to what is known. Pure.
+//! Reads back through a timeline, page by page, newest first, down to known posts. Pure.
 //!
 //! ```text
 //!      newest                                                           older
@@ -6,109 +6,93 @@
 //!        ask: everything above `since`, below the last page's least id … until the anchor, or an empty page
 //! ```
 //!
-//! A *round* is what one such walk brings. It may take several polls: what is still open is a part of the
-//! [`Position`], so a restart goes on where the last page ended. A position is saved after the posts of its page
-//! are handed over; after a crash in between the same page is read again.
+//! A *round* is one such walk. It may take several polls: its open part is in the [`Position`], so a restart continues where the last
+//! page ended. A position is saved after the posts of its page are handed over: after a crash in between the page is read again.
 //!
-//! **Where it ends.** `count` is a ceiling, and posts are filtered after it was applied: a page that is not full is not
-//! the last one. The last is one that the API says is the last ([`More::No`]); or an empty one; or one that
-//! holds a post that is known already from below `since`. For the last, networks that charge for calls are asked
-//! from just below such a post, the *anchor*: one post more on the page, instead of an empty page for
-//! each round.
+//! **End of a round.** `count` is a ceiling, and posts are filtered after it was applied: a page that is not full is not the last one.
+//! The last page is one that the API declares the last ([`More::No`]), an empty one, or one with a known post from below `since`. For
+//! such a post, networks that charge for calls are asked from just below it, the *anchor*: one post more on the page, instead of an empty
+//! page per round.
 //!
-//! **Where a page is empty and should not be.** Nothing is believed too soon. Where the *first* page of a round is empty
-//! although a known post should be on it, the round is left as it was, and only after [`BELIEVED_AFTER`] is it the truth: `since`
-//! stays until then, so what was still to appear is not passed over. In the middle of a round, a page whose posts are all
-//! deleted is as empty as the last. So where the anchor is gone, the next page is asked from a little further down, the
-//! *fallback anchor*: a page that holds a post from there shows that nothing is left in between. Where that one is empty, too, pages
-//! are asked further and further down (a [`Hole`]) until one holds a post; what lies between is a gap, and the round goes on. An
-//! API that says itself which page is the last is asked twice again where that page is empty. If a post that was known should be
-//! below it, the round stays open, a page a poll, and only after [`BELIEVED_AFTER`] it ends. It ends with a gap if its new posts
-//! fill a page: pages are cut before deleted posts are left out, so fewer posts hide none.
+//! **Unexpected empty pages.** An empty page is not trusted at once. If the *first* page of a round is empty although a known post should
+//! be on it, the round stays as it was. The page is accepted only after [`BELIEVED_AFTER`]: `since` stays until then, so that posts that
+//! are still to appear are not skipped. In the middle of a round, a page whose posts are all deleted is as empty as the last one. So if
+//! the anchor is gone, the next page is asked from a little further down, the *fallback anchor*: a page with a post from there shows that
+//! nothing is left in between. If that page is empty, too, pages are asked further and further down (a [`Hole`]) until one has a post.
+//! The part in between is a gap, and the round continues. An API that declares the last page is asked twice again if that page is empty.
+//! If a known post should be below it, the round stays open, one page per poll, and ends only after [`BELIEVED_AFTER`]. It ends with a
+//! gap if its new posts fill a page: pages are cut before deleted posts are left out, so fewer posts hide none.
 //!
-//! **What comes twice.** An API may repeat posts at the seam of two pages. They are handed over again, which does no harm. Only
-//! a page that holds nothing lower, and the newest posts instead, is one that does not heed what it was asked.
+//! **Repeated posts.** An API may repeat posts at the seam of two pages. They are handed over again, which does no harm. Only a page
+//! without lower posts, and with the newest ones instead, shows that the API ignores the request.
 //!
-//! **What cannot be had any more** (only the newest 3,200 posts of a user, only 7 days of a search) is a [`Gap`].
-//! Nothing says that a limit was met: a round that found no anchor before the end, and asked for as many posts
-//! as the limit, may have met it. It is told as what may be missing, never left out.
+//! **Unavailable posts** (only the newest 3,200 posts of a user, only 7 days of a search) are a [`Gap`]. No API reports such a limit. A
+//! round that found no anchor before the end, and asked for as many posts as the limit, may have met it. It is recorded as a possible
+//! gap, never left out.
 
 pub use super::position::{Hole, Position, Span};
 use crate::base::clock::Millis;
 use crate::providers::since::Reading;
 use crate::providers::timeline::{Ask, More, Rules};
 
-/// Posts that cannot be had any more, or may be missing.
+/// Posts that are no longer available, or may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// Its least id.
     pub from: u64,
-    /// Its greatest id.
     pub to: u64,
-    /// Why.
     pub reason: GapReason,
 }
 
-/// Why there is a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GapReason {
-    /// Deeper than the API gives.
     #[error("the API gives no more than the newest {0} posts")]
     Depth(u64),
-    /// Older than the API gives.
     #[error("the API gives no posts older than {} days", .0 / 86_400_000)]
     Window(Millis),
-    /// Below a page that came empty, where posts that were known are gone, too.
     #[error("a page was empty, and the known posts below it are gone: others may be hidden behind the deleted ones")]
     Hidden,
 }
 
-/// A round that came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole {
-    /// Posts that were not known before it.
+    /// Posts that were unknown before it.
     pub fresh: u64,
-    /// Since the round before began, in ms; `None` for the first.
+    /// Time since the start of the round before, ms; `None` for the first.
     pub elapsed: Option<Millis>,
 }
 
-/// The effect of a page on the position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// The ids to hand over, newest first.
+    /// Ids to hand over, newest first.
     pub hand_over: Vec<u64>,
-    /// The gap to save with the position.
     pub gaps: Vec<Gap>,
-    /// Set where the round is at its end.
+    /// Set at the end of a round.
     pub whole: Option<Whole>,
 }
 
-/// The API answered what was not asked for: going on would turn in circles.
+/// The API ignored the request: further requests would go in circles.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeeded {
-    /// The same page as before.
     #[error("the page holds no id below {0}, although it was asked for those: the API ignores the parameters")]
     Below(u64),
-    /// The same cursor for the next page, or nothing new behind any of them.
     #[error("page after page has no older posts: the API's cursor goes in a circle")]
     Circle,
 }
 
-/// For so long an empty page is not believed where a known post should be on it, ms.
+/// Time for which an empty page is not trusted if a known post should be on it, ms.
 pub const BELIEVED_AFTER: Millis = 600_000;
 
-/// A post further ahead than this was not made then, ms: clocks, where only ours is known, may be off by hours.
+/// A post further ahead than this has a wrong date, ms. Only our clock is known, and clocks may differ by hours.
 const AHEAD: Millis = 86_400_000;
 
-/// Pages in a row that hold nothing lower, or come empty and call themselves the last, before that is an answer.
+/// Pages in a row without lower posts, or empty and declared the last, before that is an answer.
 const ODD_PAGES: u32 = 2;
 
-/// A margin to the API's own limit of age, ms: clocks differ, and a request takes its time.
+/// Margin to the API's own limit of age, ms: clocks differ, and a request takes time.
 const WINDOW_MARGIN: Millis = 60_000;
 
-/// The next page to ask for. `now` is their clock, as well as it is known, ms since the Unix epoch.
-///
-/// `position` is `None` for a source that was never read: it begins with the newest page.
+/// The next page to request. `now` is the network's clock, as far as it is known, ms since the Unix epoch. `position` is `None` for a
+/// source that was never read: it starts with the newest page.
 #[must_use]
 pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     let Some(position) = position else { return Ask { since: None, below: None, cursor: None, count: rules.count } };
@@ -123,7 +107,7 @@ pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     };
     let below = open.and_then(|span| span.hole.map(|hole| hole.top.saturating_sub(hole.step)).or(span.below));
     if let Some(window) = rules.window {
-        // Some refuse an id from beyond their limit. What may be missing for it is told by `take`.
+        // Some APIs refuse an id beyond their limit. `take` reports the posts that may be missing.
         let oldest = rules.layout.first_at(now.saturating_sub(window).saturating_add(WINDOW_MARGIN));
         since = since.max(oldest.min(below.map_or(oldest, |below| below.saturating_sub(1))));
     }
@@ -135,11 +119,8 @@ pub fn ask(position: Option<&Position>, rules: &Rules, now: Millis) -> Ask {
     }
 }
 
-/// Takes the page that was asked for by `ask`: the position is then what is to be saved once
-/// [`Taken::hand_over`] is handed over. `ids` come in any order.
-///
-/// # Errors
-/// [`NotHeeded`]; the position is as it was.
+/// Takes the page that `ask` requested; `ids` come in any order. The position is then the one to save once [`Taken::hand_over`] is handed
+/// over; after an error it is unchanged.
 pub fn take(
     position: &mut Option<Position>,
     rules: &Rules,
@@ -156,7 +137,7 @@ pub fn take(
     }
     let is_first = position.is_none();
     let mut next = position.clone().unwrap_or_default();
-    // A post from the future is handed over, and tells nothing of what was read: all later ones would seem to be known.
+    // A post from the future is handed over, but does not count as read: all later posts would seem to be known.
     let can_be = rules.layout.first_at(reading.about().saturating_add(AHEAD)).saturating_sub(1);
     let newest = ids.iter().filter(|id| **id <= can_be).max().copied();
     let lower: Vec<u64> = ids.iter().copied().filter(|id| ask.below.is_none_or(|below| *id < below)).collect();
@@ -164,7 +145,7 @@ pub fn take(
     let is_deeper = ask.below.is_none_or(|below| lower.iter().any(|id| made_at(*id) < made_at(below)));
     let is_empty_end = more == More::No && lower.is_empty();
     let odd = match odd(&next, ask, ids, newest.filter(|_| lower.is_empty()), &more) {
-        // By ids, then: the cursor would be asked for again and again.
+        // Continues by ids: the cursor would be requested again and again.
         Err(NotHeeded::Circle) if next.open.as_ref().is_some_and(|span| span.odd < ODD_PAGES) => {
             if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
                 (span.cursor, span.odd) = (None, span.odd + 1);
@@ -198,7 +179,7 @@ pub fn take(
     }
     let is_missed = is_empty_end && is_missed(&next, rules, &span) && too_deep(&next, rules, &span, reading).is_none();
     if is_missed && !is_believed(&mut next, reading) {
-        // The poll is over, its round is not.
+        // The poll is over, but its round is not.
         taken.whole = Some(Whole { fresh: 0, elapsed: None });
         span.odd = 0;
         next.open = Some(span);
@@ -208,7 +189,7 @@ pub fn take(
     if span.below.is_none() {
         match believed(&mut next, rules, ask, reading) {
             Some(true) => {}
-            // Nothing shows that anything was read.
+            // Nothing shows that any post was read.
             None => span.next_since = next.since,
             Some(false) => {
                 taken.whole = Some(Whole { fresh: 0, elapsed: None });
@@ -228,7 +209,7 @@ pub fn take(
     Ok(taken)
 }
 
-/// The content of a page. `least` is the least of its ids below those that were asked for.
+/// Takes the content of a page. `least` is its least id below the requested bound.
 fn gather(
     position: &mut Position,
     span: &mut Span,
@@ -237,7 +218,7 @@ fn gather(
     ids: &[u64],
     least: Option<u64>,
 ) -> Taken {
-    // Whatever came: a post from below `since` is later than its network promised, and here all the same.
+    // All posts: one from below `since` is later than its network promised, but it is here.
     let mut hand_over: Vec<u64> = ids.iter().copied().filter(|id| Some(*id) != position.anchor).collect();
     hand_over.sort_unstable_by(|a, b| b.cmp(a));
     hand_over.dedup();
@@ -248,7 +229,7 @@ fn gather(
         (span.next_anchor, span.next_fallback_anchor) = anchors_of(ids, span.next_since);
     }
     if least.is_some() {
-        // What is between the page that came empty and this one.
+        // The part between the empty page and this one.
         if let (Some(hole), Some(below)) = (span.hole.take(), ask.below) {
             taken.gaps.push(Gap { from: below, to: hole.top.saturating_sub(1), reason: GapReason::Hidden });
             span.passed += u64::from(rules.count);
@@ -260,8 +241,7 @@ fn gather(
     taken
 }
 
-/// The number of pages in a row, with this one, that could not be believed. `repeated` is the newest post of a page
-/// that holds nothing lower than was asked for.
+/// Number of untrusted pages in a row, with this one. `repeated` is the newest post of a page without lower ids than requested.
 fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more: &More) -> Result<u32, NotHeeded> {
     let is_full = ids.len() * 2 >= ask.count as usize;
     let before = position.open.as_ref().map_or(0, |span| span.odd);
@@ -269,7 +249,7 @@ fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more:
         (_, _, More::Cursor(cursor)) if Some(cursor) == ask.cursor.as_ref() => Err(NotHeeded::Circle),
         (Some(_), Some(_), More::Cursor(_)) if before >= ODD_PAGES => Err(NotHeeded::Circle),
         (Some(_), Some(_), More::Cursor(_)) => Ok(before + 1),
-        // A few posts from the seam are as an empty page; a page of the newest ones is what nobody asked for.
+        // A few posts from the seam count as an empty page; a page of the newest ones was not requested.
         (Some(newest), Some(below), More::Unsaid)
             if is_full && position.latest.is_none_or(|latest| newest >= latest) =>
         {
@@ -279,7 +259,7 @@ fn odd(position: &Position, ask: &Ask, ids: &[u64], repeated: Option<u64>, more:
     }
 }
 
-/// A page that seems to be the last, in the middle of a round: whether another is asked for, and which.
+/// Decides after a seemingly last page in the middle of a round. Returns true if another page, set in `span`, must be requested.
 fn looks_again(
     position: &Position,
     rules: &Rules,
@@ -294,9 +274,9 @@ fn looks_again(
         return false;
     }
     if *more == More::No {
-        // By the same cursor: not each API that has one can be asked by ids.
+        // By the same cursor: not every API with cursors can be asked by ids.
         span.odd += 1;
-        // Once that is doubted, a page a poll is enough.
+        // Once that is doubted, one page per poll is enough.
         return span.odd <= ODD_PAGES && position.doubted_since.is_none();
     }
     span.cursor = None;
@@ -309,49 +289,46 @@ fn looks_again(
     let depth = top.saturating_sub(floor);
     let step = match span.hole {
         Some(hole) => hole.step.saturating_mul(2),
-        // As far as a page reached on average, and not too many pages in all.
+        // As far as a page reached on average, but not too many pages in all.
         None => {
             let read = position.latest.map_or(0, |latest| latest.saturating_sub(top));
             let pages = (span.passed / u64::from(rules.count.max(1))).max(1);
             (read / pages).max(depth / MOST_STEPS).max(1)
         }
     };
-    // At last just above the floor: few posts may be left there, below many that were deleted.
+    // The last step ends just above the floor: few posts may be left there, below many deleted ones.
     let last = depth.saturating_sub((depth / MOST_STEPS).max(1)).max(1);
     let step = if span.hole.is_none_or(|hole| hole.step < last) { step.min(last) } else { depth };
     span.hole = Some(Hole { top, step });
     step < depth
 }
 
-/// A hole is crossed in no more than about this many pages of the first step's width.
+/// Approximate maximum of pages, of the first step's width, that cross a hole.
 const MOST_STEPS: u64 = 64;
 
-/// Whether a round that brought nothing is believed, although a known post should be there: after some time. `None` where
-/// none should.
+/// Returns true if a round without posts is accepted, after some time, although a known post should be there. `None`: none should be.
 fn believed(position: &mut Position, rules: &Rules, ask: &Ask, reading: &Reading) -> Option<bool> {
     let witness = if rules.anchored { position.anchor } else { position.latest };
     witness.filter(|known| *known > ask.since.unwrap_or(0))?;
     Some(is_believed(position, reading))
 }
 
-/// Whether empty pages were doubted for long enough.
+/// Returns true if empty pages were doubted for long enough.
 fn is_believed(position: &mut Position, reading: &Reading) -> bool {
     let since = position.doubted_since.map_or(reading.about(), |since| since.min(reading.about()));
     position.doubted_since = Some(since);
     reading.about().saturating_sub(since) >= BELIEVED_AFTER
 }
 
-/// Whether a known post should be below those of this round. A timeline that has no others down there ends at one that was
-/// known when the round began, or had none then.
+/// Returns true if a post that was known at the start of the round should be below those that were read.
 fn is_missed(position: &Position, rules: &Rules, span: &Span) -> bool {
     let known = position.anchor.filter(|_| rules.anchored).or(span.known);
     span.below.zip(known).is_some_and(|(below, known)| known < below)
 }
 
-/// The round is at its end.
 fn end(position: &mut Position, span: Span, met: bool) -> Whole {
     let elapsed = position.swept_at.map(|then| span.began_at.saturating_sub(then));
-    // An anchor that was not met may be deleted: it would cost an empty page in each round.
+    // An anchor that was not met may be deleted: it would cost an empty page per round.
     position.anchor = span.next_anchor.or(position.anchor.filter(|_| met));
     position.fallback_anchor = span.next_fallback_anchor.or(position.fallback_anchor.filter(|_| met || !span.probing));
     position.since = span.next_since;
@@ -360,11 +337,10 @@ fn end(position: &mut Position, span: Span, met: bool) -> Whole {
     Whole { fresh: span.fresh, elapsed }
 }
 
-/// A round begins: what it will have made whole is known by its first page. A post that appears later, wherever in
-/// the round's span, appears after that page was read.
+/// Starts a round. Its first page determines the part that it completes: a later post appears after that page was read.
 fn begin(position: &Position, rules: &Rules, newest: Option<u64>, reading: &Reading) -> Span {
     let asked_at = reading.asked_at();
-    // Of an empty timeline nothing is below what comes.
+    // In an empty timeline, no post is below the next ones.
     let next_since = position
         .latest
         .max(newest)
@@ -386,8 +362,7 @@ fn begin(position: &Position, rules: &Rules, newest: Option<u64>, reading: &Read
     }
 }
 
-/// How many known posts below `since` are between the fallback anchor and the anchor, at the most, both counted: all of them
-/// have to be deleted before an empty page is a gap.
+/// Maximum known posts from the fallback anchor to the anchor, both counted: all must be deleted before an empty page is a gap.
 const FOOTHOLDS: usize = 8;
 
 /// The greatest id up to `since`, and one a few posts below it.
@@ -399,8 +374,8 @@ fn anchors_of(ids: &[u64], since: u64) -> (Option<u64>, Option<u64>) {
     (known.first().copied(), fallback_anchor)
 }
 
-/// Gap of the posts that an empty page may hide: if even the fallback anchor is gone, or if a known post is missing (`is_missed`).
-/// An API fills a page before it leaves out deleted posts. So if the round has fewer new posts than a page holds, there is no gap.
+/// Gap of the posts that an empty page may hide: if even the fallback anchor is gone, or if a known post is missing (`is_missed`). None
+/// if the round has fewer new posts than a page holds: an API fills a page before it leaves out deleted posts.
 fn hidden(position: &Position, rules: &Rules, span: &Span, ask: &Ask, is_missed: bool) -> Option<Gap> {
     let (from, to) = (position.since.saturating_add(1), span.below?.saturating_sub(1));
     let asked_for = |known: u64| known > ask.since.unwrap_or(0);
@@ -408,26 +383,24 @@ fn hidden(position: &Position, rules: &Rules, span: &Span, ask: &Ask, is_missed:
     (is_gone && fills_a_page(span, rules) && from <= to).then_some(Gap { from, to, reason: GapReason::Hidden })
 }
 
-/// Returns true if the new posts of a round are at least as many as a page holds.
 fn fills_a_page(span: &Span, rules: &Rules) -> bool {
     span.fresh >= u64::from(rules.count)
 }
 
-/// Nothing from below is left to be had: it is handed over or in a gap, or was there at the last whole round.
+/// Id below which nothing is open: posts there are handed over, in a gap, or existed at the last whole round.
 fn floor(position: &Position, rules: &Rules) -> u64 {
     let swept = rules.layout.first_at(position.swept_at.unwrap_or(0).saturating_sub(rules.k));
     position.since.max(swept.saturating_sub(1))
 }
 
-/// What grew too old since the last whole round, or during this one: it was not asked for. A source without a post for
-/// weeks misses nothing: at its last round all was there.
+/// Gap of the posts that grew too old since the last whole round. A silent source misses nothing: its last round had all.
 fn too_old(position: &Position, rules: &Rules, ask: &Ask) -> Option<Gap> {
     let window = rules.window?;
     let (from, to) = (floor(position, rules).saturating_add(1), ask.since?);
     (from <= to).then_some(Gap { from, to, reason: GapReason::Window(window) })
 }
 
-/// What lies deeper than the API gives. What came since the round began has pushed the limit up, too.
+/// Gap of the posts that lie deeper than the API gives. Posts since the start of the round have raised the limit, too.
 fn too_deep(position: &Position, rules: &Rules, span: &Span, reading: &Reading) -> Option<Gap> {
     let (depth, below) = (rules.depth?, span.below?);
     let elapsed = reading.about().saturating_sub(span.began_at).max(0);
@@ -438,7 +411,6 @@ fn too_deep(position: &Position, rules: &Rules, span: &Span, reading: &Reading) 
     (may_have_met && from <= to).then_some(Gap { from, to, reason: GapReason::Depth(depth) })
 }
 
-/// Posts per ms of a source; its round has read down to the id `below`.
 fn pace(position: &Position, rules: &Rules, span: &Span, below: u64) -> f64 {
     let made_at = |id: u64| rules.layout.made_at(id);
     let per_ms =
@@ -446,7 +418,7 @@ fn pace(position: &Position, rules: &Rules, span: &Span, below: u64) -> f64 {
     if fills_a_page(span, rules) {
         return per_ms(span.passed, made_at(below), made_at(position.latest.unwrap_or(below)), 1);
     }
-    // A few posts give no rate by their own times: a thread of five is written in a moment. They are all posts since the last
-    // round, so the time since then counts.
+    // The times of a few posts give no rate: a thread of five is written in a moment. They are all posts since the last round, so the
+    // time since then counts.
     per_ms(span.fresh, made_at(floor(position, rules)), span.began_at, WINDOW_MARGIN)
 }

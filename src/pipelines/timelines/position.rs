@@ -4,83 +4,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Millis;
 
-/// The position of a source. Its statements stay true whatever is read later, so of two positions either may be gone on
-/// from: the older one only repeats more.
+/// The position of a source. Its statements stay true later, so a source may continue from an older one: that only repeats more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
-    /// The newest id ever seen; it never falls. `None` while nothing was.
+    /// Newest id ever seen; it never falls. `None` if there was none.
     #[serde(with = "optional_text")]
     pub latest: Option<u64>,
-    /// Every post up to this id is handed over or in a gap, also those that are not visible yet: there are none. It never
-    /// falls.
+    /// Every post up to this id is handed over or in a gap, and none is still to appear. It never falls.
     #[serde(with = "text")]
     pub since: u64,
-    /// The greatest known id up to `since`.
+    /// Greatest known id up to `since`.
     #[serde(with = "optional_text")]
     pub anchor: Option<u64>,
-    /// A known id a little below it, to ask from where the anchor is gone.
+    /// A known id a little below it, to ask from if the anchor is gone.
     #[serde(default, alias = "footing", with = "optional_text")]
     pub fallback_anchor: Option<u64>,
-    /// When the last whole round began, by their clock as well as it was known, ms since the Unix epoch.
+    /// Start of the last whole round, by the network's clock as far as it was known, ms since the Unix epoch.
     pub swept_at: Option<Millis>,
-    /// The interval in force, ms.
     pub interval: Option<Millis>,
-    /// Since when a page comes empty, the first of a round or one that calls itself the last, although a post is known that
-    /// should be there: by their clock as well as it was known, ms since the Unix epoch.
+    /// Start of unexpected empty pages, where a known post should be, by the network's clock as far as it was known, ms since the Unix
+    /// epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubted_since: Option<Millis>,
-    /// A round that is not at its end.
     pub open: Option<Span>,
 }
 
-/// A round on its way: everything from `below` on, upwards, is handed over.
+/// A round in progress: all posts from `below` upwards are handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// The next page ends below this id; `None` while no post came.
+    /// The next page ends below this id; `None` until a post came.
     #[serde(with = "optional_text")]
     pub below: Option<u64>,
-    /// The API's own cursor for the next page.
     #[serde(alias = "token")]
     pub cursor: Option<String>,
-    /// Posts asked for so far: not fewer than were passed.
+    /// Posts requested so far: at least as many as were passed.
     pub passed: u64,
-    /// Posts so far that are newer than what was known when it began.
+    /// Posts so far that are newer than `known`.
     pub fresh: u64,
-    /// The newest id known when it began.
+    /// Newest known id at its start.
     #[serde(with = "optional_text")]
     pub known: Option<u64>,
-    /// The value of `since` at its end.
+    /// Value of `since` at its end.
     #[serde(with = "text")]
     pub next_since: u64,
-    /// The greatest id met up to `next_since`.
+    /// Greatest id met up to `next_since`.
     #[serde(with = "optional_text")]
     pub next_anchor: Option<u64>,
-    /// The value of `fallback anchor` at its end.
+    /// Value of `fallback_anchor` at its end.
     #[serde(default, alias = "next_footing", with = "optional_text")]
     pub next_fallback_anchor: Option<u64>,
-    /// A page came empty: it is asked from the fallback anchor, to see whether that was the last.
+    /// A page was empty: the request from the fallback anchor shows if it was the last.
     #[serde(default, alias = "sounding")]
     pub probing: bool,
-    /// A page came empty, and it is asked further down.
+    /// A page was empty, and the round continues further down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hole: Option<Hole>,
-    /// Pages in a row that could not be believed.
+    /// Untrusted pages in a row.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub odd: u32,
-    /// When it began, by their clock as well as it was known, ms since the Unix epoch.
+    /// Start, by the network's clock as far as it was known, ms since the Unix epoch.
     pub began_at: Millis,
 }
 
-/// Where pages come empty in the middle of a round.
+/// Empty pages in the middle of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hole {
-    /// The least id known above it.
+    /// Least known id above it.
     #[serde(with = "text")]
     pub top: u64,
-    /// The distance below that to the end of the next page.
+    /// Distance from there down to the end of the next page.
     #[serde(with = "text")]
     pub step: u64,
 }
@@ -90,7 +85,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Ids as text in JSON: a number there has 53 bits for many readers.
+/// Ids as text in JSON: many readers limit a number to 53 bits.
 mod text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -104,7 +99,6 @@ mod text {
     }
 }
 
-/// The same where there may be none.
 mod optional_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 

@@ -1,4 +1,4 @@
-//! Reads a timeline, page by page, and misses nothing: what the polls of sources and the visits of accounts have in common.
+//! Reads a timeline page by page, and misses no post: the common part of the polls of sources and the visits of accounts.
 //!
 //! ```text
 //!   position ─▶ page ─▶ queue_tweets ─▶ tell ─▶ save position and notes ─▶ the round is at its end
@@ -6,8 +6,7 @@
 //!                └─────────────────── not at the end yet ────────────────┘
 //! ```
 //!
-//! After a crash anywhere the last page is read again, and its posts are already known. For the first page of all there is no
-//! place to begin again from: where its posts begin is saved before them.
+//! After a crash the last page is read again. The very first page has no earlier position: the start of its posts is saved before them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,62 +36,50 @@ use crate::providers::timeline::{Ask, Page, Post, Rules, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
 use crate::store::{Positions, SavedPage, SavedSource, SourceGap, SourceTrouble, StoreError, Way};
 
-/// Posts requested from a witness. No API rejects so small a page.
+/// Posts requested from a witness. No API rejects a page of this size.
 const WITNESS_POSTS: u32 = 10;
 
-/// Reads the timelines of one endpoint, and hands their posts over.
 pub struct Reader {
-    /// The pipeline, as in queue and store.
     pub namespace: String,
-    /// The endpoint of all of them.
     pub endpoint: &'static str,
-    /// Pages in one poll, at the most.
+    /// Maximum pages per poll.
     pub pages: u32,
-    /// Takes the posts.
     pub starter: Starter,
-    /// By which way they come.
     pub way: &'static str,
-    /// Posts that are too old to be looked up are stored as they came.
+    /// Stores posts that are too old to be looked up.
     pub keeps_old: bool,
-    /// The store of positions.
     pub positions: Arc<dyn Positions>,
-    /// Grants a permit for each further page.
     pub credentials: Arc<Credentials>,
-    /// The time limit for a call.
     pub call_timeout: Duration,
-    /// The time limit of store and queue for a page.
+    /// Time limit of store and queue for a page.
     pub save_timeout: Duration,
-    /// The longest interval of any of them: who was read within it shows that the provider works.
+    /// Longest interval of any source: one that was read within it shows that the provider works.
     pub longest: Duration,
-    /// The counters of its calls, as every pipeline has them.
     pub metrics: Arc<Metrics>,
-    /// The counters.
     pub polls: Arc<Polls>,
-    /// State shared with the provider's other endpoints.
     pub in_common: InCommon,
 }
 
-/// What is learnt from the pages of a timeline, before each is saved.
+/// Learns from the pages of a timeline, before each is saved.
 #[async_trait]
 pub(crate) trait Learning: Send {
-    /// Sees where the last poll has left the timeline.
+    /// Starts from the position after the last poll.
     fn goes_on_from(&mut self, _position: &Position) {}
 
-    /// Learns from a page, on which posts were made at the moments `fresh` (ms since the epoch) that were not known when its
-    /// round began; `full` posts fill a page. The interval until the next round, ms, where this one is at its end.
+    /// Learns from a page. `fresh`: dates of the posts that are new in its round, ms since the epoch; `full`: posts of a full page.
+    /// Returns the interval until the next round, ms, at the end of a round.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, fresh: &[Millis], full: u32) -> Option<Millis>;
 
-    /// Sees the posts of a page before they are handed over; `made_at`: when each was made, ms since the epoch.
+    /// Gets the posts of a page before they are handed over; `made_at`: their dates, ms since the epoch.
     async fn posts(&mut self, _posts: &[Post], _made_at: &[Millis]) -> Result<(), Outlook> {
         Ok(())
     }
 
-    /// Its posts were handed over; the position is saved after this, so that a page whose reader dies here is read again.
+    /// Called after the hand-over and before the position is saved: a page whose reader dies here is read again.
     async fn handed_over(&mut self) -> Result<(), Outlook> {
         Ok(())
     }
 
-    /// What is to be kept beside the position.
     fn notes(&self) -> Option<String> {
         None
     }
@@ -101,27 +88,24 @@ pub(crate) trait Learning: Send {
 /// State shared by all sources of a provider, in one process.
 #[derive(Debug, Clone)]
 pub struct InCommon {
-    /// The namespaces of all its endpoints: whether it answers shows in any of them.
+    /// Namespaces of all its endpoints: any of them can show that it answers.
     pub namespaces: Arc<[String]>,
-    /// The latest refusals, by source.
     pub refusals: Refusals,
     lines: Arc<Lines>,
 }
 
 impl InCommon {
-    /// Of these endpoints' namespaces.
     pub fn new(namespaces: impl IntoIterator<Item = String>) -> Self {
         let namespaces = namespaces.into_iter().collect();
         Self { namespaces, refusals: Refusals::default(), lines: Arc::default() }
     }
 }
 
-/// Why a poll ended early.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Our own services are out, or nobody may call: later, as it was.
+    /// Our own services are down, or no call is allowed: later, unchanged.
     Later(Outlook),
-    /// The API gave no page: it is its provider's trouble, or the source's own.
+    /// The API gave no page: the fault is the provider's or the source's.
     Failed { why: String, is_out: bool },
     /// The failure concerns only this source.
     Source(String),
@@ -146,8 +130,7 @@ impl From<NotHeeded> for Ended {
 }
 
 impl Reader {
-    /// Reads a source until nothing is left, or it is somebody else's turn; answers how long until the next round, ms, where
-    /// this one is at its end.
+    /// Reads a source until nothing is left, or its turn ends. Returns the time until the next round, ms, at the end of a round.
     pub(crate) async fn read(
         &self,
         name: &str,
@@ -174,7 +157,7 @@ impl Reader {
             let now = clock::wall_ms();
             let rules = timeline.rules();
             let ask = paging::ask(position.as_ref(), &rules, now);
-            // As old as its question, on the queue's clock: as the answer of a lookup.
+            // The start of the request dates the page, on the queue's clock, like the answer of a lookup.
             let read_at = batch.now.now().min(batch.fence.deadline - 1);
             let page = self.call((name, &timeline), saved.trouble.as_ref(), (&ask, leave), batch).await?;
             failpoint::point("after_answer");
@@ -233,8 +216,8 @@ impl Reader {
         Ok(None)
     }
 
-    /// Saves where the first page of all begins, before its posts are handed over: if this process dies then, the next one
-    /// goes back to there, however many posts there are by then. False as [`Positions::save_page`].
+    /// Saves the start of the very first page, before its posts are handed over: a later process goes back to there, over any number of
+    /// posts. Returns false like [`Positions::save_page`].
     async fn begin(
         &self,
         name: &str,
@@ -247,7 +230,6 @@ impl Reader {
         self.in_time(self.positions.save_page(&self.namespace, name, &read)).await
     }
 
-    /// The way of a source's posts to the starter.
     fn hand_over<'a>(&'a self, source: &'a str, query: Option<String>, read_at: Millis) -> HandOver<'a> {
         let way = Way { source: source.to_owned(), query, ..Way::of(self.way) };
         let starter = self.starter.clone().by(way).within(self.save_timeout);
@@ -255,7 +237,7 @@ impl Reader {
         HandOver { source, starter, polls, lines, keeps_old, read_at }
     }
 
-    /// Acquired for one more page: the claim's own, then one that is to be had at once, while there is time for it.
+    /// Acquires a permit for one more page: the claim's own, then one that is free at once, while there is time for it.
     async fn leave(&self, permit: &mut Option<Permit>, batch: &Batch) -> Option<Permit> {
         if let Some(permit) = permit.take() {
             return Some(permit);
@@ -273,13 +255,11 @@ impl Reader {
         }
     }
 
-    /// Returns true if the lease has time for one more page: it needs a call, the hand-over and the position, and so does the
-    /// settling. That is less than `timeline_lease`.
+    /// Returns true if the lease has time for a page (call, hand-over, position) and the settle: less than `timeline_lease`.
     fn has_time(&self, batch: &Batch) -> bool {
         batch.fence.deadline - batch.now.now() >= clock::millis(self.call_timeout + 4 * self.save_timeout)
     }
 
-    /// One call, accounted for.
     async fn call(
         &self,
         (name, timeline): (&str, &Arc<dyn Timeline>),
@@ -327,8 +307,8 @@ impl Reader {
             .await
     }
 
-    /// Returns true if the API still shows another source to this credential, or if that cannot be found out now (no call left, an
-    /// outage). Returns false if the API refuses all witnesses, or if there is no witness or no time for one.
+    /// Returns true if the API shows another source to this credential, or if that is unknown (no call left, an outage). Returns false if
+    /// the API refuses all witnesses, or if there is no witness or no time for one.
     async fn credential_may_work(&self, name: &str, credential: &Credential, batch: &Batch) -> bool {
         let refusals = &self.in_common.refusals;
         for (witness, timeline) in refusals.witnesses(&credential.name, name) {
@@ -387,25 +367,20 @@ impl Reader {
         metered(&self.credentials, permit, call, told).await.into()
     }
 
-    /// Returns true if others are read since a source began to fail: what is refused to it says nothing about the
-    /// credential.
+    /// Returns true if others are read since a source started to fail: its refusal says nothing about the credential.
     async fn fails_alone(&self, name: &str, trouble: Option<&SourceTrouble>) -> bool {
         let Some(trouble) = trouble else { return false };
         let within = counted(trouble.since, self.longest, clock::wall_ms());
         let (namespaces, source) = (&self.in_common.namespaces, (self.namespace.as_str(), name));
         let asked = self.in_time(self.positions.is_another_read(namespaces, source, within)).await;
-        asked.unwrap_or(false) // the credential is left alone where nobody knows
+        asked.unwrap_or(false) // unknown: the credential is left alone
     }
 
-    /// What the store answers within its time.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Outlook> {
         store_call::in_time(self.save_timeout, work).await
     }
 
-    /// Judges why a source could not be read, and saves it; `before` is what kept its last poll from reading it.
-    ///
-    /// # Errors
-    /// What keeps everybody from reading: the source is given back as it was.
+    /// Judges and saves why a source could not be read; `before` is the trouble of its last poll. An error affects all sources.
     pub(crate) async fn trouble(
         &self,
         name: &str,
@@ -421,26 +396,23 @@ impl Reader {
         let (positions, namespaces) = (&*self.positions, &self.in_common.namespaces);
         let judging = judge(positions, namespaces, source, before, &why, self.longest, clock::wall_ms());
         let Judged { trouble, is_alone } = self.in_time(judging).await?;
-        // Each has one try before it is an outage: another may be read.
+        // Each source has one try before it is an outage: another one may be read.
         let is_outage = is_out && !is_alone && before.is_some();
         let outlook = if is_outage { Outlook::Outage(why.clone()) } else { Outlook::Unchanged };
         Ok(Trouble { why, is_own, is_alone, failures: trouble.failures, since: trouble.since, outlook })
     }
 }
 
-/// What keeps a source from being read.
 pub(crate) struct Trouble {
-    /// The error.
     pub why: String,
-    /// It is about this source, and no other.
+    /// True if it concerns only this source.
     pub is_own: bool,
     /// Others are read.
     pub is_alone: bool,
     /// Failures in a row, while others were read.
     pub failures: u32,
-    /// Since when, ms since the epoch.
+    /// Start of the failures, ms since the epoch.
     pub since: Millis,
-    /// What it means for the process.
     pub outlook: Outlook,
 }
 
@@ -449,7 +421,6 @@ fn ids(page: &Page) -> Vec<String> {
     page.posts.iter().map(|post| post.id.to_string()).collect()
 }
 
-/// A position as the store keeps it.
 fn text_of(position: &impl Serialize) -> Result<String, Outlook> {
     serde_json::to_string(position).map_err(|error| Outlook::Stop(format!("cannot write a position: {error}")))
 }
@@ -459,19 +430,18 @@ fn newest_known(position: &Position) -> Option<u64> {
     position.open.as_ref().map_or(position.latest, |round| round.known)
 }
 
-/// When those posts were made that are newer than `known`, ms since the epoch.
+/// Dates of the posts that are newer than `known`, ms since the epoch.
 fn fresh(posts: &[Post], made_at: &[Millis], known: Option<u64>) -> Vec<Millis> {
     let is_new = |post: &Post| known.is_none_or(|known| post.id > known);
     posts.iter().zip(made_at).filter(|(post, _)| is_new(post)).map(|(_, at)| *at).collect()
 }
 
-/// When a post was made that was read at `now`, ms since the epoch.
+/// Date of a post that was read at `now`, ms since the epoch.
 fn made_at(post: &Post, rules: &Rules, now: Millis) -> Millis {
     let by_place = rules.layout.made_at(post.id);
     dated(post.tweet.created_at, Some(by_place), now).at.unwrap_or(by_place)
 }
 
-/// As the store keeps it.
 fn gap(gap: &paging::Gap, noted_at: Millis) -> SourceGap {
     SourceGap { from: gap.from.to_string(), to: gap.to.to_string(), reason: gap.reason.to_string(), noted_at }
 }

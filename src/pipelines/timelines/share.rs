@@ -1,8 +1,7 @@
-//! A fair share for each source: one that answers slowly keeps no other waiting.
+//! A fair share for each source: one that answers slowly delays no other.
 //!
-//! A poll that takes longer than [`SLOW_AFTER`] gives its place among the batches in flight to another source and
-//! continues in a place for slow ones, of which there are more. A source whose last poll was slow begins in such a
-//! place; if none is free, it is retried later.
+//! A poll that takes longer than [`SLOW_AFTER`] frees its place among the batches in flight, and continues in a place for slow ones, of
+//! which there are more. A source whose last poll was slow starts in such a place; if none is free, it is retried later.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,31 +11,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::reload::Reloadable;
 
-/// A poll is slow from then on.
+/// Time after which a poll is slow.
 pub const SLOW_AFTER: Duration = Duration::from_secs(1);
-/// Places for slow polls, for each ordinary one.
+/// Places for slow polls per ordinary place.
 const SLOW_PLACES: usize = 4;
 
-/// The places of a poller. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Share(Arc<Places>);
 
 #[derive(Debug)]
 struct Places {
-    /// Ordinary ones.
     ordinary: usize,
-    /// Polls in flight, at the most: the worker's.
+    /// Maximum polls in flight: the limit of the worker.
     concurrency: Reloadable<usize>,
-    /// Free places for slow polls.
     slow: Arc<Semaphore>,
-    /// Slow polls in flight.
     in_flight: Mutex<usize>,
     /// Sources whose last poll was slow, by namespace and name.
     known: Mutex<HashSet<(String, String)>>,
 }
 
 impl Share {
-    /// Of a worker with so many ordinary places, which takes as many batches as `concurrency` says.
+    /// The present value of `concurrency` is the number of ordinary places of the worker, which takes as many batches.
     #[must_use]
     pub fn new(concurrency: Reloadable<usize>) -> Self {
         let ordinary = (*concurrency.load()).max(1);
@@ -44,7 +39,7 @@ impl Share {
         Self(Arc::new(Places { ordinary, concurrency, slow, in_flight: Mutex::default(), known: Mutex::default() }))
     }
 
-    /// Polls a source in its place; `None` where it is known to be slow and there is none.
+    /// Polls a source in its place; `None` if it is known to be slow and no slow place is free.
     pub async fn poll<T>(&self, namespace: &str, name: &str, poll: impl Future<Output = T>) -> Option<T> {
         let source = (namespace.to_owned(), name.to_owned());
         let mut poll = std::pin::pin!(poll);
@@ -84,7 +79,7 @@ impl Places {
     }
 }
 
-/// A place for a slow poll: while it is taken, the worker takes one batch more.
+/// A place for a slow poll: while it is taken, the worker takes one more batch.
 struct SlowPlace {
     places: Arc<Places>,
     _free: OwnedSemaphorePermit,
@@ -113,14 +108,14 @@ mod tests {
         assert_eq!(*concurrency.load(), 2);
         tokio::time::sleep(SLOW_AFTER + Duration::from_millis(1)).await;
         assert_eq!(*concurrency.load(), 2 + 2 * SLOW_PLACES, "one of the nine found no other place");
-        // It is known to be slow now: whoever has no place does not begin.
+        // It is known to be slow now: without a place it does not start.
         assert_eq!(share.poll("n", "a", async { 7 }).await, None);
         assert_eq!(share.poll("another", "a", async { 7 }).await, Some(7));
         for poll in polls {
             assert_eq!(poll.await.unwrap(), Some(()));
         }
         assert_eq!(*concurrency.load(), 2);
-        // One that is fast again is as any other.
+        // A source that is fast again is like any other.
         assert_eq!(share.poll("n", "a", async { 7 }).await, Some(7));
         assert!(!share.known().contains(&("n".to_owned(), "a".to_owned())));
         assert_eq!(share.known().len(), 8);

@@ -1,8 +1,7 @@
-//! A source: a timeline that is polled as a job of a delayed queue, by the [worker](crate::engine::worker)'s loop. How it is
-//! read is the matter of the [reader](super::reader).
+//! A source: a timeline that the [worker](crate::engine::worker)'s loop polls as a job of a delayed queue, by the
+//! [reader](super::reader).
 //!
-//! What is kept between two polls is in the store; a process remembers no more than which sources are slow ([`Share`]) and
-//! who was refused ([`Refusals`](super::trouble::Refusals)).
+//! The store has the state. A process remembers only slow sources ([`Share`]) and refused ones ([`Refusals`](super::trouble::Refusals)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,24 +22,18 @@ use crate::providers::source::Source;
 use crate::quota::Permit;
 use crate::store::{SavedSource, SourceTrouble, StoreError};
 
-/// Where a poll finds the timeline of an id. How far it was read is no matter of this seam: the store keeps that, also of an
-/// id that is gone.
+/// Finds the timeline of an id. Its position is not part of this interface: the store has it, also for an id that is gone.
 #[async_trait]
 pub trait Timelines: Send + Sync {
-    /// The source of that id; `None` where it is not to be polled any more: its job ends.
-    ///
-    /// # Errors
-    /// Our own services are out: the job stays due.
+    /// The source of that id; `None` ends its job. After an error the job stays due.
     async fn get(&self, id: &str) -> Result<Option<Source>, StoreError>;
 
-    /// The ids that every poller puts into the queue, again with each heartbeat. None where whoever adds an id schedules
-    /// it.
+    /// Ids that every poller puts into the queue, again with each heartbeat. Empty if each new id is scheduled elsewhere.
     fn listed(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// As the settings name them.
 #[async_trait]
 impl Timelines for BTreeMap<String, Source> {
     async fn get(&self, id: &str) -> Result<Option<Source>, StoreError> {
@@ -52,25 +45,20 @@ impl Timelines for BTreeMap<String, Source> {
     }
 }
 
-/// The sources of one endpoint, and what is done with their posts.
 pub struct SourcePoll {
-    /// Reads them.
     pub reader: Reader,
-    /// The timelines, by id.
     pub timelines: Arc<dyn Timelines>,
-    /// The intervals of polls.
     pub pace: Pace,
-    /// The places for polls, shared by the sources.
     pub share: Share,
 }
 
 #[async_trait]
 impl Learning for Pace {
-    /// The interval is kept with the position.
+    /// The interval is stored with the position.
     fn page(&mut self, position: &mut Option<Position>, taken: &Taken, _: &[Millis], full: u32) -> Option<Millis> {
         let (whole, position) = (taken.whole?, position.as_mut()?);
         let before = position.interval.unwrap_or(self.first());
-        // What the first page holds may have come in a year.
+        // The first page may hold the posts of a year.
         let next = whole.elapsed.map_or(before, |elapsed| self.next(before, whole.fresh, elapsed, full));
         position.interval = Some(next);
         Some(next)
@@ -79,9 +67,6 @@ impl Learning for Pace {
 
 impl SourcePoll {
     /// Puts the listed sources into their queue; those that are there stay as they are.
-    ///
-    /// # Errors
-    /// The queue is out.
     pub async fn schedule(&self, queue: &dyn Jobs) -> Result<(), QueueError> {
         let lane = lane(self.pace.first());
         let ids = self.timelines.listed().into_iter();
@@ -94,7 +79,7 @@ impl SourcePoll {
         let source = match self.reader.in_time(self.timelines.get(&job.id)).await {
             Ok(Some(source)) => source,
             Ok(None) => {
-                // Whoever has it schedules it again; its position stays.
+                // A poller that has this source configured schedules it again; its position stays.
                 tracing::info!(source = job.id, "no longer a configured source: not polled any more");
                 return handled.verdicts.push((job.clone(), Verdict::Finish));
             }
@@ -129,7 +114,7 @@ impl SourcePoll {
         }
     }
 
-    /// When a source is polled next, or what keeps everybody from it: then it is released.
+    /// Decides the next poll of a source. An error affects all sources: this one is then released.
     async fn judged(
         &self,
         name: &str,
@@ -152,7 +137,7 @@ impl SourcePoll {
             (false, true) => pause(shortest, longest, failures),
             (false, false) => self.pace.first(),
         };
-        // Behind those that are read, where the quota is short.
+        // Behind readable sources, if the quota is short.
         let lane = if is_own || is_alone { lane(clock::millis(longest)) } else { lane(delay) };
         let place = ErrorPlace { endpoint: self.reader.endpoint, example: Some(name), ..ErrorPlace::default() };
         self.reader.metrics.errors.record_reason(ErrorKind::Refused, &why, place);
@@ -167,7 +152,6 @@ impl SourcePoll {
     }
 }
 
-/// When a source is polled next.
 struct Next {
     delay: Millis,
     lane: Lane,

@@ -1,8 +1,7 @@
-//! Decides whether a failure to read a source is its own, or an outage of its provider.
+//! Decides if a failure to read a source is its own, or an outage of its provider.
 //!
-//! An outage is the provider's only while no other source of it is read: then all wait, and one at a time tries. Where another
-//! one is read since a source began to fail, the source fails alone: it comes again later and later, behind all others, and
-//! nobody waits for it. What is known of it is in the store, so another poller, or the next, knows it, too.
+//! It is an outage only while no other source of the provider is read: then all wait, and one at a time tries. Otherwise the source fails
+//! alone: it is retried with growing delays, behind all others. The store has this state, for other pollers and later processes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,23 +12,17 @@ use crate::providers::lookup::LookupError;
 use crate::providers::timeline::Timeline;
 use crate::store::{Positions, SourceTrouble, StoreError};
 
-/// An error is cut to so many characters: others write it.
+/// Maximum characters of a stored error: others write it.
 const ERROR_CHARS: usize = 500;
 
-/// A source whose last poll failed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// Its saved state.
     pub trouble: SourceTrouble,
-    /// True if others are read.
+    /// Others are read.
     pub is_alone: bool,
 }
 
-/// Judges a failure at `now`, ms since the epoch, of a source that failed `before`, and saves it. `longest` is the longest
-/// interval of any.
-///
-/// # Errors
-/// The store is out.
+/// Judges and saves a failure at `now`, ms since the epoch. `longest` is the longest interval of any source.
 pub async fn judge(
     positions: &dyn Positions,
     siblings: &[String],
@@ -48,16 +41,15 @@ pub async fn judge(
     Ok(Judged { trouble, is_alone })
 }
 
-/// From when until when another source's page shows that the provider works, for one that fails since then: what was read in the
-/// longest interval. What is dated later than clocks differ was dated by a wrong one, and shows nothing. All in ms since the
-/// epoch.
+/// Period in which a page of another source shows that the provider works, for a source that fails since `since`: at most `longest`. A
+/// page dated further ahead than clocks differ shows nothing. All in ms since the epoch.
 #[must_use]
 pub fn counted(since: Millis, longest: Duration, now: Millis) -> (Millis, Millis) {
     let from = since.min(now).max(now.saturating_sub(clock::millis(longest)));
     (from, now.saturating_add(clock::FUTURE_TOLERANCE_MS))
 }
 
-/// The pause of a source that fails alone, after this many failures: twice as long each time.
+/// Pause of a source that fails alone, after this many failures; it doubles each time.
 #[must_use]
 pub fn pause(shortest: Duration, longest: Duration, failures: u32) -> Millis {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(31));
@@ -81,14 +73,13 @@ struct Refused {
     times: u32,
 }
 
-/// The number of refusals in a row that are believed, if all are of one source.
+/// Refusals in a row that count against the credential, if all are of one source.
 const BELIEVED_TIMES: u32 = 3;
 /// Witnesses kept per credential. Some may have been hidden since, like the refused source.
 const WITNESSES: usize = 3;
 
 impl Refusals {
-    /// Notes a source's answer to a credential. Returns true if a failure counts against the credential and not only against that
-    /// source.
+    /// Notes a source's answer to a credential. Returns true if a failure counts against the credential, not only against that source.
     pub fn record_answer<T>(
         &self,
         credential: &str,
@@ -120,8 +111,7 @@ impl Refusals {
         }
     }
 
-    /// Other sources that were read with this credential most recently, the latest first. If one of them can be read now, the
-    /// credential works.
+    /// Other sources read with this credential, the latest first. If one of them can be read now, the credential works.
     #[must_use]
     pub fn witnesses(&self, credential: &str, source: &str) -> Vec<(String, Arc<dyn Timeline>)> {
         let all = self.all();
@@ -129,7 +119,6 @@ impl Refusals {
         known.into_iter().flatten().rev().filter(|(known, _)| known != source).cloned().collect()
     }
 
-    /// Removes a witness that the API refuses, too.
     pub fn remove_witness(&self, credential: &str, witness: &str) {
         if let Some(of) = self.all().get_mut(credential) {
             of.witnesses.retain(|(known, _)| known != witness);
@@ -154,7 +143,6 @@ mod tests {
         assert_eq!(pause(Duration::ZERO, Duration::ZERO, 3), 1);
     }
 
-    /// A timeline that is never read.
     #[derive(Debug)]
     struct Unread;
 
@@ -179,12 +167,12 @@ mod tests {
         assert!(!record("app", "a", refused()));
         assert!(record("app", "b", refused()));
         assert!(!record("other", "b", refused()));
-        // Answered in between: it was the source's own.
+        // Answered in between: the source was at fault.
         for _ in 0..10 {
             assert!(!record("app", "b", Ok(())));
             assert!(!record("app", "a", refused()));
         }
-        // With nobody else to ask.
+        // There is no other source to ask.
         assert_eq!([(); 2].map(|()| record("app", "a", refused())), [false, true]);
         assert!(record("app", "a", Err(LookupError::Outage("no".to_owned()))));
     }

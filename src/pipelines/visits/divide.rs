@@ -1,12 +1,11 @@
-//! Divides the followed accounts among the parts by the work that each makes, with few moves.
+//! Divides the followed accounts among the parts by the work of each, with few moves.
 //!
 //! ```text
 //!   recorded in the new part (store) ─▶ an old delay there is removed (queue) ─▶ the list names the new part (store) ─▶ due in it (queue)
 //!                                                  from here on the old part ends the account's job without a call ─┘
 //! ```
 //!
-//! An interrupted move is done by the next call: it records and schedules every account of the list in its part, where it is not
-//! there already. So nothing is lost, and at most one visit of an account is made twice.
+//! The next call finishes an interrupted move: it adds every account to its part, where it is missing. At most one visit is repeated.
 
 use std::collections::BTreeSet;
 
@@ -17,28 +16,26 @@ use crate::engine::schedule::{Known, Schedule};
 use crate::ingest::StarterError;
 use crate::store::{FollowedAccount, Part};
 
-/// Accounts that are read or moved together.
+/// Accounts per read or move.
 const TOGETHER: usize = 1_000;
-/// A part may have so much more or less work than the mean before accounts are moved, as a share of the mean.
+/// Maximum deviation of a part's work from the mean, as a share of the mean, before accounts are moved.
 const UNEVEN: f64 = 0.02;
 
-/// A division, and what was moved for it.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Division {
     /// Accounts, by part.
     pub accounts: Vec<u64>,
-    /// Visits a day that they are expected to make, by part.
+    /// Expected visits per day, by part.
     pub visits_per_day: Vec<f64>,
-    /// Accounts that changed their part.
     pub moved: u64,
     /// Accounts that were missing in their part's queue.
     pub scheduled: u64,
 }
 
-/// The part of each account, by its work and its part so far, where each of `parts` is to have as much work. Pure.
+/// Gives each account a part, by its work and its part so far, with equal work for each of `parts`. Pure.
 ///
-/// Accounts without a part go first, the most work first, each to the part with the least (LPT). Then the part with the most gives
-/// to the one with the least, until none is further than two hundredths from the mean, or no move would help.
+/// Accounts without a part go first, the most work first, each to the part with the least (LPT). Then the part with the most gives to the
+/// one with the least, until none is further than two hundredths from the mean, or no move would help.
 ///
 /// ```
 /// # use twitter_updater::pipelines::visits::divide::divided;
@@ -72,7 +69,7 @@ pub fn divided(accounts: &[(f64, Part)], parts: u32) -> Vec<Part> {
         if loads[most] <= mean * (1.0 + UNEVEN) && loads[least] >= mean * (1.0 - UNEVEN) {
             return of;
         }
-        // The largest that leaves the giver no smaller than the taker becomes.
+        // The largest account that leaves the giver no smaller than the taker becomes.
         let room = (loads[most] - loads[least]) / 2.0;
         let fits = |at: &&usize| index(of[**at]) == most && work(**at) <= room && !moved.contains(*at);
         let Some(at) = by_work.iter().find(fits).copied().filter(|at| work(*at) > 0.0) else { return of };
@@ -87,7 +84,6 @@ fn index(part: Part) -> usize {
     usize::try_from(part).unwrap_or(0)
 }
 
-/// The parts with the least and with the most work.
 fn ends(loads: &[f64]) -> (usize, usize) {
     let by_load = |one: &usize, other: &usize| loads[*one].total_cmp(&loads[*other]);
     let all = || 0..loads.len();
@@ -95,11 +91,7 @@ fn ends(loads: &[f64]) -> (usize, usize) {
 }
 
 impl Follower {
-    /// Divides all followed accounts by the visits that the schedule expects to make, and puts each into its part where it is
-    /// missing. `now`: ms since the epoch.
-    ///
-    /// # Errors
-    /// A service is out; the same call does the rest.
+    /// Divides all followed accounts by their expected visits. `now`: ms since the epoch. After an error, the same call does the rest.
     pub async fn divide(&self, schedule: &dyn Schedule, now: Millis) -> Result<Division, StarterError> {
         let mut accounts = Vec::<(FollowedAccount, f64)>::new();
         loop {
@@ -111,7 +103,7 @@ impl Follower {
             }
             accounts.extend(page.into_iter().map(|account| {
                 let work = visits_per_day(schedule, &account, now);
-                // It is told already.
+                // The notes are no longer needed.
                 (FollowedAccount { notes: None, ..account }, work)
             }));
         }
@@ -140,7 +132,6 @@ impl Follower {
     }
 }
 
-/// Visits of an account in a day, as the schedule expects them.
 fn visits_per_day(schedule: &dyn Schedule, account: &FollowedAccount, now: Millis) -> f64 {
     let rhythm = account.notes.clone().map(Rhythm::from);
     let known = Known { rhythm: rhythm.as_ref(), ..Known::new(&account.account, None) };

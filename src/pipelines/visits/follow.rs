@@ -1,4 +1,4 @@
-//! Follows accounts, and follows them no more, while they are visited.
+//! Follows and unfollows accounts, while they are visited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,34 +11,28 @@ use crate::ingest::{Queued, Starter, StarterError};
 use crate::model::provider::Provider;
 use crate::store::{FollowList, Part, StoreError};
 
-/// A part of the work: its queue, and what puts accounts into it.
 #[derive(Debug, Clone)]
 pub struct PartQueue {
-    /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// Puts accounts in.
     pub starter: Starter,
 }
 
-/// Changes the list of a provider's followed accounts.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    /// The provider.
     pub provider: Provider,
     /// All parts, from 0 on.
     pub parts: Vec<PartQueue>,
-    /// The list.
     pub followed: Arc<dyn FollowList>,
 }
 
 impl Follower {
-    /// The pipeline without its part.
+    /// Namespace without the part.
     #[must_use]
     pub fn namespace(&self) -> String {
         visits_of(&self.provider, 0).to_string()
     }
 
-    /// The part of an account that nobody follows yet: evenly, and the same each time.
+    /// Part of an account that is not followed yet: evenly spread, and the same each time.
     fn part(&self, account: &str) -> Part {
         let mut hasher = DefaultHasher::new();
         account.hash(&mut hasher);
@@ -46,22 +40,21 @@ impl Follower {
         Part::try_from(hasher.finish() % parts).unwrap_or(0)
     }
 
-    /// Each with the part of one that nobody follows yet.
     fn with_parts(&self, accounts: &[String]) -> Vec<(String, Part)> {
         accounts.iter().map(|account| (account.clone(), self.part(account))).collect()
     }
 
-    /// Takes accounts out of all queues: also those that an interrupted call took from the list already.
+    /// Removes accounts from all queues, also those that an interrupted call already took from the list.
     async fn forget(&self, accounts: &[String]) -> Result<(), StarterError> {
         for part in &self.parts {
             part.queue.forget(accounts).await?;
         }
-        // Somebody may have followed one of them meanwhile, and was told that it is in its queue.
+        // A person may have followed one of them meanwhile, and expects it in its queue.
         let followed = self.parts(accounts).await?;
         self.put(accounts, followed).await.map(drop)
     }
 
-    /// Puts each account into the queue of its part, if it has one. Answers how many were not there.
+    /// Puts each account into the queue of its part, if it has one. Returns the number of new ones.
     async fn put(&self, accounts: &[String], parts: Vec<Option<Part>>) -> Result<u64, StarterError> {
         let mut by_part = BTreeMap::<Part, BTreeSet<&str>>::new();
         for (account, part) in accounts.iter().zip(parts) {
@@ -83,30 +76,20 @@ impl Follower {
         queue.ok_or_else(|| StoreError::Refused(beyond()).into())
     }
 
-    /// The part of each account; `None` for one that nobody follows.
-    ///
-    /// # Errors
-    /// The store is out.
+    /// The part of each account; `None` for one that is not followed.
     pub async fn parts(&self, accounts: &[String]) -> Result<Vec<Option<Part>>, StoreError> {
         self.followed.followed(&self.namespace(), accounts).await
     }
 
-    /// Follows accounts; each is visited as soon as the quota allows. `at`: ms since the epoch. The list has them before their
-    /// lives begin, and the queue last: whatever is interrupted, the same call again does the rest. Answers how many are new in a
-    /// queue.
-    ///
-    /// # Errors
-    /// A service is out.
+    /// Follows accounts; each is visited as soon as the quota allows. `at`: ms since the epoch. Returns the number of accounts that are
+    /// new in a queue, which gets them last: after an error, the same call does the rest.
     pub async fn follow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
         let parts = self.followed.follow(&self.namespace(), at, &self.with_parts(accounts)).await?;
         self.put(accounts, parts.into_iter().map(Some).collect()).await
     }
 
-    /// Follows accounts for a community's sake: those that nobody follows, or that one of the communities `all` follows. What a
-    /// person follows stays that person's.
-    ///
-    /// # Errors
-    /// A service is out; the same call again does the rest.
+    /// Follows accounts for a community: those that are not followed, or that one of the communities `all` follows. An account that a
+    /// person follows stays that person's. After an error, the same call does the rest.
     pub async fn follow_for(
         &self,
         at: Millis,
@@ -119,8 +102,7 @@ impl Follower {
         self.follow(at, &ours).await.map(drop)
     }
 
-    /// Puts accounts into a part: those that `come` from another part are in the list as its own from then on. Answers how many
-    /// were not in its queue.
+    /// Puts accounts into a part, with those in `come` from another part. Returns the number that were not in its queue.
     pub(super) async fn put_into(
         &self,
         part: Part,
@@ -130,8 +112,8 @@ impl Follower {
         let starter = &self.queue(part)?.starter;
         let admitted = starter.record_ids(accounts).await?;
         if !come.is_empty() {
-            // This part may have visited some of them before. Before the list names it, so that a call that is cut off here leaves
-            // no old delay behind.
+            // This part may have visited some of them before. Before the list names it, so that an interrupted call leaves no old delay
+            // behind.
             starter.clear_delays(&admitted, come).await?;
             self.followed.move_to(&self.namespace(), part, come).await?;
         }
@@ -139,21 +121,14 @@ impl Follower {
         Ok(answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64)
     }
 
-    /// Follows accounts no more; answers how many were followed. What was collected of them stays. A visit that is under way is
-    /// finished, and is the last one.
-    ///
-    /// # Errors
-    /// A service is out.
+    /// Unfollows accounts; returns the number that were followed. Their data stays. A visit in progress is finished, and is the last one.
     pub async fn unfollow(&self, at: Millis, accounts: &[String]) -> Result<u64, StarterError> {
         let left = self.followed.unfollow(&self.namespace(), at, accounts).await?;
         self.forget(accounts).await?;
         Ok(left.len() as u64)
     }
 
-    /// Follows accounts no more that are followed for this community's sake alone, as [`Self::unfollow`] does.
-    ///
-    /// # Errors
-    /// A service is out; the same call again does the rest.
+    /// Unfollows accounts that only this community follows, like [`Self::unfollow`]. After an error, the same call does the rest.
     pub async fn unfollow_for(
         &self,
         at: Millis,
@@ -162,7 +137,7 @@ impl Follower {
         all: &[String],
     ) -> Result<(), StarterError> {
         self.followed.unfollow_for(&self.namespace(), at, accounts, community, all).await?;
-        // Whom a person, or another community, follows stays in its queue.
+        // Accounts that a person or another community follows stay in their queue.
         let followed = self.parts(accounts).await?;
         let gone = accounts.iter().zip(followed).filter(|(_, part)| part.is_none());
         self.forget(&gone.map(|(account, _)| account.clone()).collect::<Vec<_>>()).await

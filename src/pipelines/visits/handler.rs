@@ -1,12 +1,11 @@
-//! A visit: one account a claim, all of its new posts.
+//! A visit: one account per claim, with all of its new posts.
 //!
 //! ```text
 //!   claim ─▶ followed here? ─▶ position and rhythm ─▶ pages ─▶ save posts, position and rhythm ─▶ save its life ─▶ due again
 //!              (store)             (store)                          page by page                  (store)
 //! ```
 //!
-//! A rhythm is saved with the position in one step, so each post is learnt from once, however often a page is read. A process
-//! that dies reads at most a page again.
+//! The rhythm is saved with the position in one step, so it learns from each post once. A process that dies repeats at most a page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,25 +36,18 @@ use crate::providers::timeline::Post;
 use crate::quota::Permit;
 use crate::store::{FollowList, Observation, Part, SavedSource, Seen, Store};
 
-/// An account is believed gone after this many failures in a row while others are read. A single one may be the last of an outage
-/// that ends for some accounts before others.
+/// Failures in a row, while others are read, after which an account counts as gone. A single one may be the end of an outage.
 const BELIEVED_TIMES: u32 = 2;
 
-/// The timelines of a provider's accounts.
 pub struct Accounts {
-    /// The provider.
     pub provider: Provider,
-    /// Builds the timeline of one.
     pub build: Build,
-    /// How far ids are out of order.
+    /// Span over which ids may be out of order.
     pub k: Duration,
 }
 
 impl Accounts {
-    /// The timeline of an account.
-    ///
-    /// # Errors
-    /// Not the id of an account; says why.
+    /// The timeline of an account. The error is the reason why the id is invalid.
     pub fn timeline(&self, id: &str) -> Result<Source, String> {
         let written = account_timelines(&self.provider).written(id);
         let source = (self.build)(&self.provider, &written, self.k)?;
@@ -63,46 +55,36 @@ impl Accounts {
     }
 }
 
-/// The handler of the followed accounts of a provider and a part.
 pub struct Visitor {
-    /// The pipeline's name in queue and store.
     pub namespace: String,
-    /// Its part.
     pub part: Part,
-    /// Reads timelines. Its namespace is the pipeline without the part.
+    /// Its namespace is the pipeline without the part.
     pub reader: Reader,
-    /// The timelines.
     pub accounts: Accounts,
-    /// The lives of accounts as items.
     pub store: Arc<dyn Store>,
-    /// Who is followed.
     pub followed: Arc<dyn FollowList>,
-    /// When accounts are visited.
     pub schedule: Arc<dyn Schedules>,
-    /// How priorities rise and fall.
     pub rules: Rules,
-    /// The rules for accounts whose timelines cannot be read.
     pub unavailable: UnavailableSettings,
-    /// The shortest interval between two visits.
+    /// Shortest interval between two visits.
     pub shortest: Duration,
     /// Failures after which an account is dead.
     pub max_deliveries: u32,
-    /// Tells communities; `None`: there are none.
+    /// `None`: there are no communities.
     pub telling: Option<Telling>,
 }
 
-/// What a visit learns: when there were posts.
+/// Results of a visit: the dates of its posts.
 struct Learnt<'a> {
-    /// Before the visit.
     before: Rhythm,
     rhythm: Rhythm,
     rules: Rules,
     now: Millis,
-    /// Posts of its round that earlier claims brought; `None`: the round begins with this one.
+    /// Posts of its round that earlier claims brought; `None`: the round starts with this one.
     earlier: Option<u64>,
-    /// When the posts were made that are new since the last visit, ms since the epoch.
+    /// Dates of the posts that are new since the last visit, ms since the epoch.
     posts: Vec<Millis>,
-    /// What communities are told of the page; `None`: there are none.
+    /// Data for communities; `None`: there are none.
     told: Option<(&'a Telling, Told)>,
 }
 
@@ -116,7 +98,7 @@ impl Learning for Learnt<'_> {
 
     fn page(&mut self, _: &mut Option<Position>, taken: &Taken, fresh: &[Millis], _: u32) -> Option<Millis> {
         self.posts.extend_from_slice(fresh);
-        // However many pages it has, and claims that read them, it is one visit.
+        // All pages and claims of a round are one visit.
         self.rhythm = self.before.clone();
         match self.earlier {
             None => self.rhythm.see(&self.posts, self.now, &self.rules),
@@ -144,7 +126,6 @@ impl Learning for Learnt<'_> {
     }
 }
 
-/// When an account is visited next, and what is kept of the visit.
 struct After {
     seen: Seen,
     state: TweetState,
@@ -177,7 +158,7 @@ impl Handler for Visitor {
 impl Visitor {
     async fn visit(&self, job: &Job, batch: &Batch, permit: &mut Option<Permit>) -> Result<Handled, Outlook> {
         let (id, of) = (std::slice::from_ref(&job.id), &self.reader.namespace);
-        // Without a call.
+        // Verdicts without a call.
         let verdict = |verdict| Handled {
             verdicts: vec![(job.clone(), verdict)],
             outlook: Outlook::Unchanged,
@@ -208,25 +189,23 @@ impl Visitor {
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
         let after = match read {
             Ok(Some(_)) => self.next(job, &learnt),
-            // The rest of the visit is read when it is its turn again.
+            // The rest of the visit is read at its next turn.
             Ok(None) => return Ok(verdict(Verdict::Reschedule { lane: self.soon(), due: Due::At(job.due) })),
             Err(ended) => self.failed(job, now, ended, &saved).await?,
         };
         self.settle(job, now, after).await
     }
 
-    /// The lane of accounts that are visited again soon, among those that were visited before: one whose timeline never ends takes
-    /// no more than its share.
+    /// Lane of accounts that are visited again soon, not that of first visits: a timeline without end takes no more than its share.
     fn soon(&self) -> Lane {
         self.waiting(clock::millis(self.shortest))
     }
 
-    /// The lane of accounts that wait for so long: no shorter one, in which it would look as if a clock had been wrong.
+    /// Lane of accounts that wait for `delay`. A shorter lane would look like a wrong clock.
     fn waiting(&self, delay: Millis) -> Lane {
         self.schedule.in_force().lane_of(delay).unwrap_or_else(Lane::first)
     }
 
-    /// When an account is visited next whose timeline was read.
     fn next(&self, job: &Job, learnt: &Learnt<'_>) -> After {
         let schedule = self.schedule.in_force();
         let Learnt { rhythm, now, earlier, posts, .. } = learnt;
@@ -240,10 +219,8 @@ impl Visitor {
         After { seen: Seen::Found(item), state: TweetState::Live, lane, delay, spent, outlook: Outlook::Fine }
     }
 
-    /// When an account is visited next whose timeline could not be read.
-    ///
-    /// A refusal may meet everybody: the instance wants a token from now on, say. So an account is believed gone only while others
-    /// are read. The store knows that for all processes.
+    /// Next visit of an account whose timeline could not be read. A refusal may affect all accounts, for example if the instance now
+    /// wants a token. So an account counts as gone only while others are read, as the store knows for all processes.
     async fn failed(&self, job: &Job, at: Millis, ended: Ended, saved: &SavedSource) -> Result<After, Outlook> {
         let Trouble { why, is_own, is_alone, failures, since, outlook } =
             self.reader.trouble(&job.id, ended, saved.trouble.as_ref()).await?;
@@ -267,7 +244,6 @@ impl Visitor {
         Ok(After { seen, state, lane, delay, spent: None, outlook })
     }
 
-    /// The verdict, once the store has the account's life.
     async fn settle(&self, job: &Job, at: Millis, after: After) -> Result<Handled, Outlook> {
         let After { seen, state, lane, delay, spent, outlook } = after;
         let next_due = at.saturating_add(delay);

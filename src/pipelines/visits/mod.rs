@@ -1,4 +1,4 @@
-//! Visits: the timelines of followed accounts are read again and again, each at the moment that its owner's rhythm asks for.
+//! Visits: the timelines of followed accounts are read again and again, at the moments that their owners' rhythms ask for.
 //!
 //! ```text
 //!   accounts follow ─▶ first ─▶ visit ([`handler`]): page by page, all posts go to the posts' pipeline
@@ -6,8 +6,8 @@
 //!   a lookup shows more posts ([`signs`]) ─▶ due at once
 //! ```
 //!
-//! How a timeline is read is the matter of [`timelines`](super::timelines): paging, positions and gaps are the same. Who is
-//! followed, and in which part of the work, stands in the store ([`FollowList`](crate::store::FollowList)).
+//! [`timelines`](super::timelines) has paging, positions and gaps. The store has the followed accounts and their parts
+//! ([`FollowList`](crate::store::FollowList)).
 
 pub mod divide;
 pub mod follow;
@@ -43,28 +43,25 @@ use crate::providers::lookup::Capabilities;
 use crate::providers::registry;
 use crate::store::{Database, Part, Store};
 
-/// The word for the kind.
 pub const VISITS: &str = "visits";
 
-/// The pipelines of visits: one for each provider that the settings name and each part, where `visits.collect` is on.
+/// One pipeline for each provider in the settings and each part, if `visits.collect` is on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timelines;
 
-/// The pipeline of a part of a provider's followed accounts. The first one has the plain name.
+/// Pipeline of a part of a provider's followed accounts. The first one has the plain name.
 #[must_use]
 pub fn visits_of(provider: &Provider, part: Part) -> PipelineId {
     let partition = (part > 0).then(|| format!("p{part}"));
     PipelineId { partition, ..PipelineId::items(provider, VISITS) }
 }
 
-/// The part that a pipeline visits.
 #[must_use]
 pub fn part_of(pipeline: &PipelineId) -> Part {
     let number = pipeline.partition.as_deref().and_then(|part| part.strip_prefix('p'));
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Returns true if a namespace holds accounts that are visited.
 #[must_use]
 pub fn holds_visits(namespace: &str) -> bool {
     PipelineId::is_of(namespace, VISITS)
@@ -95,7 +92,7 @@ impl PipelineKind for Timelines {
         Arc::new(schedule(settings))
     }
 
-    /// Long enough for further pages, as that of a poll.
+    /// Long enough for further pages, like that of a poll.
     fn lease(&self, settings: &Settings) -> Duration {
         settings.updater.lease.max(settings.timeline_lease())
     }
@@ -111,7 +108,7 @@ impl PipelineKind for Timelines {
         }
     }
 
-    /// A timeline shows what is new.
+    /// A timeline shows only new posts.
     fn notices_deletions(&self) -> bool {
         false
     }
@@ -151,7 +148,7 @@ impl PipelineKind for Timelines {
         let (namespace, polls) = (id.to_string(), Arc::<Polls>::default());
         metrics.also_show(&namespace, polls.clone());
         let reader = Reader {
-            // Positions go with an account, whichever part visits it.
+            // Positions belong to an account, in any part.
             namespace: visits_of(&id.provider, 0).to_string(),
             endpoint: capabilities.endpoint,
             pages: settings.visits.pages,
@@ -193,7 +190,7 @@ impl PipelineKind for Timelines {
     }
 }
 
-/// The schedule; settings and coefficients were checked before.
+/// Settings and coefficients were checked before.
 fn schedule(settings: &Settings) -> Visits {
     let options = settings.visits.options().unwrap_or_default();
     match Coefficients::embedded() {
@@ -206,10 +203,6 @@ fn schedule(settings: &Settings) -> Visits {
 }
 
 impl Accounts {
-    /// The timelines of the provider's accounts.
-    ///
-    /// # Errors
-    /// A setting is invalid.
     pub fn open(settings: &Settings, provider: &Provider) -> Result<Self> {
         let kinds = registry::kinds(provider);
         let fields = settings.x_fields()?;

@@ -1,5 +1,5 @@
-//! The cheapest sign of life: a lookup of many accounts tells how many posts each has. One that has more than before is visited
-//! at once, also if it could not be read lately.
+//! The cheapest sign of life: a lookup of many accounts gives their numbers of posts. An account with more than before is visited at
+//! once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,20 +13,16 @@ use crate::model::post::TweetState;
 use crate::pipelines::refresh::{Mention, Received, Receiver};
 use crate::store::{Store, StoreError};
 
-/// Receives accounts that have posted, as their lookup tells.
 #[derive(Debug)]
 pub struct Signs {
-    /// The pipeline of the visits.
     pub namespace: String,
-    /// When accounts are visited.
     pub schedule: Arc<dyn Schedules>,
-    /// The store.
     pub store: Arc<dyn Store>,
 }
 
 #[async_trait]
 impl Receiver for Signs {
-    /// An account that is not followed is ignored: who is followed is decided elsewhere.
+    /// Ignores accounts that are not followed.
     async fn receive(&self, _: &Starter, mentions: &[&Mention]) -> Result<Received, StoreError> {
         let ids: BTreeSet<&str> = mentions.iter().map(|mention| mention.id.as_str()).collect();
         let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
@@ -37,9 +33,9 @@ impl Receiver for Signs {
         let mut due = Vec::new();
         for (id, known) in ids.iter().zip(self.store.standing(&self.namespace, &ids).await?) {
             let waits = known.is_some_and(|known| match known.state {
-                // One that was visited since the lookup has given its posts already.
+                // If it was visited since the lookup, its posts are read already.
                 TweetState::Live => known.checked_at.is_some_and(|visited| visited < now),
-                // One that could not be read may be open again, and may never have been read before.
+                // An account that could not be read may be open again, and may never have been read before.
                 TweetState::Unavailable => known.checked_at.is_none_or(|visited| visited < now),
                 TweetState::Ended | TweetState::Dead => false,
             });

@@ -1,4 +1,4 @@
-//! What is kept of an account's last visit, for people and SQL: the raw object of its row.
+//! Summary of an account's last visit, for people and SQL: the raw object of its row.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,22 @@ use crate::base::clock::Millis;
 use crate::engine::schedule::visits::rhythm::{Kind, Rhythm};
 use crate::engine::schedule::{Bound, Known, Schedule};
 
-/// A visit, and what is expected until the next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VisitSummary {
-    /// New posts that it brought.
     pub posts: u64,
-    /// Posts per day, lately.
+    /// Recent posts per day.
     pub posts_per_day: f64,
-    /// The kind of account.
     pub kind: Kind,
-    /// Posts expected until the next visit; `None` where the policy does not ask for them.
+    /// Posts expected until the next visit; `None` if the policy does not use them.
     pub expected_posts: Option<f64>,
-    /// Why it is visited then.
+    /// Reason for the date of the next visit.
     pub why: String,
     /// Shares of the hours of the day (UTC) in its posts, 0 to 1; they add up to 1, or are all 0.
     pub hours: Vec<f64>,
 }
 
 impl VisitSummary {
-    /// After a visit at `now`, ms since the epoch, which brought so many posts; the next one is due after `delay` ms.
+    /// After a visit at `now`, ms since the epoch, with `posts` new posts; the next one is due after `delay` ms.
     #[must_use]
     pub fn new(schedule: &dyn Schedule, account: &Known<'_>, posts: u64, now: Millis, delay: Millis) -> Self {
         let explained = schedule.explained(account, delay, now.saturating_add(delay));

@@ -1,5 +1,4 @@
-//! What a visit tells: its posts are posts of its account, and communities hear of the accounts in them. Nobody has to look
-//! the posts up for that.
+//! Data for communities from a visit: its posts are posts of its account, and show other accounts. No lookup of the posts is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +13,16 @@ use crate::pipelines::store_call;
 use crate::providers::timeline::Post;
 use crate::store::{Sighting, Store};
 
-/// Tells communities of visits.
 pub struct Telling {
-    /// The pipeline of the network's profiles.
+    /// Namespace of the network's profiles.
     pub profiles: String,
-    /// Reads the accounts out of a raw object.
     pub people: fn(&str) -> Vec<Person>,
-    /// The pipelines of communities.
     pub targets: Vec<Target>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// The time limit for a service.
     pub within: Duration,
-    /// Where what was fanned out is counted.
     pub metrics: Arc<Metrics>,
 }
 
-/// What there is to tell of a page.
 pub struct Told {
     named: Named,
     account: String,
@@ -38,16 +30,13 @@ pub struct Told {
 }
 
 impl Telling {
-    /// Nothing yet, of the account with this id; `at` is now, ms since the epoch.
+    /// Starts without data, for the account with this id; `at` is now, ms since the epoch.
     pub fn of(&self, account: &str, at: Millis) -> Told {
         Told { named: Named::at(account, at), account: account.to_owned(), at }
     }
 
-    /// Records that these posts are its account's, before they are stored: so a community that decides against the account also
-    /// finds the posts of a visit that was killed. `made_at`: when each was made, ms since the epoch.
-    ///
-    /// # Errors
-    /// The store is out; the same may be recorded again.
+    /// Records these posts for their account before they are stored: a community that rejects the account finds them even after a killed
+    /// visit. `made_at`: their dates, ms since the epoch. May be repeated after an error.
     pub async fn posts(&self, told: &mut Told, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
         let mut sightings = Vec::with_capacity(posts.len());
         for (post, &at) in posts.iter().zip(made_at) {
@@ -55,7 +44,7 @@ impl Telling {
             sightings.push(Sighting { account: account.clone(), post: id.clone(), at });
             let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
             if !shown.names_nobody() {
-                // Texts alone: it cannot fail.
+                // Only texts: it cannot fail.
                 let object = serde_json::to_string(&shown).ok();
                 told.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
             }
@@ -63,10 +52,7 @@ impl Telling {
         store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await
     }
 
-    /// Tells the communities: a candidate is judged by its posts now. The next page has nothing to tell yet.
-    ///
-    /// # Errors
-    /// The store or a queue is out; the same may be told again.
+    /// Sends the data to the communities, which then judge a candidate by its posts, and starts without data for the next page.
     pub async fn tell(&self, told: &mut Told) -> Result<(), Outlook> {
         let next = self.of(&told.account, told.at);
         let Told { mut named, account, .. } = std::mem::replace(told, next);

@@ -1,21 +1,20 @@
-//! A post without what is no language: HTML, URLs, mentions, tags.
+//! Removes the parts of a post that are no language: HTML, URLs, mentions, tags.
 
 use std::borrow::Cow;
 
-/// Ends of a domain that is followed by a path, without `http://` before it: `bit.ly/3xyz`.
+/// Ends of a domain in a bare URL, one with a path and without `http://`: `bit.ly/3xyz`.
 const DOMAINS: &[&str] = &[
     "app", "be", "br", "ch", "co", "com", "de", "dev", "edu", "es", "eu", "fm", "fr", "gg", "gl", "gov", "gd", "info",
     "io", "it", "jp", "ly", "me", "mp", "net", "nl", "org", "pt", "ru", "st", "to", "tv", "uk", "us",
 ];
 
-/// HTML that begins a line of its own: the words on both sides of it are two.
+/// HTML tags that start a new line: they separate the words on both sides.
 const BLOCKS: &[&str] = &["p", "br", "div", "li", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4", "h5", "h6"];
-/// The longest HTML tag that is looked for the end of, in bytes: one without an end does not cost more.
+/// Longest HTML tag, in bytes. It limits the search for the end of a tag that has none.
 const LONGEST_TAG: usize = 4_096;
 
-/// A text without HTML's tags, URLs, @mentions (`@user`, `@user@server.example`), #tags with their words, a leading `RT @user:` and
-/// HTML's `&amp;`, `&lt;` and `&gt;`, as chapter 3.4.5 of paper 004 cuts them. Words, accents and case stay; white space is one
-/// space. Linear in the length of the text.
+/// Removes HTML tags, URLs, @mentions (`@user`, `@user@server.example`), #tags with their words, a leading `RT @user:` and HTML's
+/// `&amp;`, `&lt;` and `&gt;`, like chapter 3.4.5 of paper 004. White space becomes one space. Linear in the length of the text.
 #[must_use]
 pub fn cut(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
@@ -26,7 +25,7 @@ pub fn cut(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let length = removed(rest, first, at_start);
         if length > 0 {
-            // A space, or what is left and right of it would form a new word, a new URL even.
+            // Without a space, the two sides could form a new word, or even a new URL.
             push_space(&mut kept);
             rest = &rest[length..];
             at_start = true;
@@ -46,7 +45,7 @@ pub fn cut(text: &str) -> String {
     kept
 }
 
-/// Mastodon's posts are HTML, whose names of tags and attributes would be taken for English: each link has ten of them.
+/// Removes HTML tags. Mastodon's posts are HTML, and names of tags and attributes look like English: each link has ten of them.
 fn without_tags(text: &str) -> Cow<'_, str> {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some(at) = rest.find('<') {
@@ -54,7 +53,7 @@ fn without_tags(text: &str) -> Cow<'_, str> {
         kept.push_str(before);
         match tag(from) {
             Some((length, is_block)) => {
-                // Nor may what is left and right of it form a new tag.
+                // The two sides must not form a new tag either.
                 if is_block || kept.ends_with(['<', '/']) {
                     kept.push(' ');
                 }
@@ -70,7 +69,7 @@ fn without_tags(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     kept.push_str(rest);
-    // Those in words; the others are removed like what is around them.
+    // Entities inside words. `removed` handles the others.
     for (entity, is) in [("&#39;", "'"), ("&apos;", "'"), ("&quot;", "\""), ("&nbsp;", " ")] {
         if kept.contains(entity) {
             kept = kept.replace(entity, is);
@@ -79,7 +78,7 @@ fn without_tags(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// The bytes of a tag that begins here, and whether it ends the word before it. `<3` is none.
+/// Length of the tag at the start, in bytes, and true if it ends the word before it. `<3` is no tag.
 fn tag(from: &str) -> Option<(usize, bool)> {
     let name = from.get(1..)?;
     let name = name.strip_prefix('/').unwrap_or(name);
@@ -97,7 +96,6 @@ fn push_space(kept: &mut String) {
     }
 }
 
-/// What follows `RT @user:`.
 fn without_retweet(text: &str) -> Option<&str> {
     let after = text.strip_prefix("RT").or_else(|| text.strip_prefix("rt"))?;
     let mention = after.trim_start();
@@ -106,7 +104,7 @@ fn without_retweet(text: &str) -> Option<&str> {
     Some(rest.strip_prefix(':').unwrap_or(rest))
 }
 
-/// The bytes at the beginning that are a URL, a mention, a tag or an entity; 0 if there is none.
+/// Length in bytes of the URL, mention, tag or entity at the start; 0 if there is none.
 fn removed(rest: &str, first: char, at_start: bool) -> usize {
     match first {
         '@' | '＠' => mention_length(rest),
@@ -130,7 +128,7 @@ fn word_length(text: &str) -> usize {
     text.find(char::is_whitespace).unwrap_or(text.len())
 }
 
-/// `@` and what may stand in a handle, also of another server: letters, digits, `_`, `.`, `-`, `@`.
+/// Length of `@` and a handle, which may name another server: letters, digits, `_`, `.`, `-`, `@`.
 fn mention_length(text: &str) -> usize {
     let Some(at) = text.chars().next().filter(|c| matches!(c, '@' | '＠')) else { return 0 };
     let name = &text[at.len_utf8()..];
@@ -141,11 +139,11 @@ fn mention_length(text: &str) -> usize {
     at.len_utf8() + name.find(|c| !is_part(c)).unwrap_or(name.len())
 }
 
-/// `#` and the letters, marks and digits after it.
+/// Length of `#` and the letters, marks and digits after it.
 fn tag_length(text: &str) -> usize {
     let Some(sign) = text.chars().next() else { return 0 };
     let word = &text[sign.len_utf8()..];
-    // A mark that stands on a letter is no letter by itself: Devanagari's vowels, Arabic's signs, a combining accent.
+    // A mark on a letter is not alphabetic on its own: Devanagari's vowels, Arabic's signs, a combining accent.
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || is_mark(c);
     let length = word.find(|c| !is_part(c)).unwrap_or(word.len());
     if length == 0 { 0 } else { sign.len_utf8() + length }
@@ -155,7 +153,7 @@ fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{5b0}'..='\u{5c7}' | '\u{64b}'..='\u{65f}' | '\u{93a}'..='\u{94f}' | '\u{e31}'..='\u{e4e}' | '\u{200c}' | '\u{200d}')
 }
 
-/// `bit.ly/3xyz`: a domain with a known end and a path.
+/// Length of a URL such as `bit.ly/3xyz`: a domain with a known end, and a path.
 fn bare_url_length(text: &str) -> usize {
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let host = &text[..text.find(|c| !is_host(c)).unwrap_or(text.len())];

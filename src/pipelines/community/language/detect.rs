@@ -1,27 +1,25 @@
 //! The language of one post.
 //!
-//! [`whichlang`] tells sixteen languages apart by n-grams, and was the best of those measured on single posts that adds neither
-//! tens of megabytes to the binary nor a millisecond a post; `docs/communities.md` has the figures. Scripts that one language
-//! writes are told by the script. It gives no confidence of its own: ours is the share of posts that were right when
-//! measured, by their length and by whether both halves say the same.
+//! [`whichlang`] distinguishes sixteen languages by n-grams. It was the best on single posts of those that add neither tens of megabytes
+//! to the binary nor a millisecond per post (`docs/communities.md`). If only one language uses a script, the script decides. The
+//! confidence is ours: the measured share of correct posts, by length and by the agreement of both halves.
 
 use whichlang::{Lang, detect_language};
 
 use super::cut::cut;
 
-/// A language, and how sure that is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Detected {
     /// ISO 639-1, lower case: `pt`.
     pub language: &'static str,
-    /// The share, 0 to 1, of measured posts like this one whose language was right.
+    /// Share of measured posts like this one whose language was right, 0 to 1.
     pub confidence: f64,
 }
 
-/// Fewer letters say too little: `ok`, `lol`, a name. A character of Chinese, Japanese or Korean counts as three.
+/// Minimum number of letters: `ok`, `lol` or a name says too little. A Chinese, Japanese or Korean character counts as three.
 const FEWEST_LETTERS: usize = 8;
 
-/// Scripts that one language writes, or nearly: from, to, language.
+/// Scripts that only one language uses, or nearly: from, to, language.
 const SCRIPTS: &[(char, char, &str)] = &[
     ('\u{370}', '\u{3ff}', "el"),
     ('\u{1f00}', '\u{1fff}', "el"),
@@ -42,21 +40,20 @@ const SCRIPTS: &[(char, char, &str)] = &[
     ('\u{1200}', '\u{137f}', "am"),
     ('\u{1780}', '\u{17ff}', "km"),
 ];
-/// By script alone: no post of these was measured.
+/// Confidence by script alone: no post of these was measured.
 const BY_SCRIPT: f64 = 0.95;
 
-/// Letters that the one known language of a script does not have: the post is in another, which nobody here tells.
+/// Letters that the detected language of a script does not have: the post is in another language, which is not detected.
 const STRANGE: &[(&str, &str)] = &[("ru", "іїєґўјљњћђџѓќѕӘәҒғҚқҢңӨөҮүҰұҺһ"), ("ar", "پچژگڤکیےٹڈڑںھہۃۋۆېەڭ")];
 
-/// By letters (up to so many) and by the halves that agree with the whole (0, 1, 2): the share that was right, of 1,214 posts of
-/// the recordings by the network's own `lang` and of 2,337 news sentences of UD Portuguese Bosque, cut at 60 characters.
+/// Share of correct posts, by letters (upper bound) and by the halves that agree with the whole (0, 1, 2). Measured on 1,214 recorded
+/// posts by the network's own `lang`, and on 2,337 news sentences of UD Portuguese Bosque, cut at 60 characters.
 const MEASURED: &[(usize, [f64; 3])] =
     &[(19, [0.47, 0.69, 0.92]), (39, [0.5, 0.88, 0.97]), (79, [0.6, 0.91, 0.99]), (usize::MAX, [0.6, 0.8, 0.99])];
 
-/// The language of one post, without its URLs, mentions and tags. `None` where there is too little text to say, or where the
-/// letters are of a language that is not told apart. Languages: `ar`, `de`, `en`, `es`, `fr`, `hi`, `it`, `ja`, `ko`, `nl`, `pt`,
-/// `ru`, `sv`, `tr`, `vi`, `zh`, and those of a script of their own, such as `el`, `he` and `th`. Text in another language of the
-/// Latin script is taken for the nearest of these (Catalan for Spanish, Danish for Swedish).
+/// Detects the language of a post. `None` if the text is too short, or if its letters belong to no known language. Known are `ar`, `de`,
+/// `en`, `es`, `fr`, `hi`, `it`, `ja`, `ko`, `nl`, `pt`, `ru`, `sv`, `tr`, `vi`, `zh`, and those with a script of their own, such as
+/// `el`, `he` and `th`. Another language of the Latin script becomes the nearest of these (Catalan Spanish, Danish Swedish).
 #[must_use]
 pub fn detect(text: &str) -> Option<Detected> {
     let text = without_laughter(&cut(text));
@@ -78,7 +75,7 @@ pub fn detect(text: &str) -> Option<Detected> {
     Some(Detected { language, confidence })
 }
 
-/// `kkkkk`, `hahaha`, `rsrs` and `aaaaa` are of no language, and mislead.
+/// Removes `kkkkk`, `hahaha`, `rsrs` and `aaaaa`: they belong to no language, and mislead the detector.
 fn without_laughter(text: &str) -> String {
     let is_laughter = |word: &&str| {
         let mut letters = word.chars().filter(|c| c.is_alphabetic()).flat_map(char::to_lowercase);
@@ -95,7 +92,7 @@ fn letters(text: &str) -> usize {
     text.chars().filter(|c| c.is_alphabetic()).map(|c| if is_wide(c) { 3 } else { 1 }).sum()
 }
 
-/// The language of the script that more than half of the letters are of.
+/// The language of the script that more than half of the letters use.
 fn by_script(text: &str) -> Option<&'static str> {
     let of =
         |c: char| SCRIPTS.iter().find(|(from, to, _)| (*from..=*to).contains(&c)).map(|(_, _, language)| *language);
@@ -104,7 +101,7 @@ fn by_script(text: &str) -> Option<&'static str> {
     (text.chars().filter(|c| c.is_alphabetic() && of(*c) == Some(first)).count() * 2 > letters).then_some(first)
 }
 
-/// Two halves, cut at the space that is next after the middle.
+/// Two halves, cut at the first space after the middle.
 fn halves(text: &str) -> (&str, &str) {
     let middle = (text.len() / 2..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     let at = text[middle..].find(' ').map_or(middle, |space| middle + space);

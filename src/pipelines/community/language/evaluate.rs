@@ -1,45 +1,37 @@
-//! The figures of a model of variants on labelled texts: groups of texts of one label, as a person's posts are.
+//! Figures of a model of variants on labelled texts. A group of texts with one label stands for a person's posts.
 
 use serde::Serialize;
 
 use super::labelled::Labelled;
 use super::variants::{Variants, Weight};
 
-/// How a model is evaluated.
 #[derive(Debug, Clone, Copy)]
 pub struct Evaluation {
-    /// Texts of a group, ≥ 1.
+    /// Texts per group, ≥ 1.
     pub group: usize,
-    /// Groups of each label, ≥ 1, drawn with replacement.
+    /// Groups per label, ≥ 1, drawn with replacement.
     pub resamples: usize,
-    /// The same seed draws the same groups.
     pub seed: u64,
 }
 
-/// Counted groups of one label.
 #[derive(Debug, Clone, Serialize)]
 pub struct LabelFigures {
-    /// The label.
     pub label: String,
-    /// Texts with it.
     pub texts: usize,
-    /// Groups that the model called its first label, its second label, and left open.
+    /// Groups that got the first label, the second label, and no label.
     pub called: [usize; 3],
-    /// The share of groups of this label that were called so, 0 to 1; `None` for a label that the model does not know.
+    /// Share of this label's groups that got this label, 0 to 1; `None` for a label that the model does not know.
     pub recall: Option<f64>,
-    /// Of the groups that were called so, the share that was, where both labels have as many groups; `None` also where none
-    /// was called so. Groups of labels that the model does not know are not counted.
+    /// Share of correct groups among those that got this label, of equally many groups of both labels. `None` if no group got it.
     pub precision: Option<f64>,
-    /// The interval (95 %) of recall, from evaluations of texts drawn with replacement: of other texts of the same kind.
+    /// 95 % interval of recall, from evaluations of texts drawn with replacement: for other texts of the same kind.
     pub recall_interval: Option<[f64; 2]>,
-    /// The same of precision.
     pub precision_interval: Option<[f64; 2]>,
 }
 
-/// Repetitions for the intervals.
 const REPETITIONS: usize = 200;
 
-/// Draws groups of each label and judges them. Labels are in the order of the model, then others by name.
+/// Draws groups of each label and judges them. The model's labels come first, then others by name.
 #[must_use]
 pub fn evaluate(model: &Variants, texts: &[Labelled], how: Evaluation) -> Vec<LabelFigures> {
     let [first, second] = model.labels();
@@ -81,7 +73,7 @@ pub fn evaluate(model: &Variants, texts: &[Labelled], how: Evaluation) -> Vec<La
     figures
 }
 
-/// Groups by what they were called: first, second, open.
+/// Draws groups and counts their verdicts: first label, second label, open.
 fn draw(model: &Variants, weights: &[Weight], how: Evaluation, random: &mut Random) -> [usize; 3] {
     let mut called = [0; 3];
     if weights.is_empty() {
@@ -106,14 +98,14 @@ fn share(part: usize, of: usize) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// From the 2.5th to the 97.5th of a hundred.
+/// The 2.5th and the 97.5th percentile.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied();
     Some([at(0.025)?, at(0.975)?])
 }
 
-/// SplitMix64: the same everywhere, and for ever.
+/// SplitMix64: gives the same numbers on every platform, for ever.
 struct Random(u64);
 
 impl Random {
@@ -126,7 +118,7 @@ impl Random {
         ((u128::from(mixed) * limit as u128) >> 64) as usize
     }
 
-    /// As many, drawn with replacement.
+    /// Draws the same number of weights, with replacement.
     fn again(&mut self, weights: &[Weight]) -> Vec<Weight> {
         (0..weights.len()).map(|_| weights[self.below(weights.len())]).collect()
     }

@@ -1,21 +1,17 @@
-//! Files of labelled texts: `text<TAB>label`, one a line.
+//! Files of labelled texts: `text<TAB>label`, one per line.
 
 use crate::ingest::CR_ALONE;
 
-/// A text and its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labelled {
-    /// The text.
     pub text: String,
-    /// The label, as it stands in the file: `PT-PT`.
+    /// The label as in the file: `PT-PT`.
     pub label: String,
 }
 
-/// Reads a file. Each line has `text<TAB>label`; other columns may come before these two, such as an id. A first line
-/// that names its columns, among them `text` and `label` (or `variety`), says where they are. A text in double quotes is read
-/// as CSV has it (`""` is one quote). Empty lines are left out, and lines that begin with `#` and have no tab.
-///
-/// `refuse` gets the number and the reason of each line that cannot be read; the rest is returned.
+/// Reads a file of `text<TAB>label` lines; other columns may come before. A first line with column names, including `text` and `label`
+/// (or `variety`), sets their positions. A text in double quotes follows CSV (`""` is one quote). Skips empty lines, and lines that start
+/// with `#` and have no tab. `refuse` gets the number and the problem of each unreadable line.
 pub fn read(file: &[u8], mut refuse: impl FnMut(usize, &str)) -> Vec<Labelled> {
     let mut columns = None;
     let mut texts = Vec::new();
@@ -48,7 +44,6 @@ pub fn read(file: &[u8], mut refuse: impl FnMut(usize, &str)) -> Vec<Labelled> {
     texts
 }
 
-/// The places of text and label in a line that names the columns.
 fn named(cells: &[&str]) -> Option<(usize, usize)> {
     let of = |names: &[&str]| cells.iter().position(|cell| names.contains(&cell.trim()));
     Some((of(&["text"])?, of(&["label", "variety"])?))
@@ -69,7 +64,6 @@ fn labelled(cells: &[&str], columns: Option<(usize, usize)>) -> Result<Labelled,
     Ok(Labelled { text, label: label.to_owned() })
 }
 
-/// A field without the quotes of CSV.
 fn unquoted(field: &str) -> String {
     match field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inside) => inside.replace("\"\"", "\""),

@@ -1,22 +1,20 @@
-//! Words that one variant has and the other has not: `autocarro`, `ônibus`, laughter, `está fazendo` and `está a fazer`.
+//! Words that only one variant has: `autocarro`, `ônibus`, laughter, `está fazendo` and `está a fazer`.
 
 use std::collections::{HashMap, HashSet};
 
 use super::words::plain;
 
-/// A marker of a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marker {
-    /// Of which label, 0 or 1.
+    /// Index of its label, 0 or 1.
     pub label: usize,
-    /// The log-odds that a post with it gains for its label, > 0.
+    /// Log-odds that the marker adds for its label, > 0.
     pub weight: f32,
-    /// One to three words, in lower case and without accents. `{estar}` is any form of the verb, `*ndo` any gerund, `*r` any
-    /// infinitive.
+    /// One to three words, lower case, without accents. `{estar}` is any form of the verb, `*ndo` any gerund, `*r` any infinitive.
     pub words: String,
 }
 
-/// Forms of *estar*, also the short ones of posts.
+/// Forms of *estar*, including the short ones of posts.
 const ESTAR: &[&str] = &[
     "esta", "estao", "estou", "estas", "estamos", "estava", "estavam", "estavas", "esteve", "tou", "tava", "tavam",
     "tavas", "ta", "tao", "tamos",
@@ -24,10 +22,10 @@ const ESTAR: &[&str] = &[
 const ESTAR_NAME: &str = "{estar}";
 const GERUND: &str = "*ndo";
 const INFINITIVE: &str = "*r";
-/// The longest marker, words.
+/// Longest marker, in words.
 const LONGEST: usize = 3;
 
-/// Words that end like a gerund and are none.
+/// Words that end like a gerund but are none.
 const NO_GERUNDS: &[&str] = &[
     "quando",
     "segundo",
@@ -41,17 +39,16 @@ const NO_GERUNDS: &[&str] = &[
     "horrendo",
 ];
 
-/// Markers, found by their words.
 #[derive(Debug, Clone, Default)]
 pub struct Markers {
     all: Vec<Marker>,
     by_words: HashMap<String, usize>,
-    /// The first words of all, so that most words of a post are looked up once.
+    /// First words of all markers: most words of a post need only this lookup.
     first: HashSet<String>,
 }
 
 impl Markers {
-    /// Later ones replace earlier ones with the same words.
+    /// Later markers replace earlier ones with the same words.
     #[must_use]
     pub fn new(all: Vec<Marker>) -> Self {
         let by_words = all.iter().enumerate().map(|(at, marker)| (marker.words.clone(), at)).collect();
@@ -59,19 +56,17 @@ impl Markers {
         Self { all, by_words, first }
     }
 
-    /// All of them.
     #[must_use]
     pub fn all(&self) -> &[Marker] {
         &self.all
     }
 
-    /// Calls `hit` for each place of a cut text where a marker stands.
     pub fn find<'a>(&'a self, cut: &str, mut hit: impl FnMut(&'a Marker)) {
         let words: Vec<String> =
             cut.split(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).map(normal).collect();
         let mut key = String::new();
         for at in 0..words.len() {
-            // The words as they are, then by the names of their classes.
+            // Plain words first, then the names of their classes.
             for is_classed in [false, true] {
                 let named = |word: &str| if is_classed { class(word) } else { None };
                 let first = named(&words[at]).unwrap_or(&words[at]);
@@ -93,7 +88,7 @@ impl Markers {
     }
 }
 
-/// A word without accents and without letters that are drawn out; laughter in one form: `kkk`, `rsrs`, `huehue`.
+/// Removes accents and drawn-out letters from a word; gives laughter one form: `kkk`, `rsrs`, `huehue`.
 fn normal(word: &str) -> String {
     let letters: Vec<char> = word.chars().flat_map(char::to_lowercase).map(plain).collect();
     let is_of = |these: [char; 2]| letters.iter().all(|letter| these.contains(letter));

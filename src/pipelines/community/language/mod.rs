@@ -1,11 +1,11 @@
-//! Language: what a post is written in, and in which variant of Portuguese.
+//! Language of a post, and its variant of Portuguese.
 //!
 //! ```text
 //! post ─▶ cut ─▶ detect            language and confidence of one post
 //!             └▶ Variants::weigh   log-odds of one post ─▶ Variants::judge   a label for a person's posts, or open
 //! ```
 //!
-//! A single post says little of a variant: decide by thirty. `docs/communities.md` has the figures.
+//! A single post says little about a variant: decide by thirty. `docs/communities.md` has the figures.
 
 pub mod evaluate;
 pub mod labelled;

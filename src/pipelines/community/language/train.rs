@@ -1,4 +1,4 @@
-//! Training of a model of variants from labelled texts, and the scale from texts that were held out.
+//! Training of a model of variants from labelled texts, and of its scale from held-out texts.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,32 @@ use super::markers::Marker;
 use super::variants::{Head, LONGEST, SHORTEST, Variants};
 use super::words::letters;
 
-/// What a training is told beside its texts.
 #[derive(Debug, Clone)]
 pub struct Training {
     /// ISO 639-1: `pt`.
     pub language: String,
-    /// The labels of the two variants, the first one first; texts with other labels are left out.
+    /// Labels of the two variants; texts with other labels are skipped.
     pub labels: [String; 2],
-    /// Where the texts come from, for the file's head.
     pub source: String,
-    /// Their licence.
     pub licence: String,
-    /// Words with a weight that no count gives: those of posts.
+    /// Words of posts, with weights that no count gives.
     pub markers: Vec<Marker>,
 }
 
-/// N-grams that a model keeps: those that tell most (G², the likelihood ratio of counts). Fewer move the middle between the
-/// labels away from 0.
+/// N-grams in a model: those with the highest G² (likelihood ratio of counts). Fewer move the middle between the labels away from 0.
 const KEPT: usize = 15_000;
-/// Added to each count.
+/// Smoothing: added to each count.
 const ADDED: f64 = 0.75;
-/// An n-gram that stands in all texts less often tells nothing.
+/// Minimum count of an n-gram in all texts: a rarer one says nothing.
 const RAREST: f64 = 2.0;
-/// Parts of the texts of which each is held out once. They are runs of lines: sentences of one article stay together.
+/// Parts of the texts; each is held out once. Parts are runs of lines: sentences of one article stay together.
 const PARTS: usize = 10;
-/// Texts of each label, at least.
 const FEWEST_TEXTS: usize = 100;
 /// See `Head::sure`.
 const SURE: f32 = 3.6;
 
 impl Variants {
-    /// Counts a model. The same texts in the same order give the same model.
-    ///
-    /// # Errors
-    /// One line: too few texts of a label.
+    /// Trains a model. The same texts in the same order give the same model. Fails if a label has too few texts.
     pub fn train(labelled: impl Iterator<Item = Labelled>, training: &Training) -> Result<Self, String> {
         let of = |label: &str| training.labels.iter().position(|known| known == label);
         let texts: Vec<(Vec<char>, usize)> =
@@ -79,7 +71,7 @@ impl Training {
     }
 }
 
-/// The n-grams that tell most, with their log-odds rounded as the file has them.
+/// N-grams with the highest G², and their log-odds, rounded as in the file.
 fn weights<'a>(texts: impl Iterator<Item = &'a (Vec<char>, usize)>) -> Vec<(String, f32)> {
     let mut counts: HashMap<&[char], [f64; 2]> = HashMap::new();
     let mut all = [0.0; 2];
@@ -109,8 +101,7 @@ fn weights<'a>(texts: impl Iterator<Item = &'a (Vec<char>, usize)>) -> Vec<(Stri
     ranked.into_iter().map(|(gram, _, weight)| (gram.iter().collect(), rounded(weight))).collect()
 }
 
-/// The factor that makes held-out sums the log-odds that they turned out to be: logistic regression through 0, by Newton's
-/// steps.
+/// Factor that turns held-out sums into the observed log-odds: logistic regression through 0, by Newton's method.
 fn scale(held_out: &[(f64, usize)]) -> f32 {
     let mut scale = 0.0_f64;
     for _ in 0..50 {

@@ -8,8 +8,8 @@
 //! together  between -4 and 4
 //! ```
 //!
-//! The root stands for what follows from each other in a text: twice the letters are not twice the evidence. The scale makes
-//! of it the log-odds that sentences of the training had when they were held out.
+//! The root allows for dependent letters: twice the letters are not twice the evidence. The scale gives the log-odds of held-out
+//! sentences.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -18,73 +18,64 @@ use super::cut::cut;
 use super::markers::{Marker, Markers};
 use super::words::letters;
 
-/// Lengths of n-grams, letters.
 pub const SHORTEST: usize = 2;
-/// The longest.
 pub const LONGEST: usize = 6;
-/// Fewer n-grams say nothing: a post of one short word.
+/// Minimum n-grams of a post: one short word says nothing.
 const FEWEST_GRAMS: u32 = 12;
-/// Markers of one post weigh at most so much together, log-odds.
+/// Limit of the joint weight of a post's markers, log-odds.
 const CAP: f32 = 2.0;
-/// A post says at most so much, 55 to 1: a strange one among thirty decides nothing.
+/// Limit of a post's weight, log-odds (55 to 1): one strange post among thirty decides nothing.
 const MOST: f32 = 4.0;
-/// More posts than so many make a person no surer: posts of one person are alike.
+/// Posts beyond this number make a person no surer: posts of one person are alike.
 const MOST_POSTS: usize = 30;
-/// Weights of n-grams stand in the file in hundredths.
+/// The file has the weights of n-grams in hundredths.
 const HUNDREDTHS: f32 = 100.0;
 const FORMAT: &str = "twitter-updater variants 1";
 
-/// A model of two variants of a language.
 #[derive(Debug, Clone)]
 pub struct Variants {
     pub(super) head: Head,
-    /// By the hash of its letters: the log-odds, the first label over the second.
+    /// Log-odds, first label over second, by the hash of the letters.
     grams: Grams,
     markers: Markers,
 }
 
-/// What a model says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
     /// ISO 639-1: `pt`.
     pub language: String,
-    /// The names of the two variants as labelled texts have them: `PT-PT`, `PT-BR`.
+    /// Names of the two variants as in labelled texts: `PT-PT`, `PT-BR`.
     pub labels: [String; 2],
-    /// What it was counted from.
     pub source: String,
-    /// The licence of that, and of the model with it.
+    /// Licence of the source, and so of the model.
     pub licence: String,
-    /// From the sum of n-grams over the root of their number to log-odds.
+    /// Factor from (sum of n-grams / √number of n-grams) to log-odds.
     pub scale: f32,
-    /// A person's posts need log-odds of so much together for a label, those after the 30th counted as the mean: 3.6 is 37
-    /// to 1, a precision of 0.974 where the model is right about itself.
+    /// Joint log-odds (mean × posts, at most 30) for a label. 3.6 is 37 to 1, a precision of 0.974 if the model is right about itself.
     pub sure: f32,
 }
 
-/// What a post says of the variants. Small: a row of a store has room for it.
+/// Evidence of one post. Small, so that a row of a store has room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Weight {
-    /// Log-odds (natural logarithm) of the first label over the second, -4 to 4: above 0 speaks for the first.
+    /// Log-odds (natural logarithm) of the first label over the second, -4 to 4.
     pub log_odds: f32,
-    /// The n-grams of its text; below 12 a post does not count.
+    /// N-grams in the text; a post with fewer than 12 does not count.
     pub grams: u32,
-    /// Different markers of each label in it.
+    /// Different markers of each label.
     pub markers: [u16; 2],
 }
 
-/// What the posts of a person say together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Posts that counted: with enough text.
+    /// Posts with enough text.
     pub posts: usize,
-    /// Mean log-odds of a post, first label over second.
+    /// Mean log-odds per post, first label over second.
     pub mean: f64,
-    /// Markers of each label, in all posts.
     pub markers: [u64; 2],
-    /// 0 or 1, the label; `None` where it is open.
+    /// Index of the label, 0 or 1; `None` if it is open.
     pub label: Option<usize>,
-    /// The same as a number from -1 (the second label, for sure) to 1 (the first): the probability of the first, less that
-    /// of the second. 0 with no posts; ±0.95 and beyond have a label.
+    /// Probability of the first label minus that of the second, -1 to 1. 0 with no posts; ±0.95 and beyond have a label.
     pub score: f64,
 }
 
@@ -103,37 +94,32 @@ impl Variants {
         Self { head, grams: Grams::new(grams), markers: Markers::new(markers) }
     }
 
-    /// The language, ISO 639-1: `pt`.
     #[must_use]
     pub fn language(&self) -> &str {
         &self.head.language
     }
 
-    /// The names of the two variants.
     #[must_use]
     pub fn labels(&self) -> [&str; 2] {
         [&self.head.labels[0], &self.head.labels[1]]
     }
 
-    /// Source, licence and settings of the model.
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// The number of its n-grams.
     #[must_use]
     pub fn grams(&self) -> usize {
         self.grams.all.len()
     }
 
-    /// Its markers.
     #[must_use]
     pub fn markers(&self) -> &[Marker] {
         self.markers.all()
     }
 
-    /// What one post says. The text is cut first, as `cut` does.
+    /// Weighs one post, after `cut`.
     #[must_use]
     pub fn weigh(&self, text: &str) -> Weight {
         let text = cut(text);
@@ -152,13 +138,12 @@ impl Variants {
         Weight { log_odds, grams, markers }
     }
 
-    /// The log-odds of the n-grams of a text, and their number.
     pub(super) fn of_grams(&self, letters: &[char]) -> (f32, u32) {
         let (sum, grams) = self.grams.sum(letters);
         (if grams == 0 { 0.0 } else { self.head.scale * sum / (grams as f32).sqrt() }, grams)
     }
 
-    /// What the posts of a person say together. Their order does not matter.
+    /// Judges a person by all posts, in any order.
     pub fn judge(&self, weights: impl Iterator<Item = Weight>) -> Verdict {
         let mut verdict = Verdict { posts: 0, mean: 0.0, markers: [0; 2], label: None, score: 0.0 };
         let mut sum = 0.0;
@@ -178,10 +163,7 @@ impl Variants {
         verdict
     }
 
-    /// Reads a model, as [`to_text`](Self::to_text) writes it.
-    ///
-    /// # Errors
-    /// One line: the number of the line that is wrong, why, and what to do.
+    /// Reads the output of [`to_text`](Self::to_text). The error is one line: the number of the wrong line, the reason, and the fix.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::default();
         let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("# ") && !line.is_empty());
@@ -201,7 +183,7 @@ impl Variants {
         reader.finish()
     }
 
-    /// The model as text, the same for the same model. After comments and the format, a line each:
+    /// The model as text, the same for the same model. After comments and the format, one line each:
     ///
     /// ```text
     /// language  pt                        tab separated, like all of them
@@ -231,7 +213,6 @@ impl Variants {
     }
 }
 
-/// A model while it is read.
 #[derive(Default)]
 struct Reader {
     said: [Option<String>; 6],
@@ -244,7 +225,7 @@ const KEYS: [&str; 6] = ["language", "labels", "source", "licence", "scale", "su
 impl Reader {
     fn line(&mut self, line: &str) -> Result<(), String> {
         let (key, value) = line.split_once('\t').ok_or("has no tab")?;
-        // Most lines are of n-grams, which are no key's.
+        // Most lines have an n-gram; their first column is a number, never a key.
         if let Ok(weight) = key.parse::<i32>() {
             let length = value.chars().count();
             if !(SHORTEST..=LONGEST).contains(&length) {
@@ -312,11 +293,11 @@ fn marker(value: &str) -> Result<Marker, String> {
     Ok(Marker { label, weight, words: words.to_owned() })
 }
 
-/// N-grams by their hash, in a table with open places.
+/// N-grams by their hash, in an open-addressing table.
 #[derive(Debug, Clone)]
 struct Grams {
     all: Vec<(String, f32)>,
-    /// Hash (0 is an empty place) and weight; a power of two, at most half full.
+    /// Hash (0 marks an empty slot) and weight. The size is a power of two; at most half of the slots are full.
     table: Vec<(u32, f32)>,
 }
 
@@ -345,7 +326,6 @@ impl Grams {
         }
     }
 
-    /// The sum over the n-grams of a text, and their number.
     fn sum(&self, letters: &[char]) -> (f32, u32) {
         let (mut sum, mut count) = (0.0_f64, 0_u32);
         for from in 0..letters.len() {
@@ -362,19 +342,19 @@ impl Grams {
     }
 }
 
-// FNV-1a over whole letters: of a model's 15,000 grams, two share a hash once in forty models.
+// FNV-1a over whole letters: two of a model's 15,000 n-grams share a hash in one of forty models.
 const START: u32 = 0x811c_9dc5;
 
 fn step(hash: u32, letter: char) -> u32 {
     (hash ^ letter as u32).wrapping_mul(0x0100_0193)
 }
 
-/// Never that of an empty place.
+/// Avoids 0, the mark of an empty slot.
 fn finish(hash: u32) -> u32 {
     hash.max(1)
 }
 
 fn place(hash: u32, size: usize) -> usize {
-    // The high bits of a product are the mixed ones.
+    // The high bits of a product are mixed best.
     (hash.wrapping_mul(0x9e37_79b9) >> 8) as usize & (size - 1)
 }

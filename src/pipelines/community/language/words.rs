@@ -1,11 +1,11 @@
-//! The letters that a model of variants counts: words in lower case, one space before, between and after them.
+//! Letters that a model of variants counts: words in lower case, one space before, between and after them.
 
-/// A letter stands at most so often in a row: `goooool` is `goool`, and `kkkkkkkk` is `kkk`.
+/// Limit of equal letters in a row: `goooool` is `goool`, and `kkkkkkkk` is `kkk`.
 const ROW: usize = 3;
 
-/// A cut post as a model reads it: lower case, letters and hyphens inside words alone. Spellings that the
-/// Portuguese agreement of 1990 changed are those after it (`acção` is `ação`, `idéia` and `tranqüilo` likewise), so that the
-/// year of a text does not decide; with them goes what still differs (`facto`, `contacto`), which markers know.
+/// Reads a cut post for a model: lower case, letters, and hyphens inside words. Spellings become those of the Portuguese agreement of
+/// 1990 (`acção` becomes `ação`), so that the year of a text does not decide. Markers cover present differences, which this removes, too
+/// (`facto`).
 #[must_use]
 pub fn letters(cut: &str) -> Vec<char> {
     let mut letters = vec![' '];
@@ -27,7 +27,6 @@ pub fn letters(cut: &str) -> Vec<char> {
     letters
 }
 
-/// One word, from this place on.
 fn respell(letters: &mut Vec<char>, from: usize) {
     let word = &letters[from..];
     if word == ['p', 'á', 'r', 'a'] {
@@ -52,7 +51,7 @@ fn respell(letters: &mut Vec<char>, from: usize) {
     letters.truncate(kept);
 }
 
-/// A letter without its accent: `ç` is `c`. Posts are often written without.
+/// Removes the accent of a letter: `ç` is `c`. Posts often have none.
 #[must_use]
 pub fn plain(letter: char) -> char {
     match letter {

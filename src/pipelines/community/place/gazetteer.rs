@@ -1,68 +1,60 @@
-//! Names of places: countries in the main languages, regions and their codes, cities; compiled in, and in files of users.
+//! Names of places: countries in the main languages, regions and their codes, cities. They are compiled in, and in files of users.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::words::words;
 
-/// How much of the world a name stands for. A place lies in those above it.
+/// Size of the named place, ascending. A place lies in those of a larger size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// A name that others share, or a common word: counts beside its country or region.
+    /// A name that several places share, or a common word: counts beside its country or region.
     Town,
-    /// A part of a country whose name others share: `Georgia`. Counts like a town, and holds places as a region does.
+    /// A part of a country with a shared name: `Georgia`. Counts like a town, and holds places like a region.
     Part,
     /// A city that needs no explanation.
     City,
     /// A region by its code: `RS`, `CA`, or a country by its ISO code.
     Code,
-    /// A part of one country.
     Region,
     /// A country, by name or flag.
     Country,
 }
 
 impl Level {
-    /// Returns true if places lie in it, which its name may follow: `Paris, Texas`.
+    /// Returns true if places lie in it, so that its name may follow theirs: `Paris, Texas`.
     pub fn holds_places(self) -> bool {
         self == Self::Part || self >= Self::Code
     }
 }
 
-/// A country that a name may stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     pub country: &'static str,
     pub level: Level,
 }
 
-/// The names.
 #[derive(Debug, Default)]
 pub struct Names {
     by_name: HashMap<String, Vec<Candidate>>,
     codes: HashMap<String, Vec<Candidate>>,
     countries: HashSet<&'static str>,
-    /// The words of the longest name.
     longest: usize,
 }
 
-/// A mark with which some programs begin a file.
+/// Byte order mark, which some programs write at the start of a file.
 const BOM: char = '\u{feff}';
-/// The compiled-in file.
 pub const FILE: &str = include_str!("gazetteer.tsv");
 
 impl Names {
-    /// The compiled-in ones. A test reads their file without an error.
+    /// The compiled-in names. A test reads their file without an error.
     pub fn shipped() -> Self {
         let mut names = Self::default();
         drop(names.add_file(FILE));
         names.with_codes_of_countries()
     }
 
-    /// Adds the names of a file in the form of the compiled-in one.
-    ///
-    /// # Errors
-    /// A line is no entry; says which, and why.
+    /// Adds the names of a file in the format of the compiled-in one. The error names the invalid line and the problem.
     pub fn add_file(&mut self, file: &str) -> Result<(), String> {
         for (number, line) in (1..).zip(file.trim_start_matches(BOM).lines()) {
             if !line.trim().is_empty() && !line.starts_with('#') {
@@ -72,7 +64,7 @@ impl Names {
         Ok(())
     }
 
-    /// The names with the ISO code of each country, after those of regions.
+    /// Adds the ISO code of each country, after those of regions.
     pub fn with_codes_of_countries(mut self) -> Self {
         for country in self.countries.clone() {
             self.add(country, Candidate { country, level: Level::Code });
@@ -110,22 +102,19 @@ impl Names {
         }
     }
 
-    /// What a name may stand for.
     pub fn of(&self, plain: &str) -> Option<&[Candidate]> {
         self.by_name.get(plain).map(Vec::as_slice)
     }
 
-    /// What a code may stand for: regions, and the country with this ISO code.
+    /// Candidates of a code: regions, and the country with this ISO code.
     pub fn code(&self, plain: &str) -> Option<&[Candidate]> {
         self.codes.get(plain).map(Vec::as_slice)
     }
 
-    /// The country with this code, in capitals.
     pub fn country(&self, code: &str) -> Option<&'static str> {
         self.countries.get(code).copied()
     }
 
-    /// The words of the longest name.
     pub fn longest(&self) -> usize {
         self.longest
     }
@@ -143,13 +132,13 @@ fn level(kind: &str) -> Option<Level> {
     })
 }
 
-/// All codes that two capitals make, in their order.
+/// All codes of two capitals, in order.
 static CODES: LazyLock<String> = LazyLock::new(|| {
     let letters = || 'A'..='Z';
     letters().flat_map(|first| letters().flat_map(move |second| [first, second])).collect()
 });
 
-/// The code of a country, which outlives the file that names it.
+/// The code as a static string, which outlives the file.
 fn country(code: &str) -> Option<&'static str> {
     let nth = |letter: u8| letter.is_ascii_uppercase().then(|| usize::from(letter - b'A'));
     let &[first, second] = code.as_bytes() else { return None };

@@ -1,22 +1,18 @@
-//! From names to countries: each name is narrowed by those beside it.
+//! Turns names into countries: its neighbours narrow each name.
 
 use super::gazetteer::{Candidate, Level, Names};
 use super::words::{Gap, Word, words};
 
-/// The countries that a text names, the strongest first. One with at least [`ENOUGH`](Self::ENOUGH) is an answer; several such contradict each
-/// other, and the person stays open; none may be a joke, or a place that is not known.
+/// Countries in a text, the strongest first. One with at least [`ENOUGH`](Self::ENOUGH) is an answer; several contradict each other.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Place {
-    /// Each country once.
     pub countries: Vec<NamedCountry>,
 }
 
-/// A country, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedCountry {
     /// ISO 3166-1 alpha-2, in capitals: `PT`.
     pub country: &'static str,
-    /// The part of the text that said so.
     pub said: String,
     /// 0 to 1: 1 a country's name, 0.9 a flag or a region, 0.8 a city, 0.7 a region's code beside a name, 0.5 a code that stands for
     /// several regions, 0.3 a name that several places share. An order, not a probability.
@@ -24,10 +20,10 @@ pub struct NamedCountry {
 }
 
 impl Place {
-    /// Weaker names are hints beside other evidence.
+    /// Minimum strength of an answer. Weaker names are hints beside other evidence.
     pub const ENOUGH: f64 = 0.5;
 
-    /// The country, if the text names exactly one with enough strength.
+    /// The country, if exactly one is strong enough.
     #[must_use]
     pub fn only(&self) -> Option<&NamedCountry> {
         let mut strong = self.countries.iter().filter(|named| named.strength >= Self::ENOUGH);
@@ -35,15 +31,14 @@ impl Place {
     }
 }
 
-/// A name in the text.
 struct Mention {
-    /// Its words: from, to (exclusive).
+    /// Range of its words; `to` is exclusive.
     from: usize,
     to: usize,
     candidates: Vec<Candidate>,
     /// A neighbour lies in one of its countries, too.
     is_supported: bool,
-    /// It is inside a larger one that no candidate knows it in: `Holland, Michigan`.
+    /// Inside a larger place, where no candidate is known: `Holland, Michigan`.
     is_inside: bool,
 }
 
@@ -53,15 +48,15 @@ impl Mention {
     }
 }
 
-/// Short names must be in capitals, or stand alone: `mit`, `us` and `la` are words. These are no words.
+/// Short names that are no words. Others must be in capitals, or stand alone: `mit`, `us` and `la` are words.
 const SAFE: &[&str] = &["usa", "uk", "nyc", "uae", "ldn"];
 const SHORT: usize = 3;
-/// Codes that are words in one language or another.
+/// Codes that are words in some language.
 const WORDS: &[&str] = &[
     "al", "am", "an", "as", "ca", "co", "de", "do", "es", "hi", "id", "in", "is", "it", "la", "ma", "me", "mi", "mo",
     "my", "no", "oh", "ok", "or", "pa", "pe", "se", "so", "to", "us", "va",
 ];
-/// So many words in capitals, and capitals say nothing.
+/// Number of words from which capitals say nothing, if all are in capitals.
 const LOUD: usize = 3;
 
 pub(super) fn judge(names: &Names, text: &str) -> Place {
@@ -72,7 +67,7 @@ pub(super) fn judge(names: &Names, text: &str) -> Place {
     answer(text, &words, &mentions)
 }
 
-/// Flags, names and codes from left to right, the longest at each place.
+/// Finds flags, names and codes from left to right, the longest at each place.
 fn mentions(names: &Names, words: &[Word]) -> Vec<Mention> {
     let is_loud = words.len() >= LOUD && words.iter().all(|word| word.is_capital || word.flag.is_some());
     let mut mentions = Vec::new();
@@ -97,7 +92,7 @@ fn mentions(names: &Names, words: &[Word]) -> Vec<Mention> {
 }
 
 fn named(names: &Names, words: &[Word], at: usize, key: &mut String) -> Option<(usize, Vec<Candidate>)> {
-    // A name ends where a gap is wider than inside names.
+    // A name ends at a gap that is wider than those inside names.
     let runs = |word: &&Word| word.gap == Gap::Close && word.flag.is_none();
     let longest = 1 + words[at + 1..].iter().take(names.longest() - 1).take_while(runs).count();
     for length in (1..=longest).rev() {
@@ -118,12 +113,11 @@ fn named(names: &Names, words: &[Word], at: usize, key: &mut String) -> Option<(
     None
 }
 
-/// Between two wider gaps.
 fn is_alone(words: &[Word], from: usize, to: usize) -> bool {
     (from == 0 || words[from].gap > Gap::Close) && words.get(to).is_none_or(|next| next.gap > Gap::Close)
 }
 
-/// A code of a region or a country, after a name or alone.
+/// Finds a code of a region or a country, after a name or alone.
 fn coded(
     names: &Names,
     words: &[Word],
@@ -142,7 +136,7 @@ fn coded(
         (false, true) => follows_a_name || !WORDS.contains(&word.plain.as_str()) && !is_loud,
         (false, false) => false,
     };
-    // Alone, two capitals may be anything, but for a region's code.
+    // Two capitals alone may be anything, except a region's code.
     let is_region = candidates.iter().any(|candidate| !candidate.country.eq_ignore_ascii_case(&word.plain));
     let fits = is_last && is_written_so && (at > 0 || words.len() == 1 || is_region);
     fits.then(|| {
@@ -156,12 +150,12 @@ fn coded(
     })
 }
 
-/// Neighbours that share a country are there. Otherwise the larger one holds the smaller one before it.
+/// Narrows neighbours. If they share a country, both are there. Otherwise the larger one holds the smaller one before it.
 fn narrow(words: &[Word], mentions: &mut [Mention]) {
     for at in (1..mentions.len()).rev() {
         let (before, rest) = mentions.split_at_mut(at);
         let (Some(before), Some(after)) = (before.last_mut(), rest.first_mut()) else { continue };
-        // `Porto Feliz - SP`: a longer name, which is not known, begins like a known one.
+        // `Porto Feliz - SP`: a longer, unknown name starts like a known one.
         let runs_on = before.to < after.from && words[before.to..after.from].iter().all(|word| word.gap == Gap::Close);
         if before.to != after.from && !runs_on {
             continue;
@@ -178,9 +172,8 @@ fn narrow(words: &[Word], mentions: &mut [Mention]) {
     }
 }
 
-/// Leaves both the countries that they share, if any: the cities of the first rather than its towns (`Berlin, DE` is in Germany,
-/// not in a Berlin of Delaware). A city goes by a namesake only if the other name holds that: `Paris, Texas`, but not
-/// `Paris & London`, which both have namesakes in the United States. In a list no name holds another.
+/// Keeps the countries that both share, if any. Cities come before towns: `Berlin, DE` is not in a Berlin of Delaware. A city yields to a
+/// namesake only if the other name holds that: `Paris, Texas`, but not `Paris & London`. In a list no name holds another.
 fn share(before: &mut Mention, after: &mut Mention, is_listed: bool) -> bool {
     let is_in = |candidate: &Candidate, of: &[Candidate]| of.iter().any(|other| other.country == candidate.country);
     let is_namesake = |of: &Mention, level: Level| level == Level::Town && of.level() > Level::Part;
@@ -203,7 +196,7 @@ fn share(before: &mut Mention, after: &mut Mention, is_listed: bool) -> bool {
     true
 }
 
-/// A name that is shared is where another one of the text is.
+/// Places a shared name where another name of the text is.
 fn support(mentions: &mut [Mention]) {
     let sure: Vec<&'static str> = mentions
         .iter()
@@ -238,14 +231,13 @@ fn answer(text: &str, words: &[Word], mentions: &[Mention]) -> Place {
     Place { countries }
 }
 
-/// The countries of one name, with their strength.
 fn chosen(mention: &Mention, words: &[Word]) -> Vec<(&'static str, f64)> {
     let level = mention.level();
     let all = |strength: f64| mention.candidates.iter().map(move |candidate| (candidate.country, strength)).collect();
     match level {
         Level::Town | Level::Part if mention.is_supported => all(0.8),
         Level::Town | Level::Part => all(0.3),
-        // Of codes, the first: regions come before countries, those of the United States before others.
+        // The first code: regions come before countries, those of the United States before others.
         Level::Code if mention.is_supported && mention.candidates.len() == 1 => all(0.7),
         Level::Code => {
             let strength = if mention.candidates.len() == 1 && mention.from > 0 { 0.7 } else { 0.5 };

@@ -17,24 +17,20 @@ pub use self::judge::{NamedCountry, Place};
 use self::gazetteer::Names;
 pub(super) use self::words::words;
 
-/// Names of places and their countries, and the judgement of texts by them.
 #[derive(Debug)]
 pub struct Gazetteer {
     names: Names,
 }
 
 impl Gazetteer {
-    /// The compiled-in one.
     #[must_use]
     pub fn shipped() -> &'static Self {
         static SHIPPED: LazyLock<Gazetteer> = LazyLock::new(|| Gazetteer { names: Names::shipped() });
         &SHIPPED
     }
 
-    /// One of these texts, each in the form of the compiled-in [`SHIPPED`], together.
-    ///
-    /// # Errors
-    /// A line of the text with that number (from 0) is no entry; says which, and why.
+    /// Builds a gazetteer from texts in the format of [`SHIPPED`]. The error has the index of the text (from 0), the line and the
+    /// problem.
     pub fn read(texts: &[&str]) -> Result<Self, (usize, String)> {
         let mut names = Names::default();
         for (nth, text) in texts.iter().enumerate() {
@@ -43,7 +39,7 @@ impl Gazetteer {
         Ok(Self { names: names.with_codes_of_countries() })
     }
 
-    /// The countries that a location text names. Linear in its length; any text has an answer.
+    /// Finds the countries in a location text. Linear in its length; any text has an answer.
     #[must_use]
     pub fn judge(&self, location: &str) -> Place {
         judge::judge(&self.names, location)

@@ -1,37 +1,33 @@
-//! A location text as words, with what stands between them.
+//! Splits a location text into words, with the separators between them.
 
-/// What stands before a word, the strongest of it.
+/// The strongest separator before a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
-    /// Nothing, white space, a dot, an apostrophe, a hyphen without spaces: names run on.
+    /// Nothing, white space, a dot, an apostrophe, a hyphen without spaces: the name continues.
     Close,
-    /// A comma or a parenthesis: what follows may hold what comes before (`Paris, Texas`).
+    /// A comma or a parenthesis: the next name may hold the one before (`Paris, Texas`).
     Comma,
-    /// A slash, a bar, a dash, `&`, a line break, anything else: another place, perhaps.
+    /// A slash, a bar, a dash, `&`, a line break, anything else: perhaps another place.
     Wide,
 }
 
-/// A word of a text, or a flag.
 #[derive(Debug, Clone)]
 pub struct Word {
     /// Lower case, without accents.
     pub plain: String,
-    /// Its bytes in the text.
+    /// Byte range in the text.
     pub from: usize,
     pub to: usize,
-    /// What stands before it.
     pub gap: Gap,
-    /// Between it and the word before is a slash or a hyphen without spaces, as in `Natal/RN`.
+    /// A slash or a hyphen without spaces joins it to the word before, as in `Natal/RN`.
     pub is_joined: bool,
-    /// Between it and the word before is a mark that joins two places and never names one: `Athens & Georgia`.
+    /// The mark before it joins two places and never names one: `Athens & Georgia`.
     pub is_listed: bool,
-    /// All its letters are capitals.
     pub is_capital: bool,
-    /// The country code of a flag.
     pub flag: Option<String>,
 }
 
-/// Splits a text. Letters of Chinese and Japanese are words of their own, for these write no spaces.
+/// Splits a text. Each Chinese or Japanese letter is a word, because these scripts have no spaces.
 pub fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut gap = Gap::Close;
@@ -82,10 +78,10 @@ pub fn words(text: &str) -> Vec<Word> {
             gap = Gap::Close;
             between.clear();
         } else if is_mark(letter) {
-            // An accent by itself: the letter before it is plain already.
+            // A separate accent: the letter before it is plain already.
         } else {
             open = None;
-            // Up to three characters tell what stands between.
+            // Up to three characters show the separator.
             if between.len() < 12 {
                 between.push(letter);
             }
@@ -122,13 +118,13 @@ fn gap_of(letter: char, between: &str) -> Gap {
     }
 }
 
-/// The letter of a regional indicator, of which two are a flag.
+/// Letter of a regional indicator; two of them are a flag.
 fn indicator(letter: char) -> Option<char> {
     let nth = u32::from(letter).checked_sub(0x1F1E6).filter(|nth| *nth < 26)?;
     char::from_u32(u32::from('A') + nth)
 }
 
-/// The country of a flag of England, Scotland or Wales: the letters after the black flag are tags.
+/// Country of the flag of England, Scotland or Wales: tag letters follow the black flag.
 fn subdivision(rest: &str) -> Option<String> {
     let tag = |letter: char| u32::from(letter).checked_sub(0xE0000).and_then(char::from_u32);
     let letters: String = rest.chars().take(2).filter_map(tag).collect();
@@ -143,7 +139,6 @@ fn is_mark(letter: char) -> bool {
     matches!(letter, '\u{300}'..='\u{36f}' | '\u{200d}' | '\u{fe0f}' | '\u{64b}'..='\u{65f}')
 }
 
-/// Appends the letter in lower case without its accent.
 fn push_plain(plain: &mut String, letter: char) {
     for lower in letter.to_lowercase() {
         match lower {

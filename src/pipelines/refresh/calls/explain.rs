@@ -1,4 +1,4 @@
-//! The reason of a miss, at an API that states it only in a call for one item.
+//! Reason of a miss, for an API that states it only in a call for one item.
 
 use super::Calls;
 use crate::base::clock::Millis;
@@ -9,8 +9,7 @@ use crate::providers::metered::{Told, metered};
 use crate::quota::{ChargedReads, Credential};
 
 impl<T: Item> Calls<'_, T> {
-    /// Asks why items are missing, one call each, while the quota and the lease have room. The others stay missing without a
-    /// reason.
+    /// Requests the reasons of missing items, one call each, while quota and lease have room. The others stay missing without a reason.
     pub(super) async fn explain(&self, answered: &mut [(Job, Outcome<T>, Millis)], batch: &Batch) {
         if !self.lookup.explains_missing() {
             return;
@@ -25,7 +24,7 @@ impl<T: Item> Calls<'_, T> {
                 self.metrics.call(place, 1, self.lookup.look_up_missing(&job.id, credential)).await
             };
             let accounting = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| {
-                // The batch was answered to a credential: a refusal of this call is about its item.
+                // The API answered the batch to a credential: a refusal of this call is about its item.
                 let park =
                     answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park);
                 let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
