@@ -1,4 +1,4 @@
-//! The asked ids, and what has come for each: exactly one outcome, whatever an answer holds.
+//! Requested ids and their outcomes: exactly one outcome per id, whatever the answer holds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,7 @@ use serde_json::value::RawValue;
 use crate::model::account::Account;
 use crate::providers::lookup::{LookupError, Outcome, Strangers};
 
-/// The ids of a call: each id once, in the order asked; `None` if there are none.
-///
-/// # Errors
-/// [`LookupError::BatchTooLarge`] for more than `limit`, before any call.
+/// Distinct ids of a call, in the order asked; `None` if there are none. More than `limit` ids are a [`LookupError::BatchTooLarge`].
 pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupError> {
     let mut seen = HashSet::with_capacity(ids.len());
     let distinct: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
@@ -21,29 +18,25 @@ pub fn batch(ids: &[String], limit: usize) -> Result<Option<Vec<&str>>, LookupEr
     Ok(Some(distinct).filter(|ids| !ids.is_empty()))
 }
 
-/// Collects the outcomes.
 pub struct Asked<'a, T> {
     ids: &'a [String],
-    /// Places by id; for an id asked twice, the last.
+    /// Place of each id in `ids`; for a repeated id, its last place.
     places: HashMap<&'a str, usize>,
     outcomes: Vec<Option<Outcome<T>>>,
-    /// Unrequested objects.
     pub unsolicited: Strangers,
 }
 
 impl<'a, T: Clone> Asked<'a, T> {
-    /// Nothing has come yet.
     pub fn new(ids: &'a [String]) -> Self {
         let places = ids.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
         Self { ids, places, outcomes: vec![None; ids.len()], unsolicited: Strangers::default() }
     }
 
-    /// The place of an id; `None` if it was not requested.
+    /// Place of a requested id; `None` if the id was not requested.
     pub fn place(&self, id: &str) -> Option<usize> {
         self.places.get(id).copied()
     }
 
-    /// The place of an id without an outcome.
     pub fn open(&self, id: &str) -> Option<usize> {
         self.place(id).filter(|place| self.outcomes[*place].is_none())
     }
@@ -53,7 +46,7 @@ impl<'a, T: Clone> Asked<'a, T> {
         self.outcomes[place].get_or_insert_with(outcome);
     }
 
-    /// Gives each object to the id that it has, and counts those that nobody asked for.
+    /// Assigns each object to the requested id it carries, and counts unrequested objects.
     pub fn give(&mut self, objects: Vec<&RawValue>, read: impl Fn(&str) -> (Option<String>, Result<T, String>)) {
         for raw in objects {
             let (id, object) = read(raw.get());
@@ -64,12 +57,13 @@ impl<'a, T: Clone> Asked<'a, T> {
         }
     }
 
-    /// One outcome per asked id, in the order asked, and the unrequested objects. An id of which nothing came is unavailable. Where
-    /// the answer `names_the_missing`, or an object fits no id and may be of this one, the answer is at fault and says nothing of it.
+    /// Returns one outcome per requested id, in the order asked, and the unrequested objects. An id without an object is
+    /// unavailable. The answer is faulty if it `names_the_missing`, or holds an unrequested object that may belong to this id.
+    /// Then the outcome of such an id is `Broken`.
     ///
     /// # Errors
-    /// [`LookupError::BadAnswer`] where an answer at fault has nothing of any of several ids: it answers something else, and nobody
-    /// waits a whole interval for that. One that was asked for alone may be the reason itself.
+    /// [`LookupError::BadAnswer`] if a faulty answer mentions none of several ids: it answers another request, so the call is retried
+    /// soon, not after a whole interval. A single id may itself be the cause, so it gets an outcome.
     pub fn outcomes(mut self, names_the_missing: bool) -> Result<(Vec<Outcome<T>>, Strangers), LookupError> {
         let asked = self.places.len();
         let is_at_fault = names_the_missing || self.unsolicited.count > 0;
@@ -91,8 +85,7 @@ impl<'a, T: Clone> Asked<'a, T> {
     }
 }
 
-/// Reads an object: its id, if that can be read, and what `make` makes of the two. `what` it should be, and all errors, are
-/// clauses.
+/// Reads an object: its id, if readable, and the result of `make`. `what` and all errors are clauses.
 pub fn with_id<'a, O: Deserialize<'a>, T>(
     raw: &'a str,
     what: &str,
@@ -107,19 +100,18 @@ pub fn with_id<'a, O: Deserialize<'a>, T>(
     }
 }
 
-/// A handle as it is compared: networks tell no two apart that differ in capitals alone.
+/// Normalized handle: networks do not distinguish handles that differ only in capitals.
 #[must_use]
 pub fn folded(handle: &str) -> String {
     handle.to_ascii_lowercase()
 }
 
-/// Handles as they are compared, in the order asked.
 #[must_use]
 pub fn all_folded(handles: &[String]) -> Vec<String> {
     handles.iter().map(|handle| folded(handle)).collect()
 }
 
-/// A reader of accounts that answers each with its [folded] handle in place of its id.
+/// Wraps a reader of accounts: it returns the [folded] handle in place of the id.
 pub fn by_handle(
     read: impl Fn(&str) -> (Option<String>, Result<Account, String>),
 ) -> impl Fn(&str) -> (Option<String>, Result<Account, String>) {
@@ -129,10 +121,7 @@ pub fn by_handle(
     }
 }
 
-/// Gives each object of a list, which leaves out the missing, to the id that it has; what nobody asked for is counted.
-///
-/// # Errors
-/// As of [`Asked::outcomes`].
+/// Assigns each object of a list to its id. The list leaves out missing items; unrequested objects are counted.
 pub fn share<T: Clone>(
     ids: &[String],
     objects: Vec<&RawValue>,

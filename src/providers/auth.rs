@@ -1,4 +1,4 @@
-//! A call with a credential on it; for Twitter and X, the exchange of an application's keys for its token.
+//! Calls with a credential; for Twitter and X also the exchange of an application's keys for its token.
 //!
 //! Source of the exchange: docs.x.com/resources/fundamentals/authentication/oauth-2-0/application-only.
 
@@ -17,10 +17,10 @@ use crate::quota::{AppToken, Credential, CredentialKind};
 
 const TOKEN_PATH: &str = "oauth2/token";
 
-/// Builds a request without a credential; called for each try.
+/// Builds a request without a credential; called once per attempt.
 type Build<'a> = &'a (dyn Fn() -> Result<Request, LookupError> + Sync);
 
-/// Asks a provider that takes tokens alone: with the credential's token, or with nothing where it has none.
+/// Calls a provider that accepts only bearer tokens. An anonymous credential sends none.
 pub async fn get(http: &HttpClient, address: Url, credential: &Credential) -> Result<Reply, LookupError> {
     let mut request = http.client().get(address).build().map_err(cannot_build)?;
     match &credential.kind {
@@ -33,7 +33,7 @@ pub async fn get(http: &HttpClient, address: Url, credential: &Credential) -> Re
     http.send(request).await
 }
 
-/// As whom the API was asked has to be told where it can never work: there may be many.
+/// Names the credential in a fatal error: several may be configured.
 fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
     match error {
         LookupError::Stop(why) => LookupError::Stop(format!("{why}, asked as {:?}", credential.name)),
@@ -41,8 +41,8 @@ fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
     }
 }
 
-/// A refusal of a call without a token says nothing of a token: the server refuses anonymous requests. `remedy` is what to
-/// do about that.
+/// Replaces the error of a refused anonymous call: the server refuses anonymous requests, and no token is at fault. `remedy`
+/// states what the operator can do.
 pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind, remedy: &str) -> LookupError {
     let said = || format!("the server refuses anonymous requests (HTTP {}, {}): {remedy}", reply.status, reply.what());
     match (kind, error) {
@@ -52,55 +52,53 @@ pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind,
     }
 }
 
-/// Puts credentials on calls. Clones share what was learned of the clock.
+/// Puts credentials on calls. Clones share the clock offset.
 #[derive(Debug, Clone)]
 pub struct Auth {
     http: HttpClient,
     token_endpoint: Url,
-    /// Returns true if the answer says that the sent token is no longer valid.
+    /// Returns true if the answer rejects the sent token.
     means_bad_token: fn(&Reply) -> bool,
-    /// Their clock minus ours, in ms, as an answer last told; signatures are dated by theirs.
+    /// Provider's clock minus ours, in ms, from the last refusal that stated it. Signatures use the provider's time.
     clock_offset: Arc<AtomicI64>,
 }
 
 impl Auth {
-    /// Of the API whose endpoints are below `base`; an error where that cannot be extended.
+    /// Fails if `base`, the common address of the API's endpoints, cannot be extended.
     pub fn new(http: HttpClient, base: &Url, means_bad_token: fn(&Reply) -> bool) -> Result<Self, String> {
         let token_endpoint = below(base, TOKEN_PATH)?;
         Ok(Self { http, token_endpoint, means_bad_token, clock_offset: Arc::default() })
     }
 
-    /// A clock that is off is corrected by what a refusal said of it.
+    /// Stores the clock offset that a refusal stated.
     pub fn heed(&self, error: &LookupError) {
         if let LookupError::Clock(offset) = error {
             self.clock_offset.store(*offset, Ordering::Relaxed);
         }
     }
 
-    /// The meaning of a refusal for the caller. Corrects a clock that is off.
+    /// Stores the clock offset, and names the credential in a fatal error.
     pub fn refused(&self, error: LookupError, credential: &Credential) -> LookupError {
         self.heed(&error);
         asked_as(error, credential)
     }
 
-    /// One question in the credential's name.
     pub async fn get(&self, address: &Url, credential: &Credential) -> Result<Reply, LookupError> {
         self.call(&|| self.http.client().get(address.clone()).build().map_err(cannot_build), credential).await
     }
 
-    /// One call in the credential's name.
     pub async fn call(&self, build: Build<'_>, credential: &Credential) -> Result<Reply, LookupError> {
         match &credential.kind {
-            // The ids' lease is measured by one call's timeout, so the exchange has to fit in, too.
+            // The lease of the ids allows for one call's timeout, so the exchange must fit into it, too.
             CredentialKind::App(app) => HttpClient::within(self.http.timeout(), self.call_as_app(build, app)).await,
             kind => self.http.send(self.signed(build, kind)?).await,
         }
     }
 
-    /// One call in the credential's name whose answer goes on: [`HttpClient::open`].
+    /// Makes a call with an endless answer: [`HttpClient::open`].
     ///
     /// # Errors
-    /// [`LookupError::Outage`] where no answer came; the others are about the credential, or its token.
+    /// [`LookupError::Outage`] if no answer came; the others concern the credential, or its token.
     pub async fn open(&self, build: Build<'_>, credential: &Credential) -> Result<Opened, LookupError> {
         let app = match &credential.kind {
             CredentialKind::App(app) => app,
@@ -117,7 +115,7 @@ impl Auth {
         }
     }
 
-    /// A request with what the credential itself says, which an application's keys do not.
+    /// Builds a request and adds the credential. Application keys add nothing here: they need a token.
     fn signed(&self, build: Build<'_>, kind: &CredentialKind) -> Result<Request, LookupError> {
         let mut request = build()?;
         match kind {
@@ -131,8 +129,8 @@ impl Auth {
         Ok(request)
     }
 
-    /// A refused token is exchanged for a new one and the call repeated, once: who is refused spends
-    /// nothing of the window, and parking the credential for a token that merely ended would cost it.
+    /// Exchanges a rejected token for a new one and repeats the call once. A rejected call uses no quota, and parking the
+    /// credential for an expired token would waste the window.
     async fn call_as_app(&self, build: Build<'_>, app: &AppToken) -> Result<Reply, LookupError> {
         let token = self.token(app).await?;
         let reply = self.http.send(with_bearer(build, &token)?).await?;
@@ -145,7 +143,7 @@ impl Auth {
         }
     }
 
-    /// Another token in place of one that was refused; `None` where the same is given again.
+    /// Fetches a token in place of a rejected one; `None` if the API returns the same token.
     async fn next_token(&self, app: &AppToken, refused: &SecretString) -> Result<Option<SecretString>, LookupError> {
         app.refused(refused).await;
         let next = self.token(app).await?;
@@ -156,14 +154,13 @@ impl Auth {
         Ok(Some(next))
     }
 
-    /// The application's token. It may take half of a call's time, so that a token endpoint without an
-    /// answer is known as that; the call itself needs the other half.
+    /// Returns the application's token. The exchange may take half of a call's timeout, so a silent token endpoint gets its own
+    /// error. The call itself needs the other half.
     async fn token(&self, app: &AppToken) -> Result<SecretString, LookupError> {
         let exchange = app.get(async || self.exchange(app).await);
         HttpClient::within(self.http.timeout() / 2, exchange).await.map_err(not_given)
     }
 
-    /// Exchanges an application's keys for its token.
     async fn exchange(&self, app: &AppToken) -> Result<SecretString, LookupError> {
         let form = [("grant_type", "client_credentials")];
         let request = self.http.client().post(self.token_endpoint.clone()).form(&form).build();
@@ -186,14 +183,14 @@ fn with_bearer(build: Build<'_>, token: &SecretString) -> Result<Request, Lookup
     Ok(request)
 }
 
-/// What it means for a call that there is no token for it. No id was asked for, so none can be why; and
-/// the window that an answer tells is the exchange's own.
+/// Error of a call whose token cannot be fetched. The exchange carried no ids, so no id is at fault, and a stated window is the
+/// exchange's own.
 fn not_given(error: LookupError) -> LookupError {
     match error {
         LookupError::Outage(why) | LookupError::BadAnswer(why) => {
             LookupError::Unready(format!("its token cannot be fetched: {why}"))
         }
-        // Another credential may have a token already, so this one alone is parked.
+        // Another credential may already have a token, so only this one is parked.
         LookupError::Overloaded { pause, .. } => LookupError::Throttled { status: 503, pause, quota: None },
         LookupError::Throttled { status, pause, .. } => LookupError::Throttled { status, pause, quota: None },
         refused @ (LookupError::Credential(_) | LookupError::Unready(_)) => refused,
@@ -201,7 +198,6 @@ fn not_given(error: LookupError) -> LookupError {
     }
 }
 
-/// The answer to an exchange.
 #[derive(Deserialize)]
 struct Issued {
     token_type: String,

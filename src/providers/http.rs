@@ -1,7 +1,6 @@
-//! The HTTP client every provider shares: bounded in time and size, and silent about secrets.
+//! The HTTP client that all providers share: bounded in time and size, and silent about secrets.
 //!
-//! Its error texts never contain the `Authorization` header, the query or a body: the texts made here end up in logs
-//! and on pages.
+//! Error texts end up in logs and on pages: they never contain the `Authorization` header, the query or a body.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -21,39 +20,33 @@ use crate::providers::lookup::{Answer, LookupError, Outcome, Quota, Strangers};
 use crate::providers::proxy::{ProxyAddress, with_proxy};
 use crate::quota::{Stamp, UserKeys, authorization};
 
-/// The maximum size read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any
-/// size must not keep a worker.
+/// Bytes read of an error's body. Twitter's error bodies are under 300 bytes; a proxy's error page of any size must not keep a worker.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// The largest answer that needs no permit, in bytes. Most answers are smaller, and what is made of one takes several times its
-/// memory.
+/// Largest answer that needs no permit, in bytes. Most answers are smaller; parsing one takes several times its memory.
 const SMALL_BODY_BYTES: usize = 1 << 20;
 
-/// Larger answers that are read and worked on at once, in the whole process ...
+/// Larger answers processed at once in the whole process ...
 const LARGE_AT_ONCE: usize = 4;
 static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
-/// ... and of one client: a network whose answers are all large, or slow, cannot take those of others.
+/// ... and by one client: a network with large or slow answers cannot block the others.
 const LARGE_OF_ONE: usize = 1;
 
-/// The maximum number of values in an answer: the parts of 100 tweets are some 40,000. A value of two bytes may take a hundred
-/// in memory.
+/// Maximum number of values in an answer: 100 tweets have about 40,000. A value of two bytes may take 100 bytes in memory.
 const MOST_VALUES: usize = 200_000;
 
-/// The client's own bound cannot be taken off a request, only set anew: more than any process runs.
+/// Timeout of an endless body, longer than any process runs: a request can override the client's timeout but not remove it.
 const LONGEST_BODY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Bounds of an exchange.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// From the start of the connection to the last byte of the body.
+    /// Time limit from connecting to the last byte of the body.
     pub timeout: Duration,
-    /// For the connection alone, TLS included.
+    /// Time limit of the connection alone, TLS included.
     pub connect_timeout: Duration,
-    /// The largest answer accepted, in bytes after decompression.
+    /// Maximum size of an answer, in bytes after decompression.
     pub max_body_bytes: usize,
-    /// The `User-Agent` header.
     pub user_agent: String,
-    /// The proxy of the settings.
     pub proxy: Option<ProxyAddress>,
 }
 
@@ -70,45 +63,40 @@ impl Default for HttpOptions {
     }
 }
 
-/// The client. Cheap to clone; clones share the connections.
+/// Cheap to clone; clones share the connections.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
     client: Client,
     timeout: Duration,
     max_body_bytes: usize,
-    /// Large answers of this client.
+    /// Permits for this client's large answers.
     large: Arc<Semaphore>,
-    /// Lines about clocks.
+    /// Limits the log lines about clocks.
     ahead: Arc<Rarely>,
 }
 
-/// The result of a request with an endless answer.
 #[derive(Debug)]
 pub enum Opened {
-    /// Accepted: the answer's body as it arrives.
+    /// Accepted: the body as it arrives.
     Open(OpenBody),
     /// Refused: the whole answer.
     Refused(Reply),
 }
 
-/// A body that is read as it comes, without an end in sight. Dropped, its connection is closed.
+/// Body without an end, read as it arrives. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct OpenBody(Response);
 
-/// A whole answer, whatever its status.
 #[derive(Debug)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body, decompressed. Cut to its first 64 KB where the status is not a success.
+    /// Decompressed body; cut to its first 64 KB unless the status is a success.
     pub body: Vec<u8>,
-    /// Held while a large body is worked on.
+    /// Held while a large body is processed.
     _large: Option<LargeBody>,
 }
 
-/// The permit of a large body.
 #[derive(Debug)]
 pub struct LargeBody {
     _own: OwnedSemaphorePermit,
@@ -116,23 +104,20 @@ pub struct LargeBody {
 }
 
 impl HttpClient {
-    /// Builds the client.
-    ///
-    /// # Errors
-    /// TLS cannot be set up (no root certificates on the machine), or the user agent cannot be sent.
+    /// Fails if TLS cannot be set up (no root certificates on the machine), or the user agent cannot be sent.
     pub fn new(options: &HttpOptions) -> Result<Self, String> {
-        // The process may hold one provider only. A second install answers an error and changes
-        // nothing, so whoever came first (the store's or the queue's TLS) is fine: it is ring, too.
+        // A process has only one TLS provider. A second install fails and changes nothing: the store or the queue may have
+        // installed it first, and theirs is ring, too.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = Client::builder()
             .user_agent(options.user_agent.as_str())
             .timeout(options.timeout)
             .connect_timeout(options.connect_timeout)
-            // A redirect would carry the credential to a host nobody configured.
+            // A redirect would carry the credential to an unconfigured host.
             .redirect(redirect::Policy::none())
             .gzip(true)
             .tcp_nodelay(true);
-        // Only the configured proxy: HTTP_PROXY would send credentials to a host that nobody configured.
+        // Only the configured proxy: HTTP_PROXY would send credentials to an unconfigured host.
         let client = with_proxy(client, options.proxy.as_ref())?
             .build()
             .map_err(|error| format!("cannot set up the HTTP client: {}", causes(error)))?;
@@ -141,18 +126,17 @@ impl HttpClient {
         Ok(Self { client, timeout, max_body_bytes, large, ahead: Arc::default() })
     }
 
-    /// The underlying client, to build requests with.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// One exchange. A refusal's body is read as far as it comes: the status alone already says what to do,
-    /// and a 429 whose body broke off is still a 429.
+    /// Sends a request and reads the answer. A refusal's body may be incomplete: the status alone decides, and a 429 with a
+    /// broken body is still a 429.
     ///
     /// # Errors
-    /// [`LookupError::Outage`] where no whole answer came; [`LookupError::QueueClock`];
-    /// [`LookupError::BadAnswer`] where a success is larger than allowed.
+    /// [`LookupError::Outage`] if no whole answer came; [`LookupError::QueueClock`]; [`LookupError::BadAnswer`] if a success is
+    /// too large.
     pub async fn send(&self, request: Request) -> Result<Reply, LookupError> {
         let watch = Stopwatch::start();
         let mut response = self.client.execute(request).await.map_err(|error| self.outage(error))?;
@@ -169,7 +153,7 @@ impl HttpClient {
         Ok(Reply { status: status.as_u16(), headers: std::mem::take(response.headers_mut()), body, _large: large })
     }
 
-    /// Compares the queue's clock, ms since the epoch, with theirs and with this machine's.
+    /// Compares the queue's clock, ms since the epoch, with the API's and with this machine's.
     fn doubt_clock(&self, queue: Millis, headers: &HeaderMap) -> Result<(), LookupError> {
         let Some(ahead) = ahead(headers, queue).map(humanize::span) else { return Ok(()) };
         if queue.saturating_sub(clock::wall_ms()) > FURTHEST_AHEAD_MS {
@@ -177,7 +161,7 @@ impl HttpClient {
                 "the queue's clock is {ahead} ahead of the API's and of this machine's: no answer is saved until it is corrected"
             )));
         }
-        // Only one clock is behind, and a cache may have kept an old answer.
+        // Only the API's clock is behind, or a cache returned an old answer.
         if self.ahead.is_due(1).is_some() {
             tracing::warn!(
                 "this machine's clock is {ahead} ahead of the API's: if it is wrong, posts end before their time"
@@ -186,12 +170,8 @@ impl HttpClient {
         Ok(())
     }
 
-    /// A request whose answer goes on: its head has to be there in the time of an exchange, its body may come for
-    /// as long as somebody reads it, and of any size. It comes as it was sent, not compressed: a decoder would hold
-    /// back what it cannot unpack yet.
-    ///
-    /// # Errors
-    /// [`LookupError::Outage`] where no answer came.
+    /// Sends a request with an endless answer. The head must arrive within the timeout; the body may take any time and have any
+    /// size. It is requested uncompressed: a decoder would hold back data. [`LookupError::Outage`] if no answer came.
     pub async fn open(&self, mut request: Request) -> Result<Opened, LookupError> {
         *request.timeout_mut() = Some(LONGEST_BODY);
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -207,7 +187,7 @@ impl HttpClient {
         Self::within(self.timeout, opening).await
     }
 
-    /// The `Server` header of an answer from there; `None` without one. The question carries no credential.
+    /// `Server` header of the answer at `address`, if any. The request carries no credential.
     pub async fn server(&self, mut address: Url) -> Option<String> {
         // A login in the address would be sent.
         address.set_username("").ok()?;
@@ -216,16 +196,12 @@ impl HttpClient {
         Some(answer.headers().get(SERVER)?.to_str().ok()?.to_owned())
     }
 
-    /// The time limit for an exchange.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Exchanges that together may take no longer than `span`.
-    ///
-    /// # Errors
-    /// Theirs; [`LookupError::Outage`] when the time is up.
+    /// Runs `exchanges` for at most `span`; then it fails with [`LookupError::Outage`].
     pub async fn within<T>(
         span: Duration,
         exchanges: impl Future<Output = Result<T, LookupError>>,
@@ -233,7 +209,7 @@ impl HttpClient {
         tokio::time::timeout(span, exchanges).await.unwrap_or_else(|_| Err(LookupError::Outage(no_answer(span))))
     }
 
-    /// The body, and a permit if it is a large one. `watch` started with the exchange.
+    /// Reads the body, with a permit if it is large. `watch` started with the exchange.
     async fn whole_body(
         &self,
         response: &mut Response,
@@ -244,13 +220,13 @@ impl HttpClient {
             let limit = self.max_body_bytes;
             return Err(LookupError::BadAnswer(format!("it declares {bytes} bytes, over the limit of {limit}")));
         }
-        // The declared length is a stranger's word, so it reserves at most 1 MB ahead.
+        // The server may declare any length, so it reserves at most 1 MB ahead.
         let mut body = Vec::with_capacity(declared.map_or(0, |bytes| bytes.min(1 << 20) as usize));
         let mut large = None;
         while let Some(chunk) = response.chunk().await.map_err(|error| self.outage(error))? {
             body.extend_from_slice(&chunk);
-            // Chunks come decompressed and small (the decoder's buffer), so a body that unpacks to
-            // gigabytes is left after the limit and one chunk.
+            // Chunks are decompressed and small (the decoder's buffer): a body that unpacks to gigabytes is dropped one chunk
+            // after the limit.
             if body.len() > self.max_body_bytes {
                 let limit = self.max_body_bytes;
                 return Err(LookupError::BadAnswer(format!("it is larger than the limit of {limit} bytes")));
@@ -265,12 +241,12 @@ impl HttpClient {
         Ok((body, large))
     }
 
-    /// Waits until a large answer may be read, for the rest of the exchange's time.
+    /// Waits for the permits, for the rest of the exchange's timeout.
     async fn large_body(&self, watch: &Stopwatch) -> Result<LargeBody, LookupError> {
         let permits = async {
             let own = self.large.clone().acquire_owned().await;
             let shared = LARGE.acquire().await;
-            // Neither is ever closed.
+            // Neither semaphore is ever closed.
             Some(LargeBody { _own: own.ok()?, _shared: shared.ok()? })
         };
         let left = self.timeout.saturating_sub(watch.elapsed());
@@ -291,8 +267,8 @@ impl HttpClient {
     }
 }
 
-/// Returns the lead of the queue's clock over the server's, ms, if it exceeds [`FURTHEST_AHEAD_MS`]. `queue` is in ms since the Unix
-/// epoch. The answer's age in a cache is added to its date.
+/// Lead of the queue's clock over the server's, ms, if above [`FURTHEST_AHEAD_MS`]. `queue` is in ms since the Unix epoch. The
+/// answer's age in a cache is added to its date.
 fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
     let text = |name| headers.get(name)?.to_str().ok();
     let kept_s = text(AGE).and_then(|age| age.trim().parse::<u32>().ok()).unwrap_or(0);
@@ -301,10 +277,7 @@ fn ahead(headers: &HeaderMap, queue: Millis) -> Option<Millis> {
 }
 
 impl OpenBody {
-    /// The next piece, at least a byte; `None` at the end.
-    ///
-    /// # Errors
-    /// The connection broke; says how.
+    /// Next piece of at least one byte; `None` at the end. The error states why the connection broke.
     pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String> {
         let chunk = self.0.chunk().await.map_err(|error| format!("the connection broke: {}", causes(error)))?;
         Ok(chunk.map(Vec::from))
@@ -312,32 +285,29 @@ impl OpenBody {
 }
 
 impl Reply {
-    /// A header's text; `None` where it is missing or not ASCII.
+    /// Text of a header; `None` if it is missing or not ASCII.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// All lines of a header that may come in several, joined by commas; `None` where it is missing.
-    ///
-    /// # Errors
-    /// [`LookupError::BadAnswer`] where one of them is not ASCII.
+    /// Lines of a header, joined by commas; `None` if it is missing. A line that is not ASCII is a [`LookupError::BadAnswer`].
     pub fn header_lines(&self, name: &str) -> Result<Option<String>, LookupError> {
         let lines: Result<Vec<&str>, _> = self.headers.get_all(name).iter().map(HeaderValue::to_str).collect();
         let lines = lines.map_err(|_| LookupError::BadAnswer(format!("its header {name} is not ASCII")))?;
         Ok((!lines.is_empty()).then(|| lines.join(", ")))
     }
 
-    /// When it was sent by their clock, ms since the epoch, cut to whole seconds.
+    /// Time of sending by the server's clock, ms since the epoch, in whole seconds.
     #[must_use]
     pub fn date(&self) -> Option<Millis> {
         self.header("date").and_then(scalar::http_date)
     }
 
-    /// A description of the answer for an error's text: `text/html, 512 bytes`.
+    /// Describes the answer in an error's text: `text/html, 512 bytes`.
     #[must_use]
     pub fn what(&self) -> String {
-        // Only the type's own name, as long as such names are: a header is a stranger's text.
+        // Only the type's name, up to 40 characters: the server chose the header's text.
         let kind: String = self
             .header(CONTENT_TYPE.as_str())
             .unwrap_or_default()
@@ -349,11 +319,8 @@ impl Reply {
         format!("{kind}, {} bytes", self.body.len())
     }
 
-    /// A login page of a network in between is a 200, too. Old answers and emulators say text/javascript or
-    /// nothing.
-    ///
-    /// # Errors
-    /// [`LookupError::BadAnswer`] where it calls itself something else than JSON.
+    /// Checks the content type: a captive portal's login page has status 200, too. Old answers and emulators state
+    /// text/javascript or nothing.
     fn calls_itself_json(&self) -> Result<(), LookupError> {
         let kind = self.header(CONTENT_TYPE.as_str()).unwrap_or("json");
         if ["json", "javascript"].iter().any(|known| kind.contains(known)) {
@@ -362,18 +329,12 @@ impl Reply {
         Err(LookupError::BadAnswer(format!("it is not JSON: {}", self.what())))
     }
 
-    /// Itself, where it is a success that holds JSON.
-    ///
-    /// # Errors
-    /// What `refused` makes of any other status; [`LookupError::BadAnswer`] where it calls itself something else than JSON.
+    /// Returns the reply if it is a 200 with JSON. Otherwise the error comes from `refused`, or is [`LookupError::BadAnswer`] for
+    /// another content type.
     pub fn json(self, refused: impl FnOnce(&Self) -> LookupError) -> Result<Self, LookupError> {
         self.check_json(refused).map(|()| self)
     }
 
-    /// Checks that the reply is a success and holds JSON.
-    ///
-    /// # Errors
-    /// As [`Reply::json`].
     pub fn check_json(&self, refused: impl FnOnce(&Self) -> LookupError) -> Result<(), LookupError> {
         if self.status != 200 {
             return Err(refused(self));
@@ -381,10 +342,7 @@ impl Reply {
         self.calls_itself_json()
     }
 
-    /// What `read` makes of the body.
-    ///
-    /// # Errors
-    /// Its own; one that is about the body's shape tells of what kind the body is, too.
+    /// Parses the body with `read`. An error about the body's shape also states the content type.
     pub fn read<T>(&self, read: impl FnOnce(&[u8]) -> Result<T, LookupError>) -> Result<T, LookupError> {
         read(&self.body).map_err(|error| match error {
             LookupError::BadAnswer(why) => LookupError::BadAnswer(format!("{why}: {}", self.what())),
@@ -392,10 +350,6 @@ impl Reply {
         })
     }
 
-    /// The answer of a lookup, with the quota that it states; `read` makes outcomes of the body.
-    ///
-    /// # Errors
-    /// As [`Reply::read`].
     pub fn answer<T>(
         &self,
         quota: Option<Quota>,
@@ -405,8 +359,8 @@ impl Reply {
         Ok(Answer::new(outcomes, quota, unsolicited))
     }
 
-    /// What a redirect means. Redirects are off, so it is a captive portal, or an address that has moved; only
-    /// its host is told, as the rest of it may repeat the query.
+    /// Error for a redirect. Redirects are off, so this is a captive portal or a moved address. It names only the host: the rest
+    /// may repeat the query.
     #[must_use]
     pub fn redirect(&self) -> LookupError {
         let target = self.header("location").and_then(|location| Url::parse(location).ok());
@@ -415,8 +369,7 @@ impl Reply {
     }
 }
 
-/// The address that a provider's endpoints are below. A password in it would end up in logs, so it is refused
-/// (and not repeated).
+/// Parses the common address of a provider's endpoints. A password in it would end up in logs: it is rejected and not repeated.
 pub fn base(base_url: &str) -> Result<Url, String> {
     let url = Url::parse(base_url).map_err(|error| format!("the API's base_url is not an address: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -430,47 +383,39 @@ pub fn base(base_url: &str) -> Result<Url, String> {
         .map_err(|error| format!("the API's base_url cannot be extended: {error}"))
 }
 
-/// Returns true if what is sent there crosses a network in clear text.
+/// Returns true if requests to this address cross a network in clear text.
 #[must_use]
 pub fn is_plain_http(url: &Url) -> bool {
     url.scheme() == "http" && !url.host_str().is_some_and(is_loopback)
 }
 
-/// Returns true if there is a user or a password in an address.
 #[must_use]
 pub fn has_login(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// An endpoint's address, its path without a slash in front.
+/// Address of an endpoint; `path` has no leading slash.
 pub fn below(base: &Url, path: &str) -> Result<Url, String> {
     base.join(path).map_err(|error| format!("the API's base_url cannot be extended: {error}"))
 }
 
-/// A request that cannot be built never will be.
+/// Fatal: a retry would build the same request.
 #[allow(clippy::needless_pass_by_value)] // stands in `map_err`
 pub fn cannot_build(error: reqwest::Error) -> LookupError {
     LookupError::Stop(format!("cannot build a request: {}", error.without_url()))
 }
 
-/// Puts a bearer token on a request.
-///
-/// # Errors
-/// As [`authorize`].
 pub fn bearer(request: &mut Request, token: &SecretString) -> Result<(), LookupError> {
     authorize(request, &format!("Bearer {}", token.expose_secret()).into())
 }
 
-/// Signs a request that is otherwise complete for a user (OAuth 1.0a): the signature covers method,
-/// address, query and form body. `now` is the provider's clock, ms since the epoch.
-///
-/// # Errors
-/// As [`authorize`].
+/// Signs an otherwise complete request for a user (OAuth 1.0a): the signature covers method, address, query and form body. `now`
+/// is the provider's clock, ms since the epoch.
 pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), LookupError> {
     let mut address = request.url().clone();
     let mut parameters: Vec<(String, String)> = address.query_pairs().into_owned().collect();
     if let Some(form) = form(request) {
-        // A form is written like a query, so the address takes it apart.
+        // A form is encoded like a query, so the address parses it.
         address.set_query(Some(form));
         parameters.extend(address.query_pairs().into_owned());
     }
@@ -481,10 +426,7 @@ pub fn sign(request: &mut Request, keys: &UserKeys, now: Millis) -> Result<(), L
     authorize(request, &header)
 }
 
-/// Sets the `Authorization` header.
-///
-/// # Errors
-/// [`LookupError::Credential`] where it holds what no header can carry.
+/// Sets the `Authorization` header; [`LookupError::Credential`] if no header can carry a character of it.
 pub fn authorize(request: &mut Request, header: &SecretString) -> Result<(), LookupError> {
     let mut value = HeaderValue::from_str(header.expose_secret())
         .map_err(|_| LookupError::Credential("it holds a character that no header can carry".to_owned()))?;
@@ -494,16 +436,15 @@ pub fn authorize(request: &mut Request, header: &SecretString) -> Result<(), Loo
     Ok(())
 }
 
-/// The form in a request's body, if it has one.
 fn form(request: &Request) -> Option<&str> {
     let kind = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
     let body = std::str::from_utf8(request.body()?.as_bytes()?).ok()?;
     kind.starts_with("application/x-www-form-urlencoded").then_some(body)
 }
 
-/// Returns true if a JSON text has more values than that. Each value but the first of a list or an object follows a comma.
+/// Returns true if a JSON text has more than `than` values. Each value but the first of a list or an object follows a comma.
 fn has_more_values(body: &[u8], than: usize) -> bool {
-    // Most texts have fewer commas than that, also inside of strings.
+    // Most texts have fewer commas than that, even with those inside strings.
     if body.iter().filter(|byte| **byte == b',').count() <= than {
         return false;
     }
@@ -536,7 +477,7 @@ async fn error_body(response: &mut Response) -> Vec<u8> {
     body
 }
 
-/// An error and its causes in one line, without the address (its query lists the ids).
+/// Joins an error and its causes in one line, without the address: its query lists the ids.
 fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -551,7 +492,6 @@ fn causes(error: reqwest::Error) -> String {
 
 #[cfg(test)]
 impl Reply {
-    /// A reply as it would come.
     pub(crate) fn of(status: u16, headers: &[(&'static str, &str)], body: &str) -> Self {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         Self { status, headers, body: body.as_bytes().to_vec(), _large: None }

@@ -1,4 +1,4 @@
-//! The quota in an answer's headers, and the parking of a credential after a refusal for its quota.
+//! Reads the quota from an answer's headers, and sets the pause of a credential after a refusal for quota.
 
 use std::time::Duration;
 
@@ -7,31 +7,30 @@ use super::scalar;
 use crate::base::clock::{self, Millis};
 use crate::providers::lookup::{LookupError, Quota};
 
-/// A 429 while calls are left: too fast, or a daily cap that no header shows (minet and twarc make the
-/// same short pause).
+/// Pause after a 429 while calls are left: too fast, or a daily cap that no header shows. minet and twarc make the same short pause.
 const TOO_FAST: Duration = Duration::from_secs(5);
 
-/// A 420 or 429 that says nothing of when: where Twitter's rules for rate-limited clients begin.
+/// Pause after a 420 or 429 that states no time: the first step of Twitter's rules for rate-limited clients.
 const UNTOLD: Duration = Duration::from_secs(60);
 
-/// Shortest pause, so that a reset that has just passed causes no busy loop. The ledger doubles it with each further refusal.
+/// Shortest pause: a reset that has just passed must not cause a busy loop. The ledger doubles it with each further refusal.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// The longest pause of an API whose windows are 15 minutes: a minute is for clocks that disagree. A reset
-/// further away is garbage; trusting it could park a credential for years.
+/// Longest pause for 15-minute windows; one minute allows for clock differences. A later reset is garbage, and could park a
+/// credential for years.
 pub const QUARTER_HOUR: Duration = Duration::from_secs(16 * 60);
 
-/// The longest pause of an API whose windows are 5 minutes, likewise.
+/// Longest pause for 5-minute windows; likewise.
 pub const FIVE_MINUTES: Duration = Duration::from_secs(6 * 60);
 
 /// Longest accepted `Retry-After`; a longer one is garbage and is ignored.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(25 * 3600);
 
-/// The longest window that is believed: those of the networks have 5 and 15 minutes, an instance's own may have more. One whose
-/// end is further away is garbage, in its own header or in `Date`: with no call left in it, nobody would call for years.
+/// Longest accepted window. The networks' windows have 5 and 15 minutes; an instance may configure longer ones. A later end is
+/// garbage, from its own header or from `Date`: with no call left, the updater would not call for years.
 const LONGEST_WINDOW_MS: Millis = 61 * 60_000;
 
-/// A window as it is told, if it can be one: by their clock, or by ours, where their `Date` is the garbage.
+/// Returns a stated window if it is plausible. If `Date` is garbage, our clock measures the time left.
 #[must_use]
 pub fn believed(told: Option<Quota>) -> Option<Quota> {
     let mut quota = told?;
@@ -47,14 +46,14 @@ pub fn believed(told: Option<Quota>) -> Option<Quota> {
     Some(quota)
 }
 
-/// A reset below this number is a span in seconds (polli-ratelimit-headers-02); from it on it is a time since the epoch.
+/// Resets below this number are seconds left (polli-ratelimit-headers-02); others are times since the epoch.
 const SPAN_BELOW_S: Millis = 1_000_000_000;
 
-/// A reset from this number on is in milliseconds since the epoch: as seconds it would be in the year 5138.
+/// Resets from this number on are milliseconds since the epoch: as seconds they would be in the year 5138.
 const MILLIS_FROM: Millis = 100_000_000_000;
 
-/// Quota window from the headers `names`: limit, remaining calls and reset, in this order. `None` unless all three are present and
-/// readable. A negative number of remaining calls counts as 0.
+/// Quota window from the headers `names`: limit, remaining calls and reset, in this order. `None` unless all three are readable.
+/// Negative remaining calls count as 0.
 pub fn window(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
     let header = |name| reply.header(name).map(str::trim);
     let now = their_clock(reply);
@@ -66,11 +65,10 @@ pub fn window(reply: &Reply, names: [&str; 3]) -> Option<Quota> {
     Some(Quota { limit, remaining, reset_at, reset_in: reset_at - now, length })
 }
 
-/// The header that states the lengths of windows.
 const POLICY: &str = "ratelimit-policy";
 
-/// The length of the window with so many calls in it, ms: `3000;w=300`, or `"name";q=3000;w=300` as newer drafts write it; a list of
-/// several is separated by commas. `None` where the policy has none of that limit, or one too long to be a window.
+/// Length in ms of the window with `limit` calls: `3000;w=300`, or `"name";q=3000;w=300` in newer drafts; commas separate
+/// several. `None` if no window has that limit, or its length is 0 or too long.
 fn policy_length(policy: &str, limit: u32) -> Option<Millis> {
     policy.split(',').find_map(|item| {
         let mut parts = item.split(';').map(str::trim);
@@ -84,8 +82,8 @@ fn policy_length(policy: &str, limit: u32) -> Option<Millis> {
     })
 }
 
-/// End of a window, ms since the epoch, read from any form that servers use: seconds or milliseconds since the epoch, seconds left,
-/// or a date. `now` is the server's clock.
+/// End of a window, ms since the epoch. Servers write seconds or milliseconds since the epoch, seconds left, or a date. `now` is
+/// the server's clock.
 fn reset(text: &str, now: Millis) -> Option<Millis> {
     match text.parse::<Millis>() {
         Ok(left) if (0..SPAN_BELOW_S).contains(&left) => Some(now + left * 1000),
@@ -98,8 +96,7 @@ fn reset(text: &str, now: Millis) -> Option<Millis> {
     }
 }
 
-/// Error for a 5xx, described by `said`: an outage. With `Retry-After` the credential is also parked for that time, at most for
-/// `longest`.
+/// Error for a 5xx, described by `said`: an outage. `Retry-After` also parks the credential, for `longest` at most.
 pub fn unavailable(reply: &Reply, said: String, longest: Duration) -> LookupError {
     let now = reply.date().unwrap_or_else(clock::wall_ms);
     match retry_after(reply, now) {
@@ -108,10 +105,10 @@ pub fn unavailable(reply: &Reply, said: String, longest: Duration) -> LookupErro
     }
 }
 
-/// A refusal for want of quota; `quota` is as it is told. The pause is told by `Retry-After`, or by the window, and is at most `longest`.
+/// Error for lack of quota; `quota` is unchecked. The pause comes from `Retry-After` or the window, and is at most `longest`.
 pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> LookupError {
-    // Their reset is compared with their own Date: our clock has no part in it. Both are cut to whole
-    // seconds, so the pause errs by under a second.
+    // The server's reset is compared with the server's Date: our clock has no part in it. Both are whole seconds, so the pause
+    // errs by under 1 s.
     let now = reply.date().unwrap_or_else(clock::wall_ms);
     let pause = match (retry_after(reply, now), quota) {
         (Some(told), _) => told,
@@ -122,9 +119,8 @@ pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> Look
     LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota: believed(quota) }
 }
 
-/// Their clock now. `Date` tells it in whole seconds, cut off: ours is believed within that second, and
-/// not beyond, so a window's end is known to the millisecond where the clocks agree and to the second
-/// where they do not.
+/// Server's clock now. `Date` has whole seconds; our clock is used only within that second. A window's end is exact to 1 ms if
+/// the clocks agree, and to 1 s otherwise.
 pub fn their_clock(reply: &Reply) -> Millis {
     let ours = clock::wall_ms();
     reply.date().map_or(ours, |date| ours.clamp(date, date + 999))

@@ -1,12 +1,11 @@
 //! The seam to a provider: a batch of ids in, one outcome per *asked* id out.
 //!
-//! A provider states what it can take ([`Capabilities`]) and turns everything that can go wrong into
-//! a decision ([`LookupError`]). It knows no queue and no store.
+//! A provider states its limits ([`Capabilities`]) and turns every failure into a decision ([`LookupError`]). It knows no queue
+//! and no store.
 //!
-//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. Shared code: [`http`](super::http) makes the
-//! exchange and [`auth`](super::auth) puts a credential on it, `asked` gives each asked id its one outcome, `scalar`
-//! reads single values, `limits` what is said of the quota; [`registry`](super::registry) has what is known of an id
-//! without a call.
+//! Reading order: [`twitter_v1`](super::twitter_v1) is the first provider. Shared code: [`http`](super::http) makes the exchange,
+//! and [`auth`](super::auth) puts a credential on it. `asked` gives each requested id its one outcome, `scalar` reads single
+//! values, and `limits` reads the quota. [`registry`](super::registry) has facts about ids that need no call.
 //!
 //! ```
 //! use twitter_updater::quota::{Credential, CredentialKind};
@@ -44,66 +43,57 @@ use crate::model::post::Tweet;
 pub use crate::quota::Window as Quota;
 use crate::quota::{Credential, Park};
 
-/// The capabilities of a provider, and its charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The maximum number of ids in a call.
     pub batch_limit: usize,
-    /// The unit of the quota.
     pub charge: Charge,
-    /// The endpoint's name in the quota ledger (Twitter's windows are per endpoint).
+    /// Endpoint's name in the quota ledger; Twitter's windows are per endpoint.
     pub endpoint: &'static str,
 }
 
 impl Capabilities {
-    /// Returns true if its calls use a quota, and so need a credential.
+    /// Returns true if calls use a quota, and so need a credential.
     #[must_use]
     pub const fn is_metered(&self) -> bool {
         !matches!(self.charge, Charge::Nothing)
     }
 }
 
-/// The unit of a provider's quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
-    /// A call costs the same however many ids it carries: fill it, also with ids due a little later.
+    /// A call costs the same for any number of ids: fill it, also with ids due a little later.
     PerCall,
-    /// Every id costs: never ask for one before it is due.
+    /// Every id costs: never request one before it is due.
     PerId,
-    /// The quota counts calls, and money the ids, each once in a UTC day however often it is asked for: fill a
-    /// call with what is due and nothing else.
+    /// Calls use the quota, and ids cost money, each once per UTC day. Fill a call only with ids that are due.
     PerIdPerUtcDay,
-    /// Nothing: the pipeline has no quota, and needs no credential.
+    /// No quota: the pipeline needs no credential.
     Nothing,
 }
 
-/// The outcome of one requested id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome<T = Tweet> {
-    /// Returned, perhaps withheld somewhere. Its own id may be a newer one (edits); the outcome stays with the asked id.
+    /// Returned, perhaps withheld in some countries. Its own id may be newer (edits); the outcome belongs to the requested id.
     Found(T),
-    /// Not returned: deleted, suspended, protected or unknown; the answer states no reason.
+    /// Not returned, without a reason: deleted, suspended, protected or unknown.
     Unavailable,
-    /// Not returned, and the answer states the reason. [`Absence::Protected`] can also be an item that the API refuses to a working
-    /// credential. Code that does not keep the reason treats it as [`Outcome::Unavailable`].
+    /// Not returned, with a reason. [`Absence::Protected`] can also be an item that a working credential may not see. Code that
+    /// does not keep the reason treats it as [`Outcome::Unavailable`].
     Absent(Absence),
-    /// Returned without its content, and with the reason: it is as absent as the others, and its name is known (Mastodon).
+    /// Returned without its content, with a reason (Mastodon). It is as absent as the others, but its name is known.
     Emptied(T, Absence),
-    /// Returned in a shape we cannot read; says what was wrong.
+    /// Returned in an unreadable shape; holds the cause.
     Broken(String),
 }
 
 /// Unrequested objects of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Strangers {
-    /// Their number.
     pub count: usize,
-    /// The first one's id, where it has one.
     pub first: Option<String>,
 }
 
 impl Strangers {
-    /// One more.
     pub fn add(&mut self, id: Option<String>) {
         self.count += 1;
         if self.first.is_none() {
@@ -112,27 +102,22 @@ impl Strangers {
     }
 }
 
-/// A whole answer.
 #[derive(Debug, Clone)]
 pub struct Answer<T = Tweet> {
-    /// One per asked id, in the order asked.
+    /// One per requested id, in the order asked.
     pub outcomes: Vec<Outcome<T>>,
-    /// The quota that it stated, if any.
     pub quota: Option<Quota>,
-    /// Unrequested objects in the answer: logged, never stored.
+    /// Number of unrequested objects: logged, never stored.
     pub unsolicited: usize,
-    /// The id of one of them, where it has one.
     pub stranger: Option<String>,
 }
 
 impl<T> Answer<T> {
-    /// To nothing asked.
     #[must_use]
     pub fn empty() -> Self {
         Self::new(Vec::new(), None, Strangers::default())
     }
 
-    /// The same outcome for each of these ids.
     #[must_use]
     pub fn all(outcome: &Outcome<T>, ids: &[String], quota: Option<Quota>) -> Self
     where
@@ -141,59 +126,53 @@ impl<T> Answer<T> {
         Self::new(vec![outcome.clone(); ids.len()], quota, Strangers::default())
     }
 
-    /// With these outcomes.
     #[must_use]
     pub fn new(outcomes: Vec<Outcome<T>>, quota: Option<Quota>, strangers: Strangers) -> Self {
         Self { outcomes, quota, unsolicited: strangers.count, stranger: strangers.first }
     }
 }
 
-/// Why a call gave no outcomes. The variants are decisions; none of them is any id's fault except
-/// [`LookupError::BadRequest`], which may be.
+/// Reasons for a call without outcomes. Each variant is a decision. Only [`LookupError::BadRequest`] may be the fault of an id.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// The provider is down, unreachable or too slow: give the ids back and back off.
+    /// The provider is down, unreachable or too slow: release the ids and back off.
     #[error("the API is not available: {0}")]
     Outage(String),
-    /// Like an outage, and the answer states a time (`Retry-After`): park the credential until then, too.
+    /// An outage with a stated time (`Retry-After`): also park the credential until then.
     #[error("the API is not available: {why}; it asks to wait for at least {} s", pause.as_secs())]
     Overloaded {
-        /// The API's answer.
         why: String,
         /// Minimum pause of the credential.
         pause: Duration,
     },
-    /// This credential has no calls left: park it and go on with the next.
+    /// This credential has no calls left: park it and continue with the next.
     #[error("rate limited (HTTP {status}), for at least {} s", pause.as_secs())]
     Throttled {
-        /// The HTTP status.
         status: u16,
         /// Minimum pause of the credential.
         pause: Duration,
-        /// The quota that the answer stated.
         quota: Option<Quota>,
     },
-    /// This credential is refused: park it for long, loudly, and go on with the others.
+    /// The API refuses this credential: park it for long, report it loudly, and continue with the others.
     #[error("the API refuses the credential: {0}")]
     Credential(String),
-    /// This credential is of no use just now (its token cannot be fetched, or it is forbidden without a
-    /// reason): leave it alone for a moment and go on with the next. An outage of the API only where nobody
-    /// else is answered.
+    /// This credential is unusable now (its token cannot be fetched, or it is forbidden without a reason): park it briefly and
+    /// continue with the next. It is an outage of the API only if no other credential gets an answer.
     #[error("the credential cannot be used at the moment: {0}")]
     Unready(String),
-    /// Our clock is off: correct it by this many milliseconds (theirs minus ours), then call again.
+    /// Our clock is off by this number of milliseconds (theirs minus ours): correct it, then call again.
     #[error("the API says our clock is off by {0} ms")]
     Clock(Millis),
-    /// The queue's clock is wrong: no answer is believed, and nobody is to blame. Give the ids back and back off.
+    /// The queue's clock is wrong: trust no answer, blame no id, release the ids and back off.
     #[error("{0}")]
     QueueClock(String),
     /// Too many ids or too long a request: halve the batch.
     #[error("the API says the batch is too large: {0}")]
     BatchTooLarge(String),
-    /// The request is refused as a whole; one of its ids may be why: bisect.
+    /// The API refuses the whole request; one of its ids may be the cause: bisect.
     #[error("the API refuses the request: {0}")]
     BadRequest(String),
-    /// The answer cannot be read; says why. Nothing is saved; treated as an outage.
+    /// The answer is unreadable, for the stated reason: save nothing, and treat it as an outage.
     #[error("the API's answer cannot be read: {0}")]
     BadAnswer(String),
     /// The API can never work as configured: stop the process with this message.
@@ -201,14 +180,14 @@ pub enum LookupError {
     Stop(String),
 }
 
-/// A credential the API refuses is left alone for so long.
+/// Pause of a credential that the API refuses.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15 * 60);
-/// First pause of a credential that cannot be used at the moment.
+/// First pause of a credential that is unusable now.
 const UNREADY_PAUSE: Duration = Duration::from_secs(5);
 
 impl LookupError {
-    /// How the credential that made the call is to be left alone, if it is: everywhere when it is refused
-    /// or of no use, at this endpoint when it is out of quota.
+    /// Pause of the credential that made the call, if it needs one: everywhere if it is refused or unusable, at this endpoint if
+    /// it is out of quota.
     #[must_use]
     pub fn park(&self) -> Option<Park> {
         match self {
@@ -221,15 +200,15 @@ impl LookupError {
         }
     }
 
-    /// Returns true if the API refused the credential. An API answers in the same way if a working credential may not see the requested
-    /// item: other calls with the same credential show the cause ([`crate::pipelines::blame`]).
+    /// Returns true if the API refused the credential. An API may answer the same if a working credential may not see the item:
+    /// other calls with this credential show the cause ([`crate::pipelines::blame`]).
     #[must_use]
     pub fn is_about_credential(&self) -> bool {
         matches!(self, Self::Credential(_) | Self::Unready(_))
     }
 
-    /// Returns true if the provider has said that it returned nothing, so that nothing is charged. An outage or an
-    /// answer that cannot be read may have been charged.
+    /// Returns true if the provider stated that it returned nothing, so nothing is charged. An outage or an unreadable answer may
+    /// have been charged.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -257,7 +236,7 @@ impl CallError for LookupError {
             Self::BadAnswer(_) => Some(ErrorKind::BadAnswer),
             Self::QueueClock(_) => Some(ErrorKind::Clock),
             Self::Stop(_) => Some(ErrorKind::Stopped),
-            // A window without calls ends by itself.
+            // A used-up window ends on its own.
             Self::Throttled { quota, .. } => {
                 let is_used_up = quota.is_some_and(|quota| quota.remaining == 0);
                 (!is_used_up).then_some(ErrorKind::RateLimit)
@@ -269,24 +248,18 @@ impl CallError for LookupError {
     }
 }
 
-/// The way to look up items of one kind: posts, unless it says otherwise.
+/// Looks up items of one kind: posts by default.
 #[async_trait]
 pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
-    /// Its capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// When the item with this id was made, ms since the epoch, where the id itself says so.
-    ///
-    /// # Errors
-    /// The id is not of this provider's form; says why.
+    /// Creation time of an item, ms since the epoch, if the id contains it. An id that is not of this provider's form is an error.
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String>;
 
-    /// One call for `ids`, which are of this provider's form. An id that comes twice is asked for once. Nothing
-    /// asked is answered without a call.
+    /// Makes one call for `ids`, which have this provider's form. A repeated id is requested once. An empty list needs no call.
     ///
     /// # Errors
-    /// The call gave no outcomes; each variant says what to do next. More than `batch_limit` are refused
-    /// ([`LookupError::BatchTooLarge`]), without a call.
+    /// Each variant states the next step. More than `batch_limit` ids fail without a call ([`LookupError::BatchTooLarge`]).
     async fn look_up(&self, ids: &[String], credential: &Credential) -> Result<Answer<T>, LookupError>;
 
     /// Returns true if the API states why an item is missing only in a call for it alone ([`Lookup::look_up_missing`]).
@@ -294,62 +267,54 @@ pub trait Lookup<T = Tweet>: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// One call for an id that an answer has left out: the reason, or the item itself.
-    ///
-    /// # Errors
-    /// As [`Lookup::look_up`].
+    /// Requests the reason for one missing id; the answer may be the item itself.
     async fn look_up_missing(&self, id: &str, credential: &Credential) -> Result<Answer<T>, LookupError> {
         self.look_up(&[id.to_owned()], credential).await
     }
 
-    /// The keys under which an id is counted where reads are charged: one for each read that it costs.
+    /// Keys under which an id is counted if reads are charged: one per read that it costs.
     fn reads(&self, id: &str) -> Vec<String> {
         vec![id.to_owned()]
     }
 
-    /// Returns true if each version of an edited post has an id of its own, so that an old id answers an old version.
+    /// Returns true if each version of an edited post has its own id, so an old id returns an old version.
     fn versions_have_ids(&self) -> bool {
         false
     }
 }
 
-/// The API of a provider, whatever is looked up at it.
+/// Calls of a provider's API that serve all kinds of items.
 #[async_trait]
 pub trait Api: Send + Sync + std::fmt::Debug {
-    /// Tries the credential by the provider's cheapest call, which spends none of a lookup's quota and says nothing of whether a lookup
-    /// is allowed. Answers what the provider says of the window of posts, if it does.
+    /// Tests the credential with the provider's cheapest call. It uses none of a lookup's quota, and does not show that a lookup
+    /// is allowed. Returns the quota window of posts if the provider states it.
     ///
     /// # Errors
-    /// About the call that was made: being throttled there says nothing of the lookup's quota.
+    /// They concern this call only: its throttling says nothing about the lookup's quota.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError>;
 
-    /// The provider's own count of charged posts; `None` if it does not charge.
-    ///
-    /// # Errors
-    /// As [`Api::check`].
+    /// Provider's own count of charged posts; `None` if it does not charge.
     async fn usage(&self, _credential: &Credential) -> Result<Option<Usage>, LookupError> {
         Ok(None)
     }
 }
 
-/// A provider's own count of charged posts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Posts, in its current month.
+    /// Posts in the provider's current month.
     pub posts: u64,
-    /// Posts that its plan includes, or allows; `None` where it tells none.
+    /// Posts that the plan allows per month; `None` if the provider states no cap.
     pub cap: Option<u64>,
-    /// The day of the month on which its count restarts, if it states it.
+    /// Day of the month on which the count restarts, if stated.
     pub reset_day: Option<u32>,
 }
 
-/// A body's text. One bad byte must not cost the other ninety-nine objects: it becomes U+FFFD, in whatever text it
-/// stood. Looking for it takes several times as long as seeing that there is none.
+/// Text of a body. One bad byte must not cost the other 99 objects: it becomes U+FFFD. A replacing pass takes several times as
+/// long as a validity check, so it runs only if needed.
 pub(crate) fn text(body: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
 }
 
-/// The text of a body that is an object.
 pub(crate) fn object(body: &[u8]) -> Result<Cow<'_, str>, LookupError> {
     let body = text(body);
     if !body.trim_start().starts_with('{') {
@@ -359,12 +324,11 @@ pub(crate) fn object(body: &[u8]) -> Result<Cow<'_, str>, LookupError> {
     Ok(body)
 }
 
-/// The elements of a body that is a list; `of` says of what.
+/// Elements of a body that must be a list; `of` names them in the error.
 pub(crate) fn list<'a>(body: &'a str, of: &str) -> Result<Vec<&'a RawValue>, LookupError> {
     serde_json::from_str(whole(body)?.get()).map_err(|_| LookupError::BadAnswer(format!("it is not a list of {of}")))
 }
 
-/// A body that is one JSON value.
 pub(crate) fn whole(body: &str) -> Result<&RawValue, LookupError> {
     if body.trim().is_empty() {
         return Err(LookupError::BadAnswer("it is empty".to_owned()));
@@ -372,7 +336,6 @@ pub(crate) fn whole(body: &str) -> Result<&RawValue, LookupError> {
     serde_json::from_str(body).map_err(|error| not_json(&error))
 }
 
-/// The text about a body that is not JSON.
 pub(crate) fn not_json(error: &serde_json::Error) -> LookupError {
     // serde_json's own text may quote the body.
     let what = if error.is_eof() { "it ends in the middle" } else { "it is not JSON" };

@@ -1,24 +1,19 @@
-//! One metered call: made with a permit, charged, and reported to the ledger.
+//! A metered call: it takes a permit, is charged, and is reported to the ledger.
 
 use crate::providers::lookup::{LookupError, Quota};
 use crate::quota::{ChargedReads, Credential, Credentials, Park, Permit, Used, Window};
 
-/// The quota that an answer, or its failure, states.
+/// Quota, parking and charges that result from a call.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// The window that an answer stated, if any.
     pub quota: Option<Quota>,
-    /// The parking of the credential.
     pub park: Option<Park>,
-    /// The posts read of those reserved.
+    /// Posts read, out of those reserved.
     pub charged: ChargedReads,
 }
 
-/// Makes a call with that permit; `told` says what comes of it. Dropped before it is polled, the permit goes back; dropped
-/// later, it counts as spent.
-///
-/// # Errors
-/// The errors of the call.
+/// Makes a call with `permit`; `told` derives the ledger entry from its result. If the future is dropped before the first poll,
+/// the permit is returned; later, it counts as spent.
 pub async fn metered<T>(
     credentials: &Credentials,
     mut permit: Permit,

@@ -1,5 +1,5 @@
-//! Accounts as people write them down: ids, handles, addresses of profiles. No I/O. Each network's own reading is in its
-//! folder; here is what they share.
+//! Accounts as people write them: ids, handles, addresses of profiles. No I/O. Each network's own reader is in its folder; the
+//! shared parts are here.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,25 @@ use reqwest::Url;
 
 use crate::providers::http::has_login;
 
-/// An account as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// Its id.
     Id(String),
-    /// Its handle, without `@` in front.
+    /// Handle without a leading `@`.
     Handle(String),
 }
 
 /// Reads an account from a line; an error is one clause.
 pub type AccountOf = fn(&str) -> Result<Named, String>;
 
-/// Returns true if a line names nothing: it is blank, or a comment.
+/// Returns true if a line is blank or a comment.
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')
 }
 
-/// The account's own text in a line: the first column, without quotes, white space, and a comment behind white space.
-///
-/// # Errors
-/// There is none, or it is something else than one word; one clause.
+/// Text of the account in a line: the first column, without quotes, outer white space and a comment after white space. The error
+/// is one clause.
 pub fn word(line: &str) -> Result<&str, String> {
     let line = line.trim();
     if is_comment(line) {
@@ -62,7 +58,7 @@ pub fn word(line: &str) -> Result<&str, String> {
     Ok(word)
 }
 
-/// Returns true for `1.46E+18` and `1,46E+18`, as spreadsheets write long ids: the comma separates no columns.
+/// Returns true for `1.46E+18` and `1,46E+18`, as spreadsheets write long ids: this comma separates no columns.
 fn is_scientific(line: &str) -> bool {
     let number = line.trim_matches(['"', '\'']);
     let number = number.split([';', '\t']).next().unwrap_or_default();
@@ -74,7 +70,7 @@ fn is_scientific(line: &str) -> bool {
     !whole.is_empty() && !power.is_empty() && [whole, part, power].into_iter().all(is_number)
 }
 
-/// Returns true for `1,460,323`, as spreadsheets write numbers: two and more commas that separate no columns.
+/// Returns true for `1,460,323`, as spreadsheets write numbers: two or more commas that separate no columns.
 fn is_grouped(line: &str) -> bool {
     let mut groups = line.trim_matches(['"', '\'']).split(',');
     let is_group =
@@ -84,38 +80,31 @@ fn is_grouped(line: &str) -> bool {
         && groups.all(|group| is_group(group, 3..=3))
 }
 
-/// Returns true if the text is digits alone: an id, where ids are digits. A handle of digits has an `@` in front.
+/// Returns true if the text has only digits: an id, where ids are numbers. A handle of digits has a leading `@`.
 #[must_use]
 pub fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Stands before an id of digits in CSV, so that no reader takes the id for a number. rtweet writes it, too.
+/// Prefix of a numeric id in CSV, so that no reader parses the id as a number. rtweet writes it, too.
 pub const ID_MARK: char = 'x';
 
-/// Returns the id without the mark of CSV.
 #[must_use]
 pub fn strip_id_mark(id: &str) -> &str {
     id.strip_prefix(ID_MARK).filter(|digits| is_digits(digits)).unwrap_or(id)
 }
 
-/// The parts of an address that may name an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The host in small letters, with its port where it has one.
+    /// Host in lower case, with its port if any.
     pub host: String,
-    /// The segments of its path that are not empty, decoded. Of `/#!/ann`, as Twitter once wrote addresses, those behind
-    /// the `!`.
+    /// Non-empty path segments, decoded. For `/#!/ann`, an old form of Twitter's, the segments after the `!`.
     pub path: Vec<String>,
-    /// The parameters of its query.
     pub query: Vec<(String, String)>,
 }
 
 impl Address {
-    /// Reads an address, with or without `https://`; `None` where the text is none, since an address has a `/` in it.
-    ///
-    /// # Errors
-    /// An address that cannot be read; one clause.
+    /// Reads an address, with or without `https://`; `None` for a text without a `/`. The error is one clause.
     pub fn read(text: &str) -> Result<Option<Self>, String> {
         if !text.contains('/') {
             return Ok(None);
@@ -139,13 +128,11 @@ impl Address {
         Ok(Some(Self { host, path, query }))
     }
 
-    /// The segments of its path, as texts.
     #[must_use]
     pub fn segments(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
-    /// The value of a parameter of its query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -158,7 +145,7 @@ fn segments(path: &str) -> Vec<String> {
     segments.map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned()).collect()
 }
 
-/// The name of a server in small letters, as DNS has it; `None` for what is none.
+/// Name of a server in lower case, in its DNS form; `None` if it is not a valid name.
 #[must_use]
 pub fn server(text: &str) -> Option<String> {
     if text.is_empty() || text.contains(['/', '?', '#', '@', '\\']) {
@@ -166,7 +153,7 @@ pub fn server(text: &str) -> Option<String> {
     }
     let url = Url::parse(&format!("https://{text}/")).ok()?;
     let host = url.host_str()?;
-    // URLs allow a comma and quotes there: a list of accounts has them between names.
+    // URLs allow a comma and quotes in a host; in a list of accounts they stand between names.
     if !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte)) {
         return None;
     }

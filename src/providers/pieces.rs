@@ -1,7 +1,7 @@
-//! The pieces of a body: each as what it should be and as its text, in one walk over it.
+//! Reads the pieces of a body in one pass, each as a typed value and as its text.
 //!
-//! A broken object may cost no other. With serde alone each would be cut out first and read afterwards, which walks over all of
-//! them twice, and reading answers is a large part of what an update takes (docs/performance.md).
+//! A broken object must not cost the others. With serde alone, each object would be cut out and then parsed: two passes. Reading
+//! answers takes a large part of an update's time (docs/performance.md).
 
 use std::borrow::Cow;
 
@@ -12,15 +12,12 @@ use serde_json::value::RawValue;
 
 use crate::providers::lookup::{LookupError, not_json};
 
-/// The space that JSON knows.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// A value of a list or of an object.
 #[derive(Debug)]
 pub struct Piece<'a, T> {
-    /// As it came.
     pub text: &'a str,
-    /// As what it should be, or why it is none. The place in the error is that in `text`.
+    /// Typed value or its error, whose position is relative to `text`.
     pub value: serde_json::Result<T>,
 }
 
@@ -30,14 +27,10 @@ pub struct Broken;
 
 type Walked<T = ()> = Result<T, Broken>;
 
-/// The part of a body that is not read yet.
 #[derive(Debug)]
 pub struct Walk<'a>(&'a str);
 
-/// Walks over a whole body, which is one value.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] where it is not JSON, and says where.
+/// Walks over a whole body, which is one value. [`LookupError::BadAnswer`] states the place where it is not JSON.
 pub fn walk<'a, T>(body: &'a str, read: impl FnOnce(&mut Walk<'a>) -> Walked<T>) -> Result<T, LookupError> {
     let mut walk = Walk(body);
     match read(&mut walk) {
@@ -48,20 +41,19 @@ pub fn walk<'a, T>(body: &'a str, read: impl FnOnce(&mut Walk<'a>) -> Walked<T>)
 }
 
 impl<'a> Walk<'a> {
-    /// The next character that is no space, without going past it.
+    /// Next character that is no space, without consuming it.
     pub fn peek(&mut self) -> Option<u8> {
         self.0 = self.0.trim_start_matches(SPACE);
         self.0.bytes().next()
     }
 
-    /// Goes past that character.
     fn past(&mut self, character: u8) -> Walked {
         self.peek().filter(|next| *next == character).ok_or(Broken)?;
         self.0 = &self.0[1..];
         Ok(())
     }
 
-    /// Walks over a list, `each` over every element: none is held, since there may be any number of them.
+    /// Walks over a list and calls `each` per element. It holds no element, since there may be any number.
     pub fn list<T: Deserialize<'a>>(&mut self, mut each: impl FnMut(Piece<'a, T>)) -> Walked {
         self.between(b'[', b']', |walk| {
             each(walk.piece()?);
@@ -69,7 +61,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Walks over an object whose names are data, repeated names included, in the same way.
+    /// Walks over an object whose names are data, repeated names included, like `list`.
     pub fn map<T: Deserialize<'a>>(&mut self, mut each: impl FnMut(Cow<'a, str>, Piece<'a, T>)) -> Walked {
         self.object(|walk, name| {
             each(name, walk.piece()?);
@@ -77,7 +69,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Walks over an object, `field` over the value of each name.
+    /// Walks over an object and calls `field` per name, at its value.
     pub fn object(&mut self, mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Walked) -> Walked {
         self.between(b'{', b'}', |walk| {
             let Name(name) = walk.piece()?.value.map_err(|_| Broken)?;
@@ -100,12 +92,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes past one value, and reads it.
     pub fn piece<T: Deserialize<'a>>(&mut self) -> Walked<Piece<'a, T>> {
-        self.peek(); // goes past the space
+        self.peek(); // skips the space
         let (value, mut end) = self.read::<T>()?;
         if value.is_err() {
-            // JSON of another kind ends behind the place of the error.
+            // Valid JSON of another kind ends after the error's position.
             let (raw, its_end) = self.read::<&RawValue>()?;
             raw.map_err(|_| Broken)?;
             end = its_end;
@@ -115,20 +106,17 @@ impl<'a> Walk<'a> {
         Ok(Piece { text, value })
     }
 
-    /// Reads the next value, and answers where it ends.
     fn read<T: Deserialize<'a>>(&self) -> Walked<(serde_json::Result<T>, usize)> {
         let mut values = Deserializer::from_str(self.0).into_iter();
         let value = values.next().ok_or(Broken)?;
         Ok((value, values.byte_offset()))
     }
 
-    /// Goes past one value.
     pub fn skip(&mut self) -> Walked {
         self.piece::<IgnoredAny>()?.value.map(drop).map_err(|_| Broken)
     }
 }
 
-/// A name in an object.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -136,7 +124,6 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 mod tests {
     use super::*;
 
-    /// The pieces of a list, or what is wrong with it.
     fn numbers(body: &str) -> Result<Vec<(&str, Option<i64>)>, String> {
         let mut pieces = Vec::new();
         let each = |Piece { text, value }| pieces.push((text, value.ok()));
@@ -175,7 +162,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A list has the pieces that serde finds in it, and is refused where serde refuses it.
+        /// A list has the pieces that serde finds in it, and fails where serde fails.
         #[test]
         fn a_list_is_what_serde_takes_for_one(body in r#"\[?([0-9]|1\.|-|,|"|\\|\[|\]|\{|\}|:|a|null| |\u{a0}){0,12}\]?"#) {
             let known = serde_json::from_str::<Vec<&RawValue>>(&body).ok();

@@ -1,26 +1,21 @@
 //! The HTTP proxy of the settings, for calls and for media.
 //!
-//! HTTPS goes through a CONNECT tunnel, so the proxy sees host names and no credential. It sees the credentials of calls to an `http://`
-//! address. Variables like `HTTPS_PROXY` are ignored: they may be meant for other programs, and would send calls to a host that the settings
-//! do not name.
+//! HTTPS uses a CONNECT tunnel: the proxy sees host names and no credential. It sees the credentials of calls to an `http://` address.
+//! Variables like `HTTPS_PROXY` are ignored: they may be meant for other programs, and would send calls to an unconfigured host.
 
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Addresses that are reached without the proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 /// Variables by which other programs find a proxy.
 const VARIABLES: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
-/// The address of a proxy; it may have a user and a password.
+/// Address of a proxy, perhaps with a user and a password.
 #[derive(Debug, Clone)]
 pub struct ProxyAddress(SecretString);
 
 impl ProxyAddress {
-    /// Reads the address; `None` where it is empty.
-    ///
-    /// # Errors
-    /// Not the address of an HTTP proxy; does not repeat it.
+    /// Reads the address; `None` if it is empty. The error does not repeat it.
     pub fn read(address: &SecretString) -> Result<Option<Self>, String> {
         let text = address.expose_secret();
         if text.is_empty() {
@@ -35,25 +30,20 @@ impl ProxyAddress {
         }
     }
 
-    /// The proxy of all requests.
-    ///
-    /// # Errors
-    /// The address cannot be used; does not repeat it.
+    /// Proxy of all requests. The error does not repeat the address.
     pub fn for_all(&self) -> Result<Proxy, String> {
         Proxy::all(self.0.expose_secret()).map_err(|_| "the proxy's address cannot be used".to_owned())
     }
 }
 
-/// Sends the client's requests through the proxy, but for those to loopback addresses; without a proxy, through none.
-///
-/// # Errors
-/// The address cannot be used; does not repeat it.
+/// Sends requests through the proxy, except those to loopback addresses; without a proxy, through none. The error does not repeat
+/// the address.
 pub fn with_proxy(client: ClientBuilder, proxy: Option<&ProxyAddress>) -> Result<ClientBuilder, String> {
     let Some(proxy) = proxy else { return Ok(client.no_proxy()) };
     Ok(client.proxy(proxy.for_all()?.no_proxy(NoProxy::from_string(LOOPBACK))))
 }
 
-/// The first variable that names a proxy for other programs.
+/// First variable that names a proxy for other programs.
 #[must_use]
 pub fn ignored_variable() -> Option<&'static str> {
     VARIABLES.into_iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
@@ -84,7 +74,7 @@ mod tests {
         assert!(!format!("{:?}", read("http://user:canary@h:1")).contains("canary"));
     }
 
-    /// What a proxy is first_proxy_request for first by a request for that address.
+    /// Lines of the first request that the proxy receives for `address`; `None` if it receives none.
     async fn first_proxy_request(address: &str) -> Option<Vec<String>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = read(&format!("http://user:pass@{}", listener.local_addr().unwrap())).unwrap();

@@ -1,5 +1,4 @@
-//! Facts about a provider that need no call: its ids, its objects, its capabilities, its kinds of sources; of its posts, and
-//! of its accounts.
+//! Facts about a provider that need no call: ids, objects, capabilities and kinds of sources, for its posts and its accounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +25,14 @@ use crate::providers::http::HttpClient;
 use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::relations::ListCapabilities;
 
-/// Reads when a post was made from its id, ms since the epoch; `None` where the id does not say so, an error (one
-/// clause) where it is none of the provider's.
+/// Reads the creation time, ms since the epoch, from an id; `None` if the id does not contain it. An id of another form is an
+/// error (one clause).
 pub type DateOf = fn(&str) -> Result<Option<Millis>, String>;
 
-/// Reads one JSON object as an ingest has it; an error is one clause.
+/// Reads one JSON object of an ingest; an error is one clause.
 pub type Parse = fn(&str) -> Result<Tweet, String>;
 
-/// The capabilities of the provider's lookup. For a Mastodon instance, those since 4.3.
+/// Capabilities of the lookup of posts; for Mastodon, those since 4.3.
 #[must_use]
 pub fn capabilities(of: &Provider) -> Capabilities {
     match of {
@@ -47,18 +46,15 @@ pub fn capabilities(of: &Provider) -> Capabilities {
 /// Reads one JSON object of an account; an error is one clause.
 pub type ParseAccount = fn(&str) -> Result<Account, String>;
 
-/// The lookup of a provider's accounts, as far as it needs no call.
 #[derive(Debug, Clone, Copy)]
 pub struct Accounts {
-    /// The capabilities of the lookup. For a Mastodon instance, those since 4.3.
     pub capabilities: Capabilities,
-    /// Reads the ids of accounts.
     pub date_of: DateOf,
-    /// Reads an account as an answer has it, or as it stands in a post.
+    /// Reads an account from an answer or from a post.
     pub parse: ParseAccount,
 }
 
-/// The lookup of the provider's accounts.
+/// Facts about the lookup of the provider's accounts.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::accounts;
@@ -83,7 +79,6 @@ pub fn accounts(of: &Provider) -> Accounts {
     Accounts { capabilities, date_of, parse }
 }
 
-/// A page of a list of the provider's accounts, as far as it needs no call.
 #[must_use]
 pub fn relations(of: &Provider, side: Side) -> ListCapabilities {
     match of {
@@ -94,17 +89,15 @@ pub fn relations(of: &Provider, side: Side) -> ListCapabilities {
     }
 }
 
-/// The timelines of the provider's accounts, as far as they need no call.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountTimelines {
-    /// The capabilities of a visit: one account a call.
     pub capabilities: Capabilities,
-    /// The kind of source, and the key that takes the account's id.
+    /// Kind of the source, and the key that takes the account's id.
     pub keys: (&'static str, &'static str),
 }
 
 impl AccountTimelines {
-    /// The source of an account, as the settings would write it.
+    /// Source of an account, as the settings write it.
     #[must_use]
     pub fn written(&self, id: &str) -> Written {
         let (kind, key) = self.keys;
@@ -112,7 +105,7 @@ impl AccountTimelines {
     }
 }
 
-/// The timelines of the provider's accounts.
+/// Timelines of the provider's accounts.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::{account_timelines, kinds};
@@ -132,7 +125,7 @@ pub fn account_timelines(of: &Provider) -> AccountTimelines {
     AccountTimelines { capabilities: Capabilities { batch_limit: 1, charge, endpoint }, keys }
 }
 
-/// The accounts in a post of the provider, as its raw object has them, the author first.
+/// Reader of the accounts in a post's raw object, the author first.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::people;
@@ -150,7 +143,7 @@ pub fn people(of: &Provider) -> fn(&str) -> Vec<Person> {
     }
 }
 
-/// Reads an account of the provider from a line of a file: an id, a handle or an address.
+/// Reader of an account in a line of a file: an id, a handle or an address.
 ///
 /// ```
 /// # use twitter_updater::providers::named::Named;
@@ -170,7 +163,6 @@ pub fn account_of(of: &Provider) -> AccountOf {
     }
 }
 
-/// The media in a post of the provider, as its raw object has them.
 #[must_use]
 pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     match of {
@@ -181,7 +173,7 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     }
 }
 
-/// The ids of a post and of an account that nobody made: a lookup of them is answered, and costs nothing where reads are charged.
+/// Ids of a post and of an account that do not exist: the API answers a lookup of them, and charges no reads.
 #[must_use]
 pub fn unused_ids(of: &Provider) -> [&'static str; 2] {
     match of {
@@ -193,20 +185,19 @@ pub fn unused_ids(of: &Provider) -> [&'static str; 2] {
 /// Completes answers of a lookup that name media without their addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct IngestedMedia {
-    /// Returns true if an object lacks the addresses of its media.
     pub is_needed: fn(&str) -> bool,
-    /// The object of an answer with the media of the ingest's object, if that has any.
+    /// Returns the answer's object with the media of the ingest's object, if that has any.
     pub add: fn(&str, &str) -> Option<String>,
 }
 
-/// The media that only an ingest's object has; `None` if the answers of the provider's lookup have them.
+/// Adds media that only an ingest's object has; `None` if the provider's answers have them.
 #[must_use]
 pub fn ingested_media(of: &Provider) -> Option<IngestedMedia> {
     let x = IngestedMedia { is_needed: x_v2::media::lacks_media, add: x_v2::media::with_media_of };
     (*of == Provider::X).then_some(x)
 }
 
-/// Addresses of a picture of the provider in smaller sizes than the one at an address, the largest first.
+/// Addresses of smaller sizes of a picture, the largest first.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::smaller_pictures;
@@ -222,26 +213,23 @@ pub fn smaller_pictures(of: &Provider) -> fn(&str) -> Vec<String> {
     }
 }
 
-/// Makes a source of what is written: its ids are out of order by no more than that duration. An error begins with the key.
+/// Builds a source from its settings; its ids are out of order by at most the given duration. An error begins with the key.
 pub type Build = Box<dyn Fn(&Provider, &Written, Duration) -> Result<Source, String> + Send + Sync>;
 
-/// Opens the API at an address for what makes its sources; the fields are what X is asked for.
+/// Opens the API at an address and returns the builder of its sources. X is asked for the given fields.
 pub type OpenSources = Box<dyn FnOnce(HttpClient, &str, Fields) -> Result<Build, String>>;
 
-/// Opens an API of one network alike.
 type Open<A> = fn(HttpClient, &str, Fields) -> Result<A, String>;
 
-/// The kinds of a provider's sources.
 pub struct Kinds {
-    /// The minimum of `out_of_order`, unless a source sets its own.
+    /// Minimum of `out_of_order`, unless a source sets its own.
     pub out_of_order: Duration,
-    /// The error in the settings of a source; it begins with the key.
+    /// Returns the error in a source's settings; it begins with the key.
     pub check: fn(&Provider, &Written) -> Result<(), String>,
-    /// Opens the API. An error is one clause.
+    /// An error is one clause.
     pub open: OpenSources,
-    /// The words for them.
     pub words: Vec<&'static str>,
-    /// The keys that they take beside `kind`.
+    /// Keys that the kinds take besides `kind`.
     pub keys: Vec<&'static str>,
 }
 
@@ -261,7 +249,6 @@ impl Kinds {
     }
 }
 
-/// The kinds of the provider's sources.
 #[must_use]
 pub fn kinds(of: &Provider) -> Kinds {
     match of {
@@ -272,13 +259,12 @@ pub fn kinds(of: &Provider) -> Kinds {
     }
 }
 
-/// The kinds of every provider's sources.
 pub fn all_kinds() -> impl Iterator<Item = Kinds> {
     let each = [Provider::Twitter, Provider::X, Provider::Mastodon(String::new()), Provider::Bluesky];
     each.into_iter().map(|provider| kinds(&provider))
 }
 
-/// Reads the provider's ids.
+/// Reader of the provider's ids.
 ///
 /// ```
 /// # use twitter_updater::providers::registry::date_of;
@@ -295,8 +281,7 @@ pub fn date_of(provider: &Provider) -> DateOf {
     }
 }
 
-/// How the provider's objects are read as an ingest has them: as the API writes them, or as little as
-/// `{"id": …, "created_at": …}`.
+/// Reader of an ingest's objects: as the API writes them, or as little as `{"id": …, "created_at": …}`.
 #[must_use]
 pub fn parse(of: &Provider) -> Parse {
     match of {
@@ -307,15 +292,14 @@ pub fn parse(of: &Provider) -> Parse {
     }
 }
 
-/// The further fields of an object, beside text and counts, by the namespace in which it is stored; `None` if it cannot
-/// be read.
+/// Further fields of a stored object, besides text and counts; `None` if it is unreadable. `namespace` is the one that stores it.
 #[must_use]
 pub fn details_of(namespace: &str, raw: &str) -> Option<Details> {
     let pipeline = PipelineId::read(namespace).filter(|pipeline| pipeline.kind == Kind::Posts)?;
     Some(parse(&pipeline.provider)(raw).ok()?.details)
 }
 
-/// An object that says no more of a post than its id, and perhaps when it was made.
+/// Object that has only a post's id, and perhaps its creation time.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bare<'a> {
@@ -325,7 +309,7 @@ struct Bare<'a> {
     created_at: Option<&'a RawValue>,
 }
 
-/// Such a post; `None` where the object says more, or cannot be read.
+/// Reads such an object; `None` if it has more fields, or is unreadable.
 fn bare(raw: &str) -> Option<Tweet> {
     let Bare { id, created_at } = serde_json::from_str(raw.trim()).ok()?;
     let id = scalar::string(id).or_else(|| Some(id.get().parse::<u64>().ok()?.to_string()))?;

@@ -1,11 +1,11 @@
 //! The seam to lists of followers and friends: one page of ids, the newest follow first.
 //!
-//! A list is read from its first page (no cursor) to the page without a [`next`](Members::next) cursor. Neighbouring pages may
-//! overlap, so an id may come twice; a page may be empty and still have a next one. An API that goes round in circles gives
-//! a cursor that it gave before, which only the caller can notice.
+//! A caller reads a list from its first page (no cursor) to the page without a [`next`](Members::next) cursor. Neighbouring pages
+//! may overlap, so an id may come twice. A page may be empty and still have a next one. An API in a loop returns an earlier
+//! cursor; only the caller can notice that.
 //!
-//! What the answer says of the *list* is a [`Listing`]; what goes wrong with the *call* is a [`LookupError`], and says nothing
-//! of the list or its owner, except [`LookupError::BadRequest`], which may.
+//! A [`Listing`] states the answer about the *list*. A [`LookupError`] is a failure of the *call*, and says nothing about the
+//! list or its owner; only [`LookupError::BadRequest`] may.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -17,57 +17,43 @@ use crate::model::account::{Absence, Account};
 use crate::model::relation::{Partial, Side};
 use crate::quota::Credential;
 
-/// The capabilities of a provider for one of the two lists, and its charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListCapabilities {
-    /// The maximum number of ids in a page.
     pub page_limit: u32,
-    /// The unit of the quota. [`Charge::PerIdPerUtcDay`]: money counts the accounts on the page.
+    /// Unit of the quota. With [`Charge::PerIdPerUtcDay`], the accounts on the page cost money.
     pub charge: Charge,
-    /// The endpoint's name in the quota ledger.
     pub endpoint: &'static str,
 }
 
-/// A request for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest<'a> {
-    /// Which of the owner's lists.
     pub side: Side,
-    /// The owner's id.
     pub owner: &'a str,
-    /// The cursor that the page before gave; `None`: the first page.
+    /// Cursor of the previous page; `None` on the first.
     pub cursor: Option<&'a str>,
-    /// The maximum number of ids, 1 to [`ListCapabilities::page_limit`]. A smaller page costs less where accounts are
-    /// charged.
+    /// Maximum number of ids, 1 to [`ListCapabilities::page_limit`]. A smaller page costs less if accounts are charged.
     pub limit: u32,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelationPage {
-    /// The page, or why there is none.
     pub listing: Listing,
-    /// The quota that the answer stated, if any.
     pub quota: Option<Quota>,
 }
 
-/// What an answer says of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Listing {
-    /// A page of it.
     Members(Members),
-    /// The owner is not there, and the reason, where the answer states it. Without a reason, a wrong address of the API would
-    /// be answered in the same way.
+    /// The owner is missing; holds the reason if the answer states it. Without a reason, a wrong API address would give the same answer.
     OwnerAbsent(Option<Absence>),
-    /// This credential may not see the list: the account is protected, or blocks the caller. Twitter says the same of suspended
-    /// accounts.
+    /// This credential may not see the list: the account is protected, or blocks the caller. Twitter answers the same for
+    /// suspended accounts.
     Refused,
-    /// The cursor is no longer valid: read the list from its first page. What was read before stays true.
+    /// The cursor has expired: read the list from its first page. Pages read before stay valid.
     StaleCursor,
 }
 
 impl RelationPage {
-    /// A page with these members.
     #[must_use]
     pub fn of(members: Members, quota: Option<Quota>) -> Self {
         Self { listing: Listing::Members(members), quota }
@@ -75,7 +61,6 @@ impl RelationPage {
 }
 
 impl From<Absence> for Listing {
-    /// The reason for which an answer does not return the owner.
     fn from(reason: Absence) -> Self {
         match reason {
             Absence::Protected => Self::Refused,
@@ -86,41 +71,34 @@ impl From<Absence> for Listing {
     }
 }
 
-/// A page of a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Members {
-    /// The members in the order of the answer, the newest follow first.
+    /// Members in the order of the answer, the newest follow first.
     pub members: Vec<Member>,
-    /// The accounts of the members, where the API returns them whole. A member whose account cannot be read has none.
+    /// Accounts of the members, if the API returns them whole. A member with an unreadable account has none.
     pub accounts: Vec<Account>,
-    /// The cursor of the next page; `None`: this page is the last.
+    /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
-    /// Why the list may lack members, as far as this answer tells; see also [`Relations::why_partial`].
+    /// Reason why the list may lack members, if this answer shows one; see also [`Relations::why_partial`].
     pub partial: Option<Partial>,
-    /// The members that are missing from the page because their ids could not be read. A list with any of them is not complete.
+    /// Members missing from the page because their ids are unreadable. A list with any of them is incomplete.
     pub unreadable: Unreadable,
 }
 
-/// A member of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its account's id.
     pub id: String,
-    /// When the follow began, ms since the epoch, where the network states it (friends at Bluesky): by the follower's clock.
+    /// Start of the follow by the follower's clock, ms since the epoch. Only Bluesky states it, for friends.
     pub followed_at: Option<Millis>,
 }
 
-/// Members whose ids could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Their number.
     pub count: usize,
-    /// What was wrong with the first one.
     pub first: Option<String>,
 }
 
 impl Unreadable {
-    /// Counts one more.
     pub fn add(&mut self, why: String) {
         self.count += 1;
         self.first.get_or_insert(why);
@@ -128,7 +106,6 @@ impl Unreadable {
 }
 
 impl Member {
-    /// A member of whose follow no time is stated.
     #[must_use]
     pub fn of(id: String) -> Self {
         Self { id, followed_at: None }
@@ -136,12 +113,12 @@ impl Member {
 }
 
 impl Members {
-    /// Adds a member with its account: its id and what was read of it, as the readers of accounts answer them.
+    /// Adds a member from its id and account, as the readers of accounts return them.
     pub fn add(&mut self, (id, account): (Option<String>, Result<Account, String>)) {
         match id {
             Some(id) => {
                 self.members.push(Member::of(id));
-                // An account that cannot be read is looked up later, by its id.
+                // An unreadable account is looked up later, by its id.
                 self.accounts.extend(account.ok());
             }
             None => self.unreadable.add(account.err().unwrap_or_default()),
@@ -149,28 +126,23 @@ impl Members {
     }
 }
 
-/// The way to read lists of followers and friends.
 #[async_trait]
 pub trait Relations: Send + Sync + std::fmt::Debug {
-    /// Its capabilities for that list.
     fn capabilities(&self, side: Side) -> ListCapabilities;
 
-    /// One call for a page. The owner's id is of this provider's form.
+    /// Makes one call for a page. The owner's id has this provider's form.
     ///
     /// # Errors
-    /// The call gave no answer about the list; each variant says what to do next. [`LookupError::BadAnswer`] for an answer
-    /// without the list's own field: it is never taken for an empty list. [`LookupError::BatchTooLarge`] for a limit that the
-    /// API does not allow, without a call.
+    /// Each variant states the next step. [`LookupError::BadAnswer`] for an answer without the list's own field: it is never an
+    /// empty list. [`LookupError::BatchTooLarge`] without a call, for a limit that the API does not allow.
     async fn page(&self, request: PageRequest<'_>, credential: &Credential) -> Result<RelationPage, LookupError>;
 
-    /// The keys under which an account on a page is counted where reads are charged, as
-    /// [`Lookup::reads`](super::lookup::Lookup::reads) has them.
+    /// Keys under which reads of an account are counted, as in [`Lookup::reads`](super::lookup::Lookup::reads).
     fn reads(&self, id: &str) -> Vec<String> {
         vec![id.to_owned()]
     }
 
-    /// The reads to reserve before a call for a page of `limit` ids: which accounts come is known only afterwards. 0 where
-    /// nothing is charged.
+    /// Reads to reserve before a call for `limit` ids, since the accounts are unknown until then; 0 if nothing is charged.
     fn cost(&self, side: Side, limit: u32) -> u64 {
         match self.capabilities(side).charge {
             Charge::Nothing | Charge::PerCall => 0,
@@ -178,19 +150,19 @@ pub trait Relations: Send + Sync + std::fmt::Debug {
         }
     }
 
-    /// Returns true if [`Relations::why_partial`] ever gives a reason.
+    /// Returns true if [`Relations::why_partial`] ever returns a reason.
     fn is_partial_by_handle(&self) -> bool {
         false
     }
 
-    /// Why the lists of the account with this handle may lack members whatever the pages hold, as the handle tells it.
+    /// Reason, from the account's handle, why its lists may lack members on any page.
     fn why_partial(&self, _handle: &str) -> Option<Partial> {
         None
     }
 }
 
-/// The decision about the refusal of a list. Where no network's own words for an error are in its body, it is of whatever stands
-/// in front of the API, which would answer the same to all lists.
+/// Error for a refused list. A body without a network's error field comes from a proxy in front of the API, which would answer
+/// the same for all lists: an outage.
 pub(super) fn of_list(reply: &Reply, refusal: LookupError) -> LookupError {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let says_error = ["error", "errors", "title"].into_iter().any(|name| !body[name].is_null());
@@ -200,10 +172,7 @@ pub(super) fn of_list(reply: &Reply, refusal: LookupError) -> LookupError {
     }
 }
 
-/// Checks the limit of a request.
-///
-/// # Errors
-/// [`LookupError::BatchTooLarge`] for 0 ids, and for more than a page has.
+/// Accepts limits from 1 to `most` ids; others are a [`LookupError::BatchTooLarge`].
 pub(crate) fn check_limit(request: &PageRequest<'_>, most: u32) -> Result<(), LookupError> {
     if (1..=most).contains(&request.limit) {
         return Ok(());

@@ -1,5 +1,4 @@
-//! Single values of an answer, read leniently from their text: what one odd value loses is that value, not
-//! the tweet.
+//! Reads single values of an answer leniently: an odd value is lost, but not its tweet.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,39 +10,34 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use crate::base::clock::Millis;
 use crate::model::post::{BadId, TweetId};
 
-/// `Tue Mar 21 20:50:14 +0000 2006`: the one form of every v1.1 `created_at`.
+/// `Tue Mar 21 20:50:14 +0000 2006`: the only form of `created_at` in v1.1.
 const CREATED_AT: StaticFormatDescription = format_description!(
     "[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] \
      [offset_hour sign:mandatory][offset_minute] [year]"
 );
 
-/// `Tue, 08 Nov 2022 21:16:52`, the zone cut off: HTTP says GMT, recorded answers also say UTC.
+/// `Tue, 08 Nov 2022 21:16:52` without its zone: HTTP writes GMT, recorded answers also have UTC.
 const HTTP_DATE: StaticFormatDescription =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second]");
 
-/// Numbers below are seconds since the epoch, others milliseconds: 10^11 s is the year 5138, and
-/// 10^11 ms is 1973, before there were tweets.
+/// Smaller numbers are seconds since the epoch, others milliseconds: 10^11 s is the year 5138, and 10^11 ms is 1973, before the
+/// first tweet.
 const SECONDS_BELOW: f64 = 1e11;
 
-/// An id, given as text or as a number.
-///
-/// A number that went through a double and came out in scientific notation is refused; one that was
-/// merely rounded cannot be told from a good one, which is why `id_str` is asked first.
+/// Reads an id from a text or a number. Scientific notation fails: that number went through a double. A merely rounded number
+/// looks valid, so callers try `id_str` first.
 pub fn id(raw: &RawValue) -> Result<TweetId, BadId> {
     TweetId::parse(string(raw).as_deref().unwrap_or(raw.get()))
 }
 
-/// A count. Twitter has sent `null` (not known), `"100+"` (not exact) and, in damaged archives,
-/// negative numbers; each means that we do not know, and `None` leaves the stored count alone. None of
-/// them is a reason to lose the rest of the tweet.
+/// Reads a count. Twitter has sent `null` (unknown), `"100+"` (not exact) and, in damaged archives, negative numbers. Each gives
+/// `None`: the stored count stays, and the tweet is not lost.
 pub fn count(raw: &RawValue) -> Option<i64> {
     raw.get().parse().ok().filter(|count| *count >= 0)
 }
 
-/// A string's value; `None` where the JSON is not a string.
-///
-/// JSON may escape half of a surrogate pair (`"\ud83d"`, from texts cut by UTF-16 length). No Rust
-/// string can hold that, so it becomes U+FFFD instead of making the tweet unreadable.
+/// Value of a string; `None` if the JSON is not a string. Half of a surrogate pair (`"\ud83d"`, from texts cut by UTF-16 length)
+/// becomes U+FFFD: no Rust string can hold it, and the tweet stays readable.
 pub fn string(raw: &RawValue) -> Option<String> {
     let json = raw.get();
     let quoted = json.strip_prefix('"')?.strip_suffix('"')?;
@@ -53,10 +47,10 @@ pub fn string(raw: &RawValue) -> Option<String> {
     serde_json::from_str(json).ok().or_else(|| Some(unescape_lossily(quoted)))
 }
 
-/// The inside of a JSON string whose syntax has been checked, with lone surrogates replaced.
+/// Unescapes the inside of a valid JSON string; lone surrogates become U+FFFD.
 fn unescape_lossily(quoted: &str) -> String {
     let mut text = String::with_capacity(quoted.len());
-    // UTF-16 units of consecutive \u escapes; they are decoded together, as pairs span two of them.
+    // UTF-16 units of consecutive \u escapes, decoded together because pairs span two.
     let mut units: Vec<u16> = Vec::new();
     let mut chars = quoted.chars();
     while let Some(c) = chars.next() {
@@ -86,13 +80,12 @@ fn unescape_lossily(quoted: &str) -> String {
     text
 }
 
-/// A v1.1 date, in ms since the epoch.
+/// Date of v1.1, in ms since the epoch.
 pub fn created_at(text: &str) -> Option<Millis> {
     OffsetDateTime::parse(text, CREATED_AT).ok().map(OffsetDateTime::unix_timestamp).and_then(|s| s.checked_mul(1000))
 }
 
-/// A date as other sources write it: v1.1's form, RFC 3339, or a number of seconds or milliseconds
-/// since the epoch (also in quotes). In ms since the epoch.
+/// Date in v1.1's form, in RFC 3339, or as seconds or milliseconds since the epoch (also in quotes). In ms since the epoch.
 pub fn any_date(raw: &RawValue) -> Option<Millis> {
     let text = string(raw);
     let text = text.as_deref().unwrap_or(raw.get());
@@ -104,18 +97,18 @@ pub fn any_date(raw: &RawValue) -> Option<Millis> {
     })
 }
 
-/// A date as RFC 3339 writes it, whatever its zone and fractions. In ms since the epoch.
+/// RFC 3339 date of any zone and precision, in ms since the epoch.
 pub fn rfc3339(text: &str) -> Option<Millis> {
     let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Millis::try_from(date.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
 }
 
-/// A date that a client wrote, as RFC 3339. Without a zone it is UTC, as Bluesky's own software reads it. In ms since the epoch.
+/// RFC 3339 date written by a client, in ms since the epoch. Without a zone it is UTC, as in Bluesky's own software.
 pub fn rfc3339_or_utc(text: &str) -> Option<Millis> {
     rfc3339(text).or_else(|| rfc3339(&format!("{text}Z")))
 }
 
-/// Whom a text is about, if it is the sentence that Twitter and X put in place of a withheld one: a handle.
+/// Handle in the notice that Twitter and X put in place of a withheld text; `None` for other texts.
 pub fn notice_about(text: &str) -> Option<&str> {
     let named = ["This Tweet from @", "This Post from @", "@"].iter().find_map(|start| text.strip_prefix(start))?;
     let end = named.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
@@ -124,26 +117,26 @@ pub fn notice_about(text: &str) -> Option<&str> {
     rests.iter().any(|known| rest.starts_with(known)).then_some(author)
 }
 
-/// The handle of the author of a repeated post, in the text of its retweet: `RT @ann: …`.
+/// Handle of the original author in the text of a retweet: `RT @ann: …`.
 pub fn reposted_name(text: &str) -> Option<&str> {
     let (name, _) = text.strip_prefix("RT @")?.split_once(':')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_name.then_some(name)
 }
 
-/// A field that is there and not null.
+/// Field that exists and is not null.
 pub fn present(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|raw| raw.get() != "null")
 }
 
-/// A text that a whole object leaves out, or has as null, where there is none: then it is empty. `None` where a partial
-/// object does not have it, or it is of another shape.
+/// Text of a field. If it is missing or null, a whole object has an empty text, and a partial object `None`. Other shapes give
+/// `None`, too.
 pub fn text(field: Option<&RawValue>, is_whole: bool) -> Option<String> {
     present(field).map_or_else(|| is_whole.then(String::new), string)
 }
 
-/// The address in a profile of Twitter or X, in full: beside it stands a short link (`t.co`), of which the network makes another
-/// one now and then. Old objects have the short link alone.
+/// Full address in a profile of Twitter or X. The network replaces the short link (`t.co`) beside it now and then. Old objects
+/// have only the short link.
 pub fn profile_address(url: Option<&RawValue>, entities: Option<&RawValue>, is_whole: bool) -> Option<String> {
     #[derive(Deserialize)]
     struct Entities<'a> {
@@ -166,31 +159,28 @@ pub fn profile_address(url: Option<&RawValue>, entities: Option<&RawValue>, is_w
     expanded.filter(|address| !address.is_empty()).or_else(|| text(url, is_whole))
 }
 
-/// A date of an account, which may be missing or odd: unlike that of a post, it decides nothing.
+/// Date of an account; `None` if it is missing or odd, since nothing depends on it.
 pub fn date_or_none(field: Option<&RawValue>, read: impl Fn(&str) -> Option<Millis>) -> Option<Millis> {
     read(&string(present(field)?)?).filter(|at| *at >= 0)
 }
 
-/// A day as ISO 8601 writes it (`2025-07-13`), or a date with a time of it. In ms since the epoch.
+/// ISO 8601 day (`2025-07-13`) or RFC 3339 date, in ms since the epoch.
 pub fn day(text: &str) -> Option<Millis> {
     rfc3339(text).or_else(|| rfc3339(&format!("{text}T00:00:00Z")))
 }
 
-/// The value of a field; `None` where it is not there, null or of another shape.
+/// Value of a field; `None` if it is missing, null or of another shape.
 pub fn value<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(present(field)?.get()).ok()
 }
 
-/// The elements of a list that have that shape; the odd ones are left out. `None` where the field is no list.
+/// Elements of a list that have shape `T`, without the others. `None` if the field is no list.
 pub fn items<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<impl Iterator<Item = T>> {
     let all: Vec<&'a RawValue> = value(field)?;
     Some(all.into_iter().filter_map(|one| value(Some(one))))
 }
 
-/// The date in a field, in the form that `read` reads.
-///
-/// # Errors
-/// The field is present and invalid; the text names the field.
+/// Date in a field, in the form that `read` reads. A present but invalid date is an error that names the field.
 pub fn date(
     field: Option<&RawValue>,
     name: &str,
@@ -201,14 +191,14 @@ pub fn date(
     read.map(Some).ok_or_else(|| not_a_date(name, raw))
 }
 
-/// The text for an invalid date: quoted, cut to the length of dates, without control characters.
+/// Error text for an invalid date: quoted, at most 40 characters, without control characters.
 pub fn not_a_date(field: &str, raw: &RawValue) -> String {
     let text = string(raw).unwrap_or_else(|| raw.get().to_owned());
     let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
     format!("{field} \"{text}\" is not a date")
 }
 
-/// A header's date (`Date`, `Retry-After`), in ms since the epoch.
+/// Date of a header (`Date`, `Retry-After`), in ms since the epoch.
 pub fn http_date(text: &str) -> Option<Millis> {
     let utc = text.strip_suffix(" GMT").or_else(|| text.strip_suffix(" UTC"))?;
     let date = PrimitiveDateTime::parse(utc, HTTP_DATE).ok()?;

@@ -1,4 +1,4 @@
-//! Sources as the settings name them: each network has an enum of its kinds of timelines, tagged by `kind`.
+//! Sources in the settings: each network has an enum of its kinds of timelines, tagged by `kind`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,53 +15,42 @@ use crate::base::clock::{self, Millis};
 use crate::model::provider::Provider;
 use crate::quota::Credential;
 
-/// The keys of a source with their values as texts, `kind` among them.
+/// Keys of a source, `kind` among them, with their values as texts.
 pub type Written = BTreeMap<String, String>;
 
-/// The query or account that a source asks for; `None` where its kind says all. An error begins with its key, as in
-/// `.list_id is a number`.
+/// Query or account of a source; `None` if its kind needs none. An error begins with its key, as in `.list_id is a number`.
 pub type AsksFor<'a> = Result<Option<&'a str>, String>;
 
-/// A timeline, and the query or account that it asks for.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The timeline.
     pub timeline: Arc<dyn Timeline>,
-    /// `None` where the kind of timeline says all.
     pub query: Option<String>,
 }
 
-/// The kinds of timelines of a network, with their keys: a serde enum tagged by `kind` that denies unknown fields. A kind
-/// without keys has braces (`Home {}`): serde ignores unknown fields beside a unit.
+/// Kinds of timelines of a network, with their keys: a serde enum tagged by `kind` that denies unknown fields. A kind without
+/// keys has braces (`Home {}`): serde ignores unknown fields beside a unit.
 #[async_trait]
 pub trait SourceKind: DeserializeOwned + Debug + Send + Sync + 'static {
-    /// The opened API whose timelines they are.
     type Api: Clone + Debug + Send + Sync + 'static;
 
-    /// The minimum of `out_of_order`, unless a source sets its own.
+    /// Minimum of `out_of_order`, unless a source sets its own.
     const OUT_OF_ORDER: Duration = Duration::ZERO;
 
-    /// The query or account that it asks for.
-    ///
-    /// # Errors
-    /// Not a valid source.
+    /// Query or account of the source; an error means that the source is invalid.
     fn asks_for(&self) -> AsksFor<'_>;
 
-    /// The API's rules for it, if ids are out of order by at most `k` ms.
+    /// Rules of the API for this kind, if ids are out of order by at most `k` ms.
     fn rules(&self, k: Millis) -> Rules;
 
-    /// One call. As [`Timeline::page`].
     async fn page(of: &TimelineOf<Self>, ask: &Ask, credential: &Credential) -> Result<Page, LookupError>;
 
-    /// The timeline, whose ids are out of order by no more than `k`.
+    /// Timeline whose ids are out of order by at most `k`.
     fn build(self, api: &Self::Api, k: Duration) -> TimelineOf<Self> {
         TimelineOf { rules: self.rules(clock::millis(k)), api: api.clone(), kind: self }
     }
 }
 
-/// One timeline of an opened API.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct TimelineOf<K: SourceKind> {
     pub api: K::Api,
     pub kind: K,
@@ -79,7 +68,7 @@ impl<K: SourceKind> Timeline for TimelineOf<K> {
     }
 }
 
-/// Why nothing can be read. Of a word that serde does not know it keeps those that serde expects.
+/// Reasons why a source is invalid, with the words that serde expects.
 #[derive(Debug, thiserror::Error)]
 enum Wrong {
     #[error("no such kind")]
@@ -112,10 +101,7 @@ fn parse<'a, K: SourceKind>(written: impl IntoIterator<Item = (&'a str, &'a str)
     K::deserialize(MapDeserializer::new(written.into_iter()))
 }
 
-/// The kind that is written, and the query or account that it asks for.
-///
-/// # Errors
-/// The error; the text begins with the key, as in `.query is missing`.
+/// Reads the kind of a source, and its query or account. An error begins with the key, as in `.query is missing`.
 pub fn read<K: SourceKind>(of: &Provider, written: &Written) -> Result<(K, Option<String>), String> {
     let kind: K = parse(written.iter().map(|(key, value)| (&**key, &**value))).map_err(|wrong| match wrong {
         Wrong::Kind(kinds) => format!(".kind: {of} has no timeline of that kind, but {}", kinds.join(", ")),
@@ -125,7 +111,7 @@ pub fn read<K: SourceKind>(of: &Provider, written: &Written) -> Result<(K, Optio
     Ok((kind, query))
 }
 
-/// The words for the kinds, and the keys that they take. The enum is asked for what it does not know.
+/// Words for the kinds, and the keys that they take. Both come from serde's errors about unknown words.
 #[must_use]
 pub fn words<K: SourceKind>() -> (Vec<&'static str>, Vec<&'static str>) {
     let expected = |kind| match parse::<K>([("kind", kind), ("?", "")]) {
@@ -137,34 +123,20 @@ pub fn words<K: SourceKind>() -> (Vec<&'static str>, Vec<&'static str>) {
     (kinds, keys)
 }
 
-/// A text of up to this many characters.
-///
-/// # Errors
-/// It is longer.
 pub fn up_to<'a>(longest: usize, key: &str, text: &'a str) -> AsksFor<'a> {
     must(text.chars().count() <= longest, text, || format!(".{key} is longer than {longest} characters"))
 }
 
-/// A name that does not begin with its sign.
-///
-/// # Errors
-/// It does.
+/// Accepts a name without its leading sign.
 pub fn without<'a>(sign: char, key: &str, name: &'a str) -> AsksFor<'a> {
     must(!name.starts_with(sign), name, || format!(".{key} stands without its {sign}"))
 }
 
-/// An id that is a number.
-///
-/// # Errors
-/// It is none.
 pub fn number<'a>(key: &str, id: &'a str) -> AsksFor<'a> {
     must(id.bytes().all(|byte| byte.is_ascii_digit()), id, || format!(".{key} is a number"))
 }
 
-/// The text, where it is as it must be.
-///
-/// # Errors
-/// It is not: `why`.
+/// Accepts the text if `is_so`; otherwise fails with `why`.
 pub fn must(is_so: bool, text: &str, why: impl FnOnce() -> String) -> AsksFor<'_> {
     is_so.then_some(Some(text)).ok_or_else(why)
 }

@@ -1,4 +1,4 @@
-//! The seam to an API's stream: new posts over a connection that stays open. Whoever reads one is
+//! The seam to an API's stream: new posts over a connection that stays open. The reader is
 //! [`pipelines::streams`](crate::pipelines::streams).
 
 use std::fmt;
@@ -10,29 +10,21 @@ use crate::model::post::{Ingested, Tweet};
 use crate::providers::http::OpenBody;
 use crate::providers::lookup::LookupError;
 
-/// One API's stream, in the name of one credential.
 #[async_trait]
 pub trait Stream: Send + Sync + fmt::Debug {
-    /// Connects. Answers once the API has taken the request.
-    ///
-    /// # Errors
-    /// Not connected; each variant says when to retry.
+    /// Connects, and returns once the API has accepted the request. Each error states when to retry.
     async fn connect(&self) -> Result<Box<dyn Chunks>, Broken>;
 
-    /// A connection on which no byte came for so long is dead, whatever TCP says.
+    /// Maximum time between two bytes; after it the connection is dead, whatever TCP reports.
     fn silence(&self) -> Duration;
 
     /// Parses a line that is not blank.
     fn read(&self, line: &str) -> Message;
 }
 
-/// A connection's bytes.
 #[async_trait]
 pub trait Chunks: Send {
-    /// The next ones; `None` when the API ended it.
-    ///
-    /// # Errors
-    /// The connection broke; says how.
+    /// Next bytes; `None` when the API ended the connection. The error states how the connection broke.
     async fn chunk(&mut self) -> Result<Option<Vec<u8>>, String>;
 }
 
@@ -43,26 +35,21 @@ impl Chunks for OpenBody {
     }
 }
 
-/// The content of a line.
 #[derive(Debug)]
 pub enum Message {
-    /// A post. Where `broken` says why it cannot be read, its id is all there is of it.
+    /// A post. If `broken` is set, only its id is known.
     Post {
-        /// The post.
         post: Box<Ingested>,
-        /// Why it cannot be read whole.
+        /// Reason why it cannot be read whole.
         broken: Option<String>,
     },
-    /// The API has something to say about the stream.
     Notice(String),
-    /// The API ends the connection.
     Ended(Broken),
-    /// Nothing we know; says what is wrong with it.
     Unreadable(String),
 }
 
 impl Message {
-    /// A post, which `parse` reads; by the id that `id_of` finds, where it cannot be read.
+    /// Reads a post with `parse`; if that fails, keeps only the id that `id_of` finds.
     pub fn post(
         raw: &str,
         parse: impl Fn(&str) -> Result<Tweet, String>,
@@ -78,10 +65,9 @@ impl Message {
     }
 }
 
-/// Why there is no connection, or no longer one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// The connection: it cannot be made, broke, ended or fell silent.
+    /// The connection cannot be made, broke, ended or fell silent.
     #[error("{0}")]
     Network(String),
     /// An HTTP error that may pass.
@@ -90,26 +76,23 @@ pub enum Broken {
     /// An HTTP error that may pass, with a time to wait (`Retry-After`).
     #[error("the API is not available: {why}")]
     Overloaded {
-        /// The API's answer.
         why: String,
-        /// The minimum wait, as the answer stated.
+        /// Minimum wait that the answer stated.
         at_least: Duration,
     },
-    /// Too many connections, or attempts.
+    /// Too many connections, or too many attempts.
     #[error("rate limited: {why}")]
     RateLimited {
-        /// The API's answer.
         why: String,
-        /// The minimum wait, as the answer stated.
+        /// Minimum wait that the answer stated.
         at_least: Duration,
     },
-    /// It cannot work before a person has fixed the cause.
+    /// Fatal until a person has fixed the cause.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Broken {
-    /// What it means that a stream's request was answered like this.
     #[must_use]
     pub fn refused(error: LookupError) -> Self {
         match error {
@@ -119,7 +102,7 @@ impl Broken {
             }
             LookupError::Overloaded { why, pause } => Self::Overloaded { why, at_least: pause },
             LookupError::Throttled { pause, .. } => Self::RateLimited { why: error.to_string(), at_least: pause },
-            // A lookup takes some of these for passing, since other credentials may fare better. A stream has one.
+            // A lookup retries some of these with other credentials. A stream has only one.
             LookupError::Credential(_)
             | LookupError::Unready(_)
             | LookupError::BatchTooLarge(_)
@@ -128,7 +111,7 @@ impl Broken {
         }
     }
 
-    /// What it means that there was no answer to a stream's request: none came, or no token was to be had for it.
+    /// Meaning of an unanswered stream request: no answer came, or no token was available.
     #[must_use]
     pub fn unanswered(error: LookupError) -> Self {
         match error {

@@ -1,8 +1,8 @@
-//! `app.bsky.actor.getProfiles`: up to 25 accounts a call, by DID or by handle.
+//! `app.bsky.actor.getProfiles`: up to 25 accounts per call, by DID or by handle.
 //!
-//! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out in silence;
-//! `app.bsky.actor.getProfile`, for one account, states the reason. A view leaves out what its owner has not set. Nothing tells
-//! when an account last posted; its number of posts does that it did.
+//! An id is the account's DID. Deleted, deactivated, suspended and unknown accounts are left out without a reason;
+//! `app.bsky.actor.getProfile`, for one account, states it. A view leaves out fields that the owner has not set. No field states the
+//! time of the last post; the number of posts shows that there was one.
 //!
 //! Sources: the lexicons app.bsky.actor.getProfiles and app.bsky.actor.defs, recorded views.
 
@@ -28,14 +28,12 @@ use crate::providers::lookup::{
 use crate::providers::scalar::{self, present};
 use crate::quota::{Credential, CredentialKind};
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 25, charge: Charge::PerCall, endpoint: "getProfiles" };
 
-/// The handle of an account whose own does not lead back to it, for as long as that lasts.
+/// Handle of an account while its own handle does not lead back to it.
 pub const NO_HANDLE: &str = "handle.invalid";
 
-/// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
 pub struct Accounts(pub Bluesky);
 
@@ -71,10 +69,10 @@ impl Lookup<Account> for Accounts {
     }
 }
 
-/// Why the account of a call for one is missing; `None` where the answer says nothing of it.
+/// Reason why the single requested account is missing; `None` if the answer states none.
 fn reason(reply: &Reply, kind: &CredentialKind) -> Option<Absence> {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    // Without a session, these are about the account.
+    // Without a session, these errors concern the account.
     let is_anonymous = matches!(kind, CredentialKind::Anonymous);
     match (reply.status, body["error"].as_str()?) {
         (400, "AccountDeactivated") if is_anonymous => Some(Absence::Deactivated),
@@ -96,7 +94,7 @@ impl Handles for Accounts {
 }
 
 impl Accounts {
-    /// One call for accounts by DIDs or handles; the reader answers each account by what was asked.
+    /// Makes one call for accounts by DIDs or handles; `read` returns each account under the DID or handle.
     async fn ask(
         &self,
         asked: &[String],
@@ -112,10 +110,7 @@ impl Accounts {
     }
 }
 
-/// Nothing: a DID does not say when it was made.
-///
-/// # Errors
-/// Not a DID; says why.
+/// Checks the id and returns `None`: a DID does not contain its creation time.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     if is_did(id) {
         return Ok(None);
@@ -123,10 +118,6 @@ pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     Err("the id is no DID (did:METHOD:ID); a handle will not do, since it may change".to_owned())
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested accounts.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     read_as(body, ids, read_account)
 }
@@ -140,15 +131,12 @@ fn read_as(
     share(asked, views(&body, "profiles", |body| body.profiles)?, read)
 }
 
-/// Reads one profile view, also the author in a post view, which has neither counts nor a description.
-///
-/// # Errors
-/// Not a profile view; a few words name the error.
+/// Reads one profile view, also the author in a post view, which has no counts and no description.
 pub fn parse_account(raw: &str) -> Result<Account, String> {
     read_account(raw.trim()).1
 }
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Profile<'a> {
@@ -178,7 +166,7 @@ struct Profile<'a> {
     verification: Option<&'a RawValue>,
 }
 
-/// Who vouches for it: somebody for the account, or Bluesky for an account that vouches for others.
+/// Verification of the account by a verifier, or by Bluesky as a verifier of others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Verification<'a> {
@@ -188,7 +176,6 @@ struct Verification<'a> {
     trusted_verifier_status: Option<Cow<'a, str>>,
 }
 
-/// Reads one profile view. Answers its DID, if that can be read, and the account.
 pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |profile: &Profile<'_>| Ok(present(profile.did).and_then(scalar::string).ok_or("no did")?);
     with_id(raw, "a profile view", id, |profile, id| profile.account(id, raw))
@@ -197,7 +184,7 @@ pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
 impl Profile<'_> {
     fn account(&self, id: String, raw: &str) -> Result<Account, String> {
         let handle = present(self.handle).and_then(scalar::string).ok_or("the handle is not a string")?;
-        // Only the detailed view has counts; the others leave out more than what is not set.
+        // Only the detailed view has counts; the others also leave out fields that are set.
         let is_detailed = self.posts_count.is_some();
         let text = |field| scalar::text(field, is_detailed);
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
@@ -228,7 +215,7 @@ impl Profile<'_> {
         })
     }
 
-    /// The detailed view leaves it out where nobody vouches for the account.
+    /// The detailed view leaves the field out if no verifier has verified the account.
     fn verified(&self, is_detailed: bool) -> Option<bool> {
         if present(self.verification).is_none() {
             return is_detailed.then_some(false);

@@ -1,7 +1,7 @@
 //! Decisions for the caller: the table from statuses and names to decisions, and the quota. A refusal is
 //! `{"error": "Name", "message": "…"}` (atproto.com/specs/xrpc).
 //!
-//! The texts are ours, never the body's: a body may repeat what was sent.
+//! Error texts are ours and never quote the body: it may repeat the request.
 
 use serde_json::Value;
 
@@ -20,7 +20,6 @@ const SESSION: &[&str] = &[
     "InvalidToken",
 ];
 
-/// The window, from the `ratelimit-*` headers.
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
 }
@@ -29,7 +28,6 @@ fn told(reply: &Reply) -> Option<Quota> {
     window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"])
 }
 
-/// The decision about an answer that is not a success.
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
 
@@ -47,13 +45,13 @@ pub fn decide(reply: &Reply) -> LookupError {
         (429, _) | (_, "RateLimitExceeded") => throttled(reply, told(reply), FIVE_MINUTES),
         _ if known.is_some() || status == 401 => Credential(format!("its session is not accepted ({said})")),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
-        // Missing posts are left out, so this is an address without the method.
+        // Missing posts are left out, so this address lacks the method.
         (404, _) => Outage(said),
         (413 | 414 | 431, _) => BatchTooLarge(said),
         (400, _) if body["message"].as_str().is_some_and(|text| text.contains("must not have more than")) => {
             BatchTooLarge(said)
         }
-        // One uri that is none fails the whole call.
+        // One invalid uri fails the whole call.
         (400 | 422, _) => BadRequest(said),
         (..300, _) => BadAnswer(said),
         _ => Outage(said),

@@ -1,5 +1,5 @@
-//! The media in a view of a post: its pictures, also those of a gallery, and beside a quoted post. Videos are playlists of
-//! pieces (HLS), no files, and are not read; neither are the pictures of links, nor those of the quoted post.
+//! Media in a view of a post: pictures, also those of a gallery and those beside a quoted post. Videos are playlists (HLS), not files,
+//! and are not read. Pictures of links and of the quoted post are not read either.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ struct Author<'a> {
     did: Option<&'a RawValue>,
 }
 
-/// The author's record, whose pictures are in the order of the view's.
+/// Author's record; its pictures are in the order of the view's.
 #[derive(Deserialize)]
 struct Record<'a> {
     #[serde(borrow)]
@@ -35,21 +35,19 @@ struct Record<'a> {
 struct Embed<'a> {
     #[serde(borrow)]
     images: Option<&'a RawValue>,
-    /// The pictures of a gallery.
     #[serde(borrow)]
     items: Option<&'a RawValue>,
-    /// Beside a quoted post.
+    /// Media beside a quoted post.
     #[serde(borrow)]
     media: Option<&'a RawValue>,
 }
 
-/// A picture of a view, or of a record.
 #[derive(Deserialize)]
 struct Picture<'a> {
-    /// Its address: in a view.
+    /// Address; only in a view.
     #[serde(borrow)]
     fullsize: Option<&'a RawValue>,
-    /// The original: in a record.
+    /// Original; only in a record.
     #[serde(borrow)]
     image: Option<&'a RawValue>,
 }
@@ -58,7 +56,7 @@ struct Picture<'a> {
 struct Blob<'a> {
     #[serde(borrow, rename = "ref")]
     link: Option<&'a RawValue>,
-    /// In records from before 2023.
+    /// Only in records from before 2023.
     #[serde(borrow)]
     cid: Option<&'a RawValue>,
 }
@@ -69,7 +67,7 @@ struct Link<'a> {
     hash: Option<&'a RawValue>,
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the media; an odd field must not lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(view) = serde_json::from_str::<View<'_>>(raw) else { return Vec::new() };
@@ -81,7 +79,7 @@ pub fn media(raw: &str) -> Vec<Medium> {
     shown.filter_map(|(picture, original)| medium(&picture?, author.as_deref(), original)).collect()
 }
 
-/// The pictures of an embed in their order; `None` for an odd one.
+/// Pictures of an embed in their order; `None` for an odd one.
 fn pictures(embed: Option<&RawValue>) -> Vec<Option<Picture<'_>>> {
     let Some(embed) = scalar::value::<Embed<'_>>(embed) else { return Vec::new() };
     let beside: Option<Embed<'_>> = scalar::value(embed.media);
@@ -90,7 +88,6 @@ fn pictures(embed: Option<&RawValue>) -> Vec<Option<Picture<'_>>> {
     pictures.map(|picture| scalar::value(Some(picture))).collect()
 }
 
-/// The hash of the original in a record's picture.
 fn original(picture: &Picture<'_>) -> Option<String> {
     let blob: Blob<'_> = scalar::value(picture.image)?;
     let link = scalar::value::<Link<'_>>(blob.link).and_then(|link| link.hash);
@@ -107,7 +104,7 @@ fn is_hash(text: &str) -> bool {
     text.starts_with("baf") && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The account and the hash of the original, with which the network's own addresses end: `…/did:plc:…/bafkrei…@jpeg`.
+/// Account and hash of the original, from the end of the network's own addresses: `…/did:plc:…/bafkrei…@jpeg`.
 fn id(url: &str) -> Option<String> {
     let (rest, name) = url.rsplit_once('/')?;
     let hash = name.split(['@', '?']).next()?;

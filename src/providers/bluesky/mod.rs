@@ -1,12 +1,11 @@
-//! Bluesky, `app.bsky.feed.getPosts`: up to 25 posts a call.
+//! Bluesky, `app.bsky.feed.getPosts`: up to 25 posts per call.
 //!
-//! An id is a post's at-uri with its author's DID (a handle changes hands). The public AppView
-//! (`https://public.api.bsky.app`) needs no login, and a personal data server takes a session's token. What is
-//! deleted, blocked or unknown is left out in silence.
+//! An id is a post's at-uri with its author's DID: a handle can change owners. The public AppView (`https://public.api.bsky.app`) needs
+//! no login; a personal data server takes a session's token. Deleted, blocked and unknown posts are left out without a reason.
 //!
-//! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a
-//! decision; `account` is the same for accounts, `relations` for lists of followers and friends. Sources: the lexicon app.bsky.feed.getPosts, atproto.com/specs (at-uri-scheme, record-key, tid),
-//! docs.bsky.app (rate limits), recorded posts.
+//! Reading order: this file makes the call; `uri` reads an id, `post` an object, `errors` turns a refusal into a decision; `account` is
+//! the same for accounts, `relations` for lists of followers and friends. Sources: the lexicon app.bsky.feed.getPosts,
+//! atproto.com/specs (at-uri-scheme, record-key, tid), docs.bsky.app (rate limits), recorded posts.
 
 pub mod account;
 pub mod errors;
@@ -35,18 +34,16 @@ use crate::providers::lookup::{
 };
 use crate::quota::{Credential, CredentialKind};
 
-/// Ids in one call: the lexicon's limit.
+/// Ids per call: the lexicon's limit.
 pub const BATCH_LIMIT: usize = 25;
 
-/// The ids of a post and of an account that do not exist.
 pub const UNUSED_IDS: [&str; 2] =
     ["at://did:plc:aaaaaaaaaaaaaaaaaaaaaaaa/app.bsky.feed.post/2222222222222", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"];
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "getPosts" };
 
-/// The remedy for a server that refuses anonymous requests: there is no setting for a token.
+/// Remedy for a server that refuses anonymous requests: the settings have no token.
 const OTHER_SERVER: &str =
     "name a server in bluesky.api that answers without a login, like https://public.api.bsky.app";
 
@@ -59,15 +56,13 @@ const RECORDS_PATH: &str = "xrpc/com.atproto.repo.listRecords";
 const SESSION_PATH: &str = "xrpc/com.atproto.server.getSession";
 const HEALTH_PATH: &str = "xrpc/_health";
 
-/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct BlueskyOptions {
-    /// `https://public.api.bsky.app`, or a personal data server's address; a path is kept in front of the
-    /// endpoint's.
+    /// `https://public.api.bsky.app`, or a personal data server's address; a path stays in front of the endpoint's.
     pub base_url: String,
-    /// The bounds of a call. A post is 2 to 10 KB.
+    /// Limits of a call. A post is 2 to 10 KB.
     pub http: HttpOptions,
-    /// Posts whose authors ask that only people who are logged in see them are absent.
+    /// True if posts whose authors show them only to logged-in people count as absent.
     pub leaves_out_hidden: bool,
 }
 
@@ -81,7 +76,6 @@ impl Default for BlueskyOptions {
     }
 }
 
-/// The provider.
 #[derive(Debug, Clone)]
 pub struct Bluesky {
     http: HttpClient,
@@ -97,8 +91,7 @@ pub struct Bluesky {
 }
 
 impl Bluesky {
-    /// Builds it without calling anybody; an error where the options make no sense, in words for the
-    /// person who set them.
+    /// Builds the provider without a call. An error is in words for the person who set the options.
     pub fn new(options: BlueskyOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
@@ -140,7 +133,7 @@ impl Lookup for Bluesky {
 
 #[async_trait]
 impl Api for Bluesky {
-    /// Asks for the account of the session; without one, checks that the server answers.
+    /// Requests the session's account; without a session, checks that the server answers.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let address = match credential.kind {
             CredentialKind::Anonymous => &self.health,
@@ -152,14 +145,12 @@ impl Api for Bluesky {
     }
 }
 
-/// The meaning of a refusal for the caller.
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
 /// Returns true if a cursor is stale: the server answers the call without the cursor, and then fails with it again. The reference
-/// server answers a cursor that it cannot read with 500, as in an outage. The repeated call keeps a cursor valid after an outage of
-/// moments.
+/// server answers an unreadable cursor with 500, as in an outage. The repeated call keeps a cursor valid after a short outage.
 pub(crate) async fn is_stale_cursor(
     http: &HttpClient,
     [with_cursor, without]: [Url; 2],
@@ -169,28 +160,19 @@ pub(crate) async fn is_stale_cursor(
     Ok(answers(without).await? && !answers(with_cursor).await?)
 }
 
-/// When a post with this uri was made, in ms since the epoch, where its key says so.
-///
-/// # Errors
-/// Not a post's uri; says why.
+/// Creation time of a post, in ms since the epoch, if its key contains it. The error states why the uri is invalid.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     uri::key(id).map(uri::time)
 }
 
-/// Reads one post view.
-///
-/// # Errors
-/// Not a post; a few words name the error.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     post::read(raw.trim()).1
 }
 
-/// Reads one post view. Answers its uri, where that can be read, and the post.
 pub fn read_post(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     post::read(raw.trim())
 }
 
-/// The body of a lookup: of posts, or of accounts.
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow)]
@@ -199,22 +181,18 @@ struct Body<'a> {
     profiles: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = object(body)?;
     share(ids, views(&body, "posts", |body| body.posts)?, post::read)
 }
 
-/// The views in a body; `of` says of what, and `pick` takes them out.
+/// Views in a body, taken out by `pick`; `of` names them in the error.
 fn views<'a>(
     body: &'a str,
     of: &str,
     pick: impl FnOnce(Body<'a>) -> Option<Vec<&'a RawValue>>,
 ) -> Result<Vec<&'a RawValue>, LookupError> {
-    // Syntax first: what is JSON of another shape is told as that.
+    // Syntax first: JSON of another shape gets its own error.
     let _: &RawValue = serde_json::from_str(body).map_err(|error| not_json(&error))?;
     let views = serde_json::from_str::<Body<'_>>(body).ok().and_then(pick);
     views.ok_or_else(|| LookupError::BadAnswer(format!("an object without a list of {of}")))

@@ -1,13 +1,11 @@
-//! Accounts of Bluesky as people write them down. No I/O.
+//! Accounts of Bluesky as people write them. No I/O.
 
 use super::account::NO_HANDLE;
 use super::uri::is_did;
 use crate::providers::named::{Address, Named, word};
 
-/// Reads an account: a DID, a handle with or without `@`, an at-uri, or an address of the profile or of one of its posts.
-///
-/// # Errors
-/// The line names no account; one clause.
+/// Reads an account: a DID, a handle with or without `@`, an at-uri, or an address of the profile or of one of its posts. An error is
+/// one clause.
 pub fn account_of(line: &str) -> Result<Named, String> {
     let word = word(line)?;
     if let Some(rest) = word.strip_prefix("at://") {
@@ -16,7 +14,7 @@ pub fn account_of(line: &str) -> Result<Named, String> {
     match Address::read(word)? {
         None => actor(word),
         Some(address) => match address.segments()[..] {
-            // Every client's addresses are written so, whatever its host.
+            // Addresses of every client have this form, whatever the host.
             ["profile", name, ..] => actor(name),
             _ => Err("the address is no account's: it has no /profile/HANDLE".to_owned()),
         },
@@ -41,8 +39,8 @@ fn actor(text: &str) -> Result<Named, String> {
     Err("no DID, no handle (a domain like ann.bsky.social) and no address of a profile".to_owned())
 }
 
-/// A handle is a domain in ASCII with at least two labels, the last of which does not begin with a digit
-/// (atproto.com/specs/handle). The API itself refuses `_`, which the simulator's handles have.
+/// Returns true for a domain in ASCII with at least two labels; the last one does not begin with a digit (atproto.com/specs/handle).
+/// The API itself refuses `_`, which the simulator's handles have.
 fn is_handle(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

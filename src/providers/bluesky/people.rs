@@ -1,5 +1,4 @@
-//! The accounts in a view of a post: its author, of whom the view shows names and picture alone, and those that its text
-//! names. A post that is repeated is no post of its own here.
+//! Accounts in a view of a post: its author, with only names and picture, and the mentioned accounts. A repost is no separate post here.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -34,7 +33,7 @@ struct Did<'a> {
     did: Option<&'a RawValue>,
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the accounts; an odd field must not lose the others.
 #[must_use]
 pub fn people(raw: &str) -> Vec<Person> {
     let Ok(view) = serde_json::from_str::<View<'_>>(raw) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! A post view, read from its JSON text.
+//! Reads a post view from its JSON text.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use crate::model::post::{Details, Metrics, SECONDS_BELOW, Tweet};
 use crate::providers::asked::with_id;
 use crate::providers::scalar::{self, present};
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Post<'a> {
@@ -50,12 +50,12 @@ struct Author<'a> {
 struct Label<'a> {
     #[serde(borrow)]
     val: Option<&'a RawValue>,
-    /// It is taken back.
+    /// True if the label is withdrawn.
     #[serde(borrow)]
     neg: Option<&'a RawValue>,
 }
 
-/// Labels of a view, without those that are taken back.
+/// Labels of a view, without the withdrawn ones.
 fn labels(field: Option<&RawValue>) -> Vec<String> {
     let labels: Vec<&RawValue> = scalar::value(field).unwrap_or_default();
     let labels = labels.into_iter().filter_map(|label| scalar::value::<Label<'_>>(Some(label)));
@@ -63,7 +63,6 @@ fn labels(field: Option<&RawValue>) -> Vec<String> {
     standing.filter_map(|label| present(label.val).and_then(scalar::string)).filter(|label| !label.is_empty()).collect()
 }
 
-/// The author's record.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
@@ -79,7 +78,6 @@ struct Record<'a> {
     embed: Option<&'a RawValue>,
 }
 
-/// The post to which a record replies.
 #[derive(Deserialize)]
 struct Reply<'a> {
     #[serde(borrow)]
@@ -88,7 +86,7 @@ struct Reply<'a> {
     root: Option<&'a RawValue>,
 }
 
-/// A reference to a record, or an embed with one in it; beside media it is one level deeper.
+/// Reference to a record, or an embed that contains one; beside media it is one level deeper.
 #[derive(Deserialize)]
 struct Reference<'a> {
     #[serde(borrow)]
@@ -102,7 +100,7 @@ impl<'a> Reference<'a> {
         scalar::value(field)
     }
 
-    /// The uri of the post that stands in it, two levels deep at the most. Feeds, lists and others can be embedded, too.
+    /// Uri of the referenced post, at most two levels deep. Feeds, lists and other records can be embedded, too.
     fn post(self) -> Option<String> {
         let mut here = self;
         for _ in 0..2 {
@@ -115,13 +113,11 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Its uri, if that can be read, and the post.
 pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     let id = |post: &Post<'_>| Ok(present(post.uri).and_then(scalar::string).ok_or("no uri")?);
     with_id(raw, "a post view", id, |post, id| post.tweet(id, raw))
 }
 
-/// The fields that decide the place of a post, or of a repost, in a timeline.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Dates<'a> {
@@ -138,7 +134,7 @@ struct Written<'a> {
     created_at: Option<&'a RawValue>,
 }
 
-/// A date as Bluesky writes it, ms since the Unix epoch.
+/// RFC 3339 date in ms since the Unix epoch.
 #[must_use]
 pub fn moment(text: &str) -> Option<Millis> {
     scalar::rfc3339(text)
@@ -148,19 +144,18 @@ fn date(raw: Option<&RawValue>) -> Option<Millis> {
     moment(&scalar::string(raw?)?)
 }
 
-/// The date that a client wrote.
 fn written(raw: Option<&RawValue>) -> Option<Millis> {
     scalar::rfc3339_or_utc(&scalar::string(raw?)?)
 }
 
-/// When the server first saw it, ms since the Unix epoch: of a post view, or of a reason to show one.
+/// Time at which the server first saw a post, or a reason to show one; ms since the Unix epoch.
 #[must_use]
 pub fn indexed_at(raw: &str) -> Option<Millis> {
     date(serde_json::from_str::<Dates<'_>>(raw).ok()?.indexed_at)
 }
 
-/// By what Bluesky sorts it (`sortAt`), ms since the Unix epoch: the earlier of the record's date and [`indexed_at`]. `None`
-/// where a date that is there cannot be read: then the server may have sorted it anywhere.
+/// Sort key of Bluesky (`sortAt`), ms since the Unix epoch: the earlier of the record's date and [`indexed_at`]. `None` if a present
+/// date is unreadable: then the server may have sorted it anywhere.
 #[must_use]
 pub fn sort_time(raw: &str) -> Option<Millis> {
     let dates: Dates<'_> = serde_json::from_str(raw).ok()?;
@@ -223,10 +218,9 @@ impl Post<'_> {
         })
     }
 
-    /// The record's date is whatever its client wrote, also a local time that calls itself UTC: what is dated
-    /// after it was first seen was made when it was first seen, as Bluesky sorts it (`sortAt`). One from before there was
-    /// anything to date (recorded: the years 0 and 1965, which `indexedAt` repeats) is none, and so is one that cannot be
-    /// read; then the uri tells.
+    /// Clients write any date, also a local time marked as UTC. A date after the indexing is replaced by the indexing, as in Bluesky's
+    /// sort order (`sortAt`). An impossibly early date (recorded: the years 0 and 1965, which `indexedAt` repeats) or an unreadable one
+    /// is dropped; then the uri gives the date.
     fn created_at(&self, record: &Record<'_>, id: &str) -> Option<Millis> {
         let (written, seen) = (written(record.created_at), date(self.indexed_at));
         let earlier = [written, seen].into_iter().flatten().min();

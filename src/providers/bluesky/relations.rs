@@ -1,12 +1,12 @@
-//! `app.bsky.graph.getFollowers`, `app.bsky.graph.getFollows`: up to 100 accounts a call. And for friends, where the server has
-//! the owner's repository, `com.atproto.repo.listRecords` of `app.bsky.graph.follow`: with the moment of each follow.
+//! `app.bsky.graph.getFollowers`, `app.bsky.graph.getFollows`: up to 100 accounts per call. For friends, if the server has the owner's
+//! repository, `com.atproto.repo.listRecords` of `app.bsky.graph.follow`: with the time of each follow.
 //!
-//! Views leave out accounts that are gone, are blocked, or block the owner: a list has fewer members than the profile counts.
-//! Records are what the owner wrote: follows of accounts that are gone stay until the owner deletes them.
+//! Views leave out accounts that are gone, are blocked, or block the owner: a list has fewer members than the profile counts. Records
+//! are the owner's: follows of accounts that are gone stay until the owner deletes them.
 //!
-//! **Friends are asked for as records first.** A personal data server has its own accounts' records, and Bluesky's public
-//! AppView none. Where the answer is that the method or the repository is not there, the first page is empty, and its next
-//! cursor leads to the first page of views. Our cursors say which of the two they are of.
+//! **Friends are requested as records first.** A personal data server has the records of its own accounts, and Bluesky's public AppView
+//! none. If the method or the repository is missing, the first page is empty, and its next cursor leads to the first page of views. The
+//! prefix of our cursors states which of the two they belong to.
 //!
 //! Sources: the lexicons app.bsky.graph.getFollowers, app.bsky.graph.getFollows and com.atproto.repo.listRecords; the
 //! reference server, bluesky-social/atproto (`packages/bsky`, `packages/pds`); a recorded page.
@@ -36,25 +36,23 @@ use crate::providers::relations::{
 use crate::providers::scalar::{self, present};
 use crate::quota::{Credential, CredentialKind};
 
-/// Accounts in a page, and records: the lexicons' limit.
+/// Accounts or records per page: the lexicons' limit.
 pub const PAGE_LIMIT: u32 = 100;
 
-/// The collection of an account's follows.
 const COLLECTION: &str = "app.bsky.graph.follow";
 
-/// The beginnings of our cursors of friends.
+/// Prefixes of our cursors of friends.
 const OF_RECORDS: &str = "records:";
 const OF_VIEWS: &str = "views:";
 
-/// The lists at that API. Clones share what is known of the server.
+/// Clones share the facts learned about the server.
 #[derive(Debug, Clone)]
 pub struct Follows {
     bluesky: Bluesky,
-    /// The server does not have the method: not asked for again while the process runs.
+    /// True if the server lacks the method: it is not requested again while the process runs.
     lacks_records: Arc<AtomicBool>,
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call<'a> {
     Records { cursor: Option<&'a str> },
@@ -62,7 +60,6 @@ enum Call<'a> {
 }
 
 impl Follows {
-    /// The lists at that API.
     #[must_use]
     pub fn new(bluesky: Bluesky) -> Self {
         Self { bluesky, lacks_records: Arc::default() }
@@ -101,7 +98,7 @@ impl Follows {
         address
     }
 
-    /// What a refusal says of the list; `None` where it is about the call.
+    /// Meaning of a refusal for the list; `None` if it concerns the call.
     fn of_refusal(
         &self,
         reply: &Reply,
@@ -110,7 +107,7 @@ impl Follows {
         credential: &Credential,
     ) -> Option<Listing> {
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        // Something in front of the server says nothing of it.
+        // A proxy in front of the server gives no error name, and says nothing about the list.
         let name = body["error"].as_str()?;
         let message = body["message"].as_str().unwrap_or_default();
         let is_anonymous = matches!(credential.kind, CredentialKind::Anonymous);
@@ -121,20 +118,20 @@ impl Follows {
                 self.lacks_records.store(true, Ordering::Relaxed);
                 Some(Listing::Members(views_instead()))
             }
-            // Another server's repository, or one that is closed: the views tell.
+            // The repository is another server's, or closed: the views give the answer.
             Call::Records { cursor: None } if reply.status == 400 => Some(Listing::Members(views_instead())),
             Call::Views { .. } if message.starts_with("Actor not found") => {
                 Some(Listing::OwnerAbsent(Some(Absence::NotFound)))
             }
-            // Whoever has no session is not refused for it: these are about the owner.
+            // Without a session, no session is refused: these errors concern the owner.
             Call::Views { .. } if is_anonymous && matches!(name, "AccountTakedown" | "AccountSuspended") => {
                 Some(Listing::OwnerAbsent(Some(Absence::Suspended)))
             }
             Call::Views { .. } if is_anonymous && name == "AccountDeactivated" => {
                 Some(Listing::OwnerAbsent(Some(Absence::NotFound)))
             }
-            // A data server shows callers without a login the records of its own accounts, but no views. It does not have this
-            // owner's records, so the list is hidden.
+            // A data server shows callers without a login the records of its own accounts, but no views. It lacks this owner's records,
+            // so the list is hidden.
             Call::Views { cursor: None }
                 if is_anonymous
                     && reply.status == 401
@@ -152,12 +149,11 @@ impl Follows {
     }
 }
 
-/// An empty page before the first page of views.
+/// Empty page before the first page of views.
 fn views_instead() -> Members {
     Members { next: Some(OF_VIEWS.to_owned()), ..Members::default() }
 }
 
-/// What a page of that list takes, whatever the settings.
 #[must_use]
 pub fn capabilities(side: Side) -> ListCapabilities {
     let endpoint = match side {
@@ -200,7 +196,7 @@ impl Relations for Follows {
             Call::Records { cursor } => (reply.read(|body| read_records(body, their_clock(&reply)))?, cursor),
             Call::Views { cursor } => (reply.read(|body| read_views(body, request.side, request.owner))?, cursor),
         };
-        // An empty page whose cursor is its own is the end.
+        // An empty page with its own cursor is the end.
         if page.members.is_empty() && page.unreadable.count == 0 && page.next.as_deref() == asked {
             page.next = None;
         }
@@ -230,12 +226,11 @@ struct Body<'a> {
 
 impl<'a> Body<'a> {
     fn read(body: &'a str) -> Result<Self, LookupError> {
-        // Syntax first: what is JSON of another shape is told as that.
+        // Syntax first: JSON of another shape gets its own error.
         let _: &RawValue = serde_json::from_str(body).map_err(|error| not_json(&error))?;
         serde_json::from_str(body).map_err(|_| LookupError::BadAnswer("it is not a page of accounts".to_owned()))
     }
 
-    /// A page without members, with the body's cursor.
     fn page(&self) -> Result<Members, LookupError> {
         let next = match present(self.cursor) {
             None => None,
@@ -255,10 +250,7 @@ struct Subject<'a> {
     did: Option<&'a RawValue>,
 }
 
-/// Reads a page of profile views.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body without the list of that side, and for the list of another account.
+/// Reads a page of profile views. [`LookupError::BadAnswer`] if the list of that side is missing, or belongs to another account.
 pub fn read_views(body: &[u8], side: Side, owner: &str) -> Result<Members, LookupError> {
     let body = object(body)?;
     let body = Body::read(&body)?;
@@ -298,10 +290,8 @@ struct Follow<'a> {
     created_at: Option<&'a RawValue>,
 }
 
-/// Reads a page of records of follows, which was answered at `now` (ms since the epoch). A moment in the future is not believed.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body without a list of records.
+/// Reads a page of records of follows, answered at `now` (ms since the epoch). A time in the future is dropped.
+/// [`LookupError::BadAnswer`] if the list of records is missing.
 pub fn read_records(body: &[u8], now: Millis) -> Result<Members, LookupError> {
     let body = object(body)?;
     let body = Body::read(&body)?;

@@ -1,19 +1,19 @@
-//! Timelines of Bluesky: what an account posts, and search.
+//! Timelines of Bluesky: posts of an account, and search.
 //!
 //! Sources: the lexicons app.bsky.feed.getAuthorFeed and app.bsky.feed.searchPosts; docs.bsky.app (advanced-guides/timestamps);
 //! the reference server, bluesky-social/atproto (`packages/bsky`: `api/app/bsky/feed/getAuthorFeed.ts` and `searchPosts.ts`,
 //! `data-plane/server/db/pagination.ts`).
 //!
-//! **Places.** Ids are at-uris, and do not contain the place of a post: both timelines are in the order of a *sort
-//! time*, the earlier of `createdAt` and `indexedAt`; that of a repost is the time of the repost. So each post of a
-//! page gets a number, its *place*: the sort time, and below it some bits of its uri ([`LAYOUT`]). `order` makes them.
+//! **Places.** Ids are at-uris, and do not contain the place of a post. Both timelines are sorted by a *sort time*, the earlier of
+//! `createdAt` and `indexedAt`; for a repost it is the time of the repost. So each post of a page gets a number, its *place*: the sort
+//! time, and below it some bits of its uri ([`LAYOUT`]). `order` makes the places.
 //!
-//! **An author feed** knows no lower bound: each page holds known posts, and the walk goes down by cursors until it meets
-//! them. A cursor is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the
-//! reference server. So where a cursor is refused, one is made of the time; and where it is a time alone, the next page begins
-//! a millisecond above it, since others of the last post's millisecond may be left.
+//! **An author feed** has no lower bound: each page holds known posts, and the walk goes down by cursors until it meets them. A cursor
+//! is the time of the last item: `2024-06-28T02:59:07.446Z` at Bluesky, `1719543547446__bafy…` in the reference server. If a cursor is
+//! refused, the reader makes one from the time. If a cursor is a bare time, the next page begins 1 ms above it, since other posts of
+//! the last post's millisecond may be left.
 //!
-//! **A search** is read by its parameters `since` and `until`. Its cursor is a count of posts, which a deletion shifts, and Bluesky
+//! **A search** is read with its parameters `since` and `until`. Its cursor is a count of posts, which a deletion shifts, and Bluesky
 //! refuses it to callers without a login (bsky-docs#296). The reader uses a cursor only if time does not lead on: below an empty page,
 //! within one millisecond, and at a server that ignores `until`.
 //!
@@ -23,7 +23,7 @@
 //! **A cursor that the server cannot read** gets a 400, or a 500 from the reference server. So the reader repeats a failed call without
 //! the cursor: if the server answers that, the cursor is stale and there is no outage.
 //!
-//! **No `Date` is believed.** An index is behind by a time that nobody states, and answers without a login come out of caches.
+//! **`Date` is ignored.** An index lags by an unknown time, and answers without a login come from caches.
 
 mod body;
 mod order;
@@ -48,26 +48,24 @@ use crate::providers::source::{AsksFor, SourceKind, TimelineOf, must, up_to, wit
 use crate::providers::timeline::{Ask, More, Page, Rules, of_target, timed};
 use crate::quota::{Credential, CredentialKind};
 
-/// Posts in a page: the lexicons' limit.
+/// Posts per page: the lexicons' limit.
 const COUNT: u32 = 100;
 
-/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
     /// Posts of an account, including replies and reposts.
     Author {
-        /// Its handle, or its DID.
+        /// Handle or DID.
         actor: String,
     },
-    /// Posts that match a query.
     Search {
-        /// In Bluesky's own syntax. Its server says no limit: what an address has room for.
+        /// In Bluesky's own syntax, up to 1,000 characters. The server states no limit, but addresses have one.
         query: String,
     },
 }
 
-/// The API. Clones share the connections.
+/// Clones share the connections and the facts learned about the server.
 #[derive(Debug, Clone)]
 pub struct BlueskyApi {
     http: HttpClient,
@@ -78,19 +76,15 @@ pub struct BlueskyApi {
 }
 
 impl BlueskyApi {
-    /// The API at that address, like `https://public.api.bsky.app`.
-    ///
-    /// # Errors
-    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         Ok(Self { http, base: base(base_url)?, forms: Arc::default(), searches: Arc::default() })
     }
 }
 
-/// The form of a cursor that is made of a time.
+/// Form of a cursor that is made from a time.
 #[derive(Debug, Default)]
 struct Forms {
-    /// Odd where the next one has the reference server's form.
+    /// Odd if the next cursor has the reference server's form.
     refused: AtomicU8,
     /// True once a cursor of the server has shown its form.
     is_known: AtomicBool,
@@ -99,19 +93,19 @@ struct Forms {
 /// Behaviour of the server in searches, learned from its answers.
 #[derive(Debug, Default)]
 struct Searches {
-    /// True if it refuses cursors to callers without a login.
+    /// True if the server refuses cursors to callers without a login.
     refuses_cursors: AtomicBool,
-    /// True if it ignores `until`, so that only cursors lead on.
+    /// True if the server ignores `until`, so that only cursors lead on.
     ignores_until: AtomicBool,
 }
 
 impl Forms {
     fn write(&self, below: Millis) -> String {
-        // Below both forms' cursor are the posts of the millisecond before it: no CID begins with a digit.
+        // Both forms exclude the posts of the millisecond `below`: no CID begins with a digit.
         if self.refused.load(Ordering::Relaxed).is_multiple_of(2) { iso(below) } else { format!("{below}__0") }
     }
 
-    /// A cursor of the server's own: its form is the one to use.
+    /// Learns the form from a cursor of the server.
     fn heed(&self, cursor: &str) {
         if body::time_of(cursor).is_some() {
             self.refused.store(u8::from(cursor.contains("__")), Ordering::Relaxed);
@@ -119,23 +113,23 @@ impl Forms {
         }
     }
 
-    /// The server refused one. Answers whether the other form has not been tried.
+    /// Notes a refused cursor; returns true if the other form has not been tried.
     fn refuse(&self) -> bool {
         self.refused.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     }
 }
 
-/// A moment in ms since the Unix epoch, as Bluesky writes it. A place holds none beyond the year 2109.
+/// Moment in ms since the Unix epoch, as Bluesky writes it; at most the year 2109, the limit of a place.
 fn iso(at: Millis) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + clock::span(at.clamp(0, LAYOUT.made_at(u64::MAX)))).to_string()
 }
 
-/// The moment that a page below this place has to end before: posts of its own millisecond may be left.
+/// Moment before which a page below this place must end: other posts of the place's millisecond may be left.
 fn end_before(below: u64) -> Millis {
     LAYOUT.made_at(below).saturating_add(1)
 }
 
-/// Returns true if by time the same page would come again.
+/// Returns true if a request by time would return the same page again.
 fn is_stuck(ask: &Ask, read: &Read) -> bool {
     match (ask.below, read.posts.iter().map(|post| post.id).min()) {
         (Some(below), Some(least)) => LAYOUT.made_at(least) >= LAYOUT.made_at(below),
@@ -143,13 +137,12 @@ fn is_stuck(ask: &Ask, read: &Read) -> bool {
     }
 }
 
-/// Returns true if a page holds posts later than the requested `until`.
 fn has_posts_after_end(ask: &Ask, read: &Read) -> bool {
     let end = ask.below.map(end_before);
     read.posts.iter().any(|post| end.is_some_and(|end| LAYOUT.made_at(post.id) > end))
 }
 
-/// The cursor of the page that begins with the millisecond at which this one ends, where a cursor is a time alone.
+/// Raises a bare-time cursor by 1 ms, so that the next page begins with the millisecond at which this one ends.
 fn with_its_millisecond(cursor: &str) -> String {
     moment(cursor).map_or_else(|| cursor.to_owned(), |at| iso(at.saturating_add(1)))
 }
@@ -184,7 +177,7 @@ impl TimelineOf<Kind> {
         Ok(address)
     }
 
-    /// Returns true if a refusal may be about the cursor. What else may be wrong shows without one, too.
+    /// Returns true if the cursor may be the cause of a refusal. Any other cause shows without a cursor, too.
     fn refuses_cursor(&self, ask: &Ask) -> bool {
         if ask.cursor.is_some() {
             return true;
@@ -192,38 +185,36 @@ impl TimelineOf<Kind> {
         matches!(self.kind, Kind::Author { .. }) && ask.below.is_some() && self.api.forms.refuse()
     }
 
-    /// The decision about a refused page of a source.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge};
 
         match errors::decide(reply) {
-            // It answers everything else: nobody is to be parked for it.
+            // The server answers all other calls, so no credential is parked.
             _ if self.is_closed_to(credential) && matches!(reply.status, 401 | 403) => BadRequest(format!(
                 "the server refuses a search without a login (HTTP {}): name a server in bluesky.api that answers one",
                 reply.status
             )),
             BadRequest(said) | BatchTooLarge(said) => of_target(&said),
-            // Whoever has no session is not refused for it: the account that is read is suspended.
+            // Without a session, no session is refused: the requested account is suspended.
             LookupError::Credential(said) if is_anonymous(credential) && reply.status == 400 => of_target(&said),
             _ => bluesky::refused(reply, &credential.kind),
         }
     }
 
-    /// A search's cursor is for who has a login, and at times the search itself.
+    /// Only callers with a login get a search's cursor, and at times the search itself.
     fn is_closed_to(&self, credential: &Credential) -> bool {
         matches!(self.kind, Kind::Search { .. }) && is_anonymous(credential)
     }
 
-    /// The way to the next page, if any.
     fn more(&self, ask: &Ask, read: &Read, is_closed: bool) -> More {
         let is_empty = read.posts.is_empty();
-        // By time the same page would come again.
+        // A request by time would return the same page again.
         let is_had = is_empty || is_stuck(ask, read);
         let by_cursor = || self.api.searches.ignores_until.load(Ordering::Relaxed) && !is_closed;
         match (&self.kind, &read.cursor) {
-            // An empty page whose cursor is its own is the end.
+            // An empty page with its own cursor is the end.
             (_, Some(_)) if is_empty && read.cursor == ask.cursor => More::No,
-            // There is more, and no cursor for it that would be heeded: it is looked for further down.
+            // There is more, but the server would refuse the cursor: the reader looks further down.
             (_, Some(_)) if is_closed && is_empty => More::Unsaid,
             (_, Some(cursor)) if is_had => More::Cursor(cursor.clone()),
             (Kind::Author { .. }, Some(cursor)) => More::Cursor(with_its_millisecond(cursor)),
@@ -243,7 +234,6 @@ impl TimelineOf<Kind> {
         is_above && self.api.forms.is_known.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the page's cursor is the cause of a server error.
     async fn fails_by_cursor(&self, ask: &Ask, credential: &Credential) -> Result<bool, LookupError> {
         let with_cursor = self.address(ask)?;
         let without = self.address(&Ask { since: None, below: None, cursor: None, count: 1 })?;
@@ -262,8 +252,8 @@ fn is_anonymous(credential: &Credential) -> bool {
 impl SourceKind for Kind {
     type Api = BlueskyApi;
 
-    /// A post is dated by its author's clock, and appears when it was indexed: seconds later at best. Two minutes is what
-    /// Bluesky's own guide allows clocks.
+    /// A post has the date of its author's clock, and appears when it is indexed: seconds later at best. Bluesky's own guide allows
+    /// clocks to differ by two minutes.
     const OUT_OF_ORDER: Duration = Duration::from_secs(120);
 
     fn asks_for(&self) -> AsksFor<'_> {
@@ -284,7 +274,7 @@ impl SourceKind for Kind {
             Self::Author { .. } => "getAuthorFeed",
             Self::Search { .. } => "searchPosts",
         };
-        // Calls are what is counted, so a known post is asked for, too.
+        // The quota counts calls, so a known post is requested, too.
         Rules::of(endpoint, LAYOUT, k, COUNT)
     }
 

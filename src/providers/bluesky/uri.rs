@@ -2,13 +2,13 @@
 
 use crate::base::clock::Millis;
 
-/// The digits of a TID, in their order.
+/// Digits of a TID, in their order.
 const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
 const COLLECTION: &str = "app.bsky.feed.post";
-/// A record key is no longer; neither is a DID that anybody has.
+/// Maximum length of a record key; no existing DID is longer.
 const LONGEST: usize = 512;
 
-/// The record key of a post's uri. The error says in a few words why it is none.
+/// Record key of a post's uri. The error states in a few words why there is none.
 pub fn key(uri: &str) -> Result<&str, String> {
     let rest = uri.strip_prefix("at://").ok_or("the id is no at-uri: it does not begin with at://")?;
     let [did, collection, key] = rest.split('/').collect::<Vec<_>>()[..] else {
@@ -26,13 +26,12 @@ pub fn key(uri: &str) -> Result<&str, String> {
     Ok(key)
 }
 
-/// The DID of the author of the post with that uri.
 pub fn author(uri: &str) -> Option<&str> {
     key(uri).ok()?;
     uri.strip_prefix("at://")?.split('/').next()
 }
 
-/// Returns true if the text is a DID: an account's id, which stays when its handle changes.
+/// Returns true if the text is a DID: an account's id, which stays when the handle changes.
 pub fn is_did(text: &str) -> bool {
     let method = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));
     method.is_some_and(|(method, id)| {
@@ -40,13 +39,13 @@ pub fn is_did(text: &str) -> bool {
     })
 }
 
-/// Returns true if the text is short enough, and letters, digits and those marks.
+/// Returns true if the text is short enough, and has only letters, digits and `marks`.
 fn fits(text: &str, marks: &str) -> bool {
     (1..=LONGEST).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
 }
 
-/// When a record with this key was made, in ms since the epoch; `None` where the key is no TID, which holds the
-/// microseconds above 10 bits of a clock's id.
+/// Creation time of a record with this key, in ms since the epoch. `None` if the key is no TID; a TID holds the microseconds above 10
+/// bits of a clock's id.
 pub fn time(key: &str) -> Option<Millis> {
     // The first bit is 0.
     if key.len() != 13 || !matches!(key.as_bytes()[0], b'2'..=b'7' | b'a'..=b'j') {
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_tid_holds_the_time() {
-        // 2024-10-17T… of a post whose createdAt says so, and the specification's zero.
+        // 2024-10-17T…, as in the post's createdAt, and the specification's zero.
         assert_eq!(time("3l6oveex3ii2l").map(|at| at / 86_400_000), Some(20_013));
         assert_eq!(time("2222222222222"), Some(0));
         for odd in ["self", "zzzzzzzzzzzzz", "3L6OVEEX3II2L", "3l6oveex3ii2", "3l6oveex3ii20", "3l6oveex3ii2é"] {

@@ -1,9 +1,9 @@
-//! `GET /api/v1/accounts?id[]=`: up to 40 accounts a call from 4.3 on, and one (`GET /api/v1/accounts/{id}`) before. By handle
-//! one a call, `GET /api/v1/accounts/lookup?acct=`, from 3.4 on: `user`, or `user@server` of an account that the instance knows.
+//! `GET /api/v1/accounts?id[]=`: up to 40 accounts per call since 4.3, and one (`GET /api/v1/accounts/{id}`) before. By handle,
+//! one per call since 3.4, `GET /api/v1/accounts/lookup?acct=`: `user`, or `user@server` of an account that the instance knows.
 //!
-//! An id is the instance's own, also of accounts of other servers, of which the instance may know little. Deleted and unknown
+//! An id is the instance's own, also for accounts of other servers, of which the instance may know little. Deleted and unknown
 //! accounts are left out, or a 404. Suspended ones are returned since 3.3, emptied; before, they are a 410. The stored
-//! description is the API's: HTML, as it came.
+//! description is the API's HTML, unchanged.
 //!
 //! Sources: docs.joinmastodon.org (methods/accounts, entities/Account), the server's own code (account_serializer.rb;
 //! mastodon/mastodon#27871 for the limit of 40), recorded answers of an instance.
@@ -25,13 +25,12 @@ use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
 
-/// Its capabilities since 4.3.
+/// Capabilities since 4.3.
 pub const CAPABILITIES: Capabilities = Capabilities { batch_limit: 40, charge: Charge::PerCall, endpoint: "accounts" };
 
-/// The name of the picture that stands for none, and of the banner.
+/// File name of the placeholder for a missing picture or banner.
 const NO_PICTURE: &str = "/missing.png";
 
-/// The lookup of accounts at that instance.
 #[derive(Debug, Clone)]
 pub struct Accounts(pub Mastodon);
 
@@ -64,7 +63,7 @@ impl Lookup<Account> for Accounts {
     }
 }
 
-/// An instance goes on returning a suspended account, without its contents. It does the same when the owner has deleted it.
+/// An instance still returns a suspended account, without its contents, and also an account that its owner has deleted.
 fn suspended_is_absent(outcome: Outcome<Account>) -> Outcome<Account> {
     match outcome {
         Outcome::Found(account) if account.state == AccountState::Suspended => {
@@ -106,7 +105,7 @@ impl Handles for Accounts {
     }
 }
 
-/// The outcome of an account that was asked for alone, where the answer is that it is not there.
+/// Outcome of a single requested account, if the answer says that it does not exist.
 fn absent(reply: &Reply) -> Option<Outcome<Account>> {
     if errors::means_not_there(reply) {
         Some(Outcome::Unavailable)
@@ -117,39 +116,28 @@ fn absent(reply: &Reply) -> Option<Outcome<Account>> {
     }
 }
 
-/// Returns true if an instance answers the asked handle with that one: it leaves out its own name, and may know another
+/// Returns true if an instance may answer the requested handle with `handle`: it leaves out its own name, and may know another
 /// server by a second one.
 fn means(asked: &str, handle: &str) -> bool {
     let (asked, handle) = (folded(asked), folded(handle));
     asked.split('@').next() == handle.split('@').next()
 }
 
-/// Nothing: an id says when the instance first heard of the account, which may be years after it was made.
-///
-/// # Errors
-/// Not an account's id; says why.
+/// Checks the id and returns `None`: an id says when the instance first learned of the account, which may be years after its creation.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     check_id(id).map(|()| None)
 }
 
-/// Reads a body: a list of accounts, or an account. Answers the outcomes in the order of `ids`, and how many accounts nobody
-/// asked for.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     answered(body, ids, calls, ["accounts", "an account"], read_account)
 }
 
 /// Reads one account, also the author in a status.
-///
-/// # Errors
-/// Not an account; a few words name the error.
 pub fn parse_account(raw: &str) -> Result<Account, String> {
     read_account(raw.trim()).1
 }
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 struct User<'a> {
     #[serde(borrow)]
@@ -170,7 +158,7 @@ struct User<'a> {
     locked: Option<&'a RawValue>,
     #[serde(borrow)]
     created_at: Option<&'a RawValue>,
-    /// -1 where the owner, or the instance, hides the number.
+    /// -1 if the owner or the instance hides the number.
     #[serde(borrow)]
     followers_count: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -179,22 +167,20 @@ struct User<'a> {
     statuses_count: Option<&'a RawValue>,
     #[serde(borrow)]
     last_status_at: Option<&'a RawValue>,
-    /// The account that the owner moved to; left out of those that did not move.
+    /// The account that the owner moved to; missing without a move.
     #[serde(borrow)]
     moved: Option<&'a RawValue>,
-    /// Left out of those that are not suspended.
+    /// Missing unless the account is suspended.
     #[serde(borrow)]
     suspended: Option<&'a RawValue>,
 }
 
-/// The account that an account moved to.
 #[derive(Deserialize)]
 struct Moved<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
 }
 
-/// Reads one account. Answers its id, if that can be read, and the account.
 pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| Ok(present(user.id).and_then(text_or_number).ok_or("no id")?);
     with_id(raw, "an account", id, |user, id| user.account(id, raw))
@@ -204,7 +190,7 @@ impl User<'_> {
     fn account(&self, id: String, raw: &str) -> Result<Account, String> {
         let handle = present(self.acct).and_then(scalar::string).ok_or("the acct is not a string")?;
         let is_suspended = scalar::value(self.suspended) == Some(true);
-        // What the server empties because of the suspension is not what the owner changed.
+        // The server empties these fields because of the suspension: the owner did not change them.
         let text = |field: Option<&RawValue>| present(field).and_then(scalar::string).filter(|_| !is_suspended);
         let picture = |field| text(field).map(|at| if at.ends_with(NO_PICTURE) { String::new() } else { at });
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
@@ -225,7 +211,7 @@ impl User<'_> {
             verified: None,
             created_at: scalar::date_or_none(self.created_at, scalar::rfc3339),
             counts: match is_suspended {
-                // Zeroes, which nobody has counted.
+                // The server's zeroes are no counts.
                 true => AccountCounts::default(),
                 false => AccountCounts {
                     followers: count(self.followers_count),

@@ -1,30 +1,27 @@
 //! Decides for each endpoint whether the instance has calls for many objects (`?id[]=`).
 //!
-//! A version states the compatibility that the software claims, not the calls that it has: `4.3.0 (compatible; …)` may answer a call
-//! for many ids with 404, 405, or `[]`. So until such a call has returned an object, a call that returns none is followed by a call
-//! for one of its ids. If that returns the object, the updater requests one id per call at this endpoint from then on.
+//! A version states the compatibility that the software claims, not its calls: `4.3.0 (compatible; …)` may answer a call for many
+//! ids with 404, 405, or `[]`. So until such a call has returned an object, an empty one is followed by a call for one of its
+//! ids. If that returns the object, the updater requests one id per call at this endpoint from then on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::providers::http::Reply;
 
-/// The first version with batches.
 const BATCHES_SINCE: (u32, u32) = (4, 3);
 
-/// Number of ids per call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Calls {
     /// Up to 20, since 4.3.
     #[default]
     Batch,
-    /// One.
     Single,
 }
 
 impl Calls {
-    /// Returns the calls of a server with this version: `4.3.8`, `4.4.0-alpha.1+glitch`. Other software states the version of the API
-    /// that it follows first: `2.7.2 (compatible; Pleroma 2.5.0)`.
+    /// Returns the calls of a server with this version: `4.3.8`, `4.4.0-alpha.1+glitch`. Other software first states the version
+    /// of the API that it follows: `2.7.2 (compatible; Pleroma 2.5.0)`.
     #[must_use]
     pub fn of_version(version: &str) -> Self {
         let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
@@ -53,33 +50,29 @@ struct Learned {
 }
 
 impl Batches {
-    /// With the calls of the settings.
     pub fn fixed(stated: Calls) -> Self {
         Self { stated, learned: Arc::default(), is_guess: false }
     }
 
-    /// With the calls of the instance's version, which may be wrong.
+    /// Uses the calls of the instance's version, which may be wrong.
     pub fn from_version(stated: Calls) -> Self {
         Self { is_guess: true, ..Self::fixed(stated) }
     }
 
-    /// Calls to make at this endpoint.
     pub fn calls(&self) -> Calls {
         if self.learned.lacks.load(Ordering::Relaxed) { Calls::Single } else { self.stated }
     }
 
-    /// Notes that a call for many returned an object.
     pub fn note_returned(&self) {
         self.learned.returned.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the endpoint takes one id per call.
     pub fn note_lacking(&self) {
         self.learned.lacks.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the instance may lack calls for many, after such a call returned no object. Errors for too many ids, for a
-    /// refused caller or for too many calls show that it has them.
+    /// Returns true if the instance may lack calls for many ids, after such a call returned no object. Errors for too many ids, a
+    /// refused caller or too many calls show that it has them.
     pub fn may_lack(&self, reply: &Reply) -> bool {
         let is_open = self.is_guess && !self.learned.returned.load(Ordering::Relaxed);
         is_open

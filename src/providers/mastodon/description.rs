@@ -1,4 +1,4 @@
-//! The description that an instance gives of itself: `GET /api/v2/instance`, or `/api/v1/instance` before 4.0 and of other software.
+//! Description that an instance gives of itself: `GET /api/v2/instance`, or `/api/v1/instance` before 4.0 and in other software.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -11,28 +11,25 @@ use crate::providers::lookup::LookupError;
 use crate::quota::Credential;
 
 const V2: &str = "api/v2/instance";
-/// Before 4.0, and of other software.
+/// Address before 4.0, and in other software.
 const V1: &str = "api/v1/instance";
 
-/// The description that an instance gives of itself.
 #[derive(Debug, Deserialize)]
 pub(super) struct Description {
     pub version: String,
-    /// Its name in handles.
+    /// Name of the instance in handles.
     #[serde(default)]
     domain: Value,
-    /// Its name in the answer of `/api/v1/instance`: an address, or the name.
+    /// Name in the answer of `/api/v1/instance`: an address, or the name.
     #[serde(default)]
     uri: Value,
 }
 
 impl Description {
-    /// Reads an answer; `None` where it is none.
     pub fn of(reply: &Reply) -> Option<Self> {
         serde_json::from_slice(&reply.body).ok()
     }
 
-    /// Its name in handles, in lower case.
     pub fn domain(&self) -> Option<String> {
         let text = self.domain.as_str().or(self.uri.as_str())?.trim_end_matches('/');
         let name = text.rsplit_once("://").map_or(text, |(_, name)| name);
@@ -40,7 +37,6 @@ impl Description {
     }
 }
 
-/// The addresses of an instance's description of itself.
 #[derive(Debug, Clone)]
 pub(super) struct InstanceAddress {
     v2: Url,
@@ -48,21 +44,15 @@ pub(super) struct InstanceAddress {
 }
 
 impl InstanceAddress {
-    /// Of the instance at that address.
-    ///
-    /// # Errors
-    /// Not the address of an instance, in words for the user.
     pub fn below(base: &Url) -> Result<Self, String> {
         Ok(Self { v2: below(base, V2)?, v1: below(base, V1)? })
     }
 
-    /// Its host.
     pub fn host(&self) -> Option<&str> {
         self.v2.host_str()
     }
 
-    /// Requests `/api/v2/instance`, and `/api/v1/instance` after a 404, which an older version or a proxy in front of the instance
-    /// returns.
+    /// Requests `/api/v2/instance`. After a 404, from an older version or a proxy in front of the instance, requests `/api/v1/instance`.
     pub async fn get(&self, http: &HttpClient, credential: &Credential) -> Result<Reply, LookupError> {
         let reply = auth::get(http, self.v2.clone(), credential).await?;
         match reply.status {
@@ -71,14 +61,13 @@ impl InstanceAddress {
         }
     }
 
-    /// Returns the description that the instance gives to that credential; `None` where it gives none.
     pub async fn read(&self, http: &HttpClient, credential: &Credential) -> Option<Description> {
         let reply = self.get(http, credential).await.ok()?;
         Description::of(&reply).filter(|_| reply.status == 200)
     }
 
-    /// Returns true for a 404 that is about the requested object. That of Pixelfed and Takahē has no error in it, like that of a proxy
-    /// in front of an instance; so it counts only if the instance describes itself.
+    /// Returns true for a 404 that concerns the requested object. Pixelfed and Takahē put no error into it, like a proxy in front
+    /// of an instance; so it counts only if the instance describes itself.
     pub async fn means_object(&self, http: &HttpClient, reply: &Reply, credential: &Credential) -> bool {
         reply.status == 404 && !errors::says_error(reply) && self.read(http, credential).await.is_some()
     }

@@ -1,8 +1,7 @@
-//! Decisions for the caller: the table from statuses to decisions, and the quota. A refusal is `{"error": "…"}`, in
-//! words that differ by version and language, so the status decides (docs.joinmastodon.org/entities/Error; the server's
-//! api/base_controller.rb).
+//! Decisions for the caller: the table from statuses to decisions, and the quota. A refusal is `{"error": "…"}`, in words that differ by
+//! version and language, so the status decides (docs.joinmastodon.org/entities/Error; the server's api/base_controller.rb).
 //!
-//! The texts are ours, never the body's: a body may repeat what was sent.
+//! Error texts are ours and never quote the body: it may repeat the request.
 
 use serde_json::Value;
 
@@ -10,8 +9,8 @@ use crate::providers::http::Reply;
 use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 
-/// Quota window from the `x-ratelimit-*` headers. Their reset is a date, or seconds since the epoch (GoToSocial). If an instance has
-/// several limits, they state the tightest.
+/// Quota window from the `x-ratelimit-*` headers. Their reset is a date, or seconds since the epoch (GoToSocial). If an instance
+/// has several limits, the headers state the tightest.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
@@ -22,21 +21,20 @@ fn told(reply: &Reply) -> Option<Quota> {
     window(reply, names)
 }
 
-/// Returns true if the one object that was asked for is not there: the instance's own 404, and not that of something in
-/// front of it. Only Mastodon's own software has an error in it for certain.
+/// Returns true if the single requested object does not exist: a 404 of the instance, not of a proxy in front of it. Only
+/// Mastodon's own software is certain to put an error into it.
 #[must_use]
 pub fn means_not_there(reply: &Reply) -> bool {
     reply.status == 404 && says_error(reply)
 }
 
-/// Returns true if the one account that was asked for is suspended: a 410 of servers before 3.3 (their
-/// api/v1/accounts_controller.rb); newer ones return it.
+/// Returns true if the single requested account is suspended: a 410 of servers before 3.3 (their api/v1/accounts_controller.rb).
+/// Newer servers return the account.
 #[must_use]
 pub fn means_suspended(reply: &Reply) -> bool {
     reply.status == 410 && says_error(reply)
 }
 
-/// The decision about an answer that is not a success.
 #[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Unready};
@@ -48,17 +46,17 @@ pub fn decide(reply: &Reply) -> LookupError {
         300..400 => reply.redirect(),
         429 => throttled(reply, told(reply), FIVE_MINUTES),
         401 => Credential(format!("the instance wants another token ({said})")),
-        // A token without the scope, or of an account that is locked out.
+        // The token lacks the scope, or its account is locked out.
         403 if says_error(reply) => Credential(format!("the instance does not let it read them ({said})")),
         403 => Unready(format!("forbidden without a reason we know ({said})")),
-        // What is not there is left out of a list.
+        // Missing objects are left out of a list.
         404 => Outage(format!(
             "the instance does not know this address ({said}): it is out, or was asked for many ids, which came with \
              Mastodon 4.3"
         )),
-        // An instance that is gone for good is no reason to stop the others.
+        // An instance that is gone for good must not stop the others.
         410 => Outage(said),
-        // "Too many statuses", or accounts: how many are too many is the instance's affair.
+        // "Too many statuses", or accounts: each instance sets its own limit.
         413 | 414 | 422 | 431 => BatchTooLarge(said),
         400 => BadRequest(said),
         ..300 => BadAnswer(said),
@@ -66,7 +64,6 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// Returns true if the instance itself says that it is an error.
 #[must_use]
 pub fn says_error(reply: &Reply) -> bool {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();

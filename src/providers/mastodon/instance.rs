@@ -7,11 +7,8 @@ use crate::providers::lookup::LookupError;
 use crate::quota::{Credential, CredentialKind};
 
 impl Mastodon {
-    /// Requests the instance's version with that credential, and makes the calls of that version. An instance in limited federation
-    /// mode answers only callers with a token; one that does not accept the token may answer callers without one.
-    ///
-    /// # Errors
-    /// The instance does not state its version.
+    /// Requests the instance's version with that credential, and uses the calls of that version. An instance in limited
+    /// federation mode answers only callers with a token. One that rejects the token may answer callers without one.
     pub async fn learn(self, credential: &Credential) -> Result<Self, LookupError> {
         let mut kind = &credential.kind;
         let mut reply = self.instance.get(&self.http, credential).await?;
@@ -36,11 +33,11 @@ impl Mastodon {
         Ok(self.guess_calls(Calls::of_version(&stated.version)))
     }
 
-    /// Requests its name in handles, unless that is known. If the answer has no name, the next call requests it again.
+    /// Requests the name in handles, unless it is known. Without a name in the answer, the next call requests it again.
     pub(super) async fn learn_domain(&self, credential: &Credential) {
         let ask =
             async { self.instance.read(&self.http, credential).await.and_then(|instance| instance.domain()).ok_or(()) };
-        // Until it is known, the host of its address counts.
+        // Until the name is known, the host of the address counts.
         let _ = self.domain.get_or_try_init(|| ask).await;
     }
 

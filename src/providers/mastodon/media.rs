@@ -1,5 +1,5 @@
-//! The media in a status, and in the one that it repeats. An instance gives the address of its own copy; where it has none
-//! yet, that at the author's instance.
+//! Media in a status, and in the one that it boosts. An instance states the address of its own copy; without one yet, the address
+//! at the author's instance.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ struct Attachment<'a> {
     remote_url: Option<&'a RawValue>,
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the media; an odd field must not lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(status) = serde_json::from_str::<Status<'_>>(raw) else { return Vec::new() };

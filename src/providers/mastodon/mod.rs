@@ -1,15 +1,12 @@
-//! Mastodon, `GET /api/v1/statuses?id[]=`: up to 20 statuses a call from 4.3 on, and one
-//! (`GET /api/v1/statuses/{id}`) before.
+//! Mastodon, `GET /api/v1/statuses?id[]=`: up to 20 statuses per call since 4.3, and one (`GET /api/v1/statuses/{id}`) before.
 //!
-//! Every instance is a provider of its own, with its ids, limits and tokens. An id is opaque: letters and digits,
-//! whatever the software. Public statuses need no token. What is deleted, private or unknown is left out, or a 404.
-//! The stored text is the API's: HTML, as it came.
+//! Every instance is a separate provider with its own ids, limits and tokens. An id is opaque: letters and digits, whatever the
+//! software. Public statuses need no token. Deleted, private and unknown statuses are left out, or a 404. The stored text is the
+//! API's HTML, unchanged.
 //!
-//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision; `account` is
-//! the same for accounts,
-//! `relations` for lists of followers and friends.
-//! Sources: docs.joinmastodon.org (methods/statuses, api/rate-limits), the server's own code for the limit of 20
-//! (mastodon/mastodon#27871), recorded answers of two instances.
+//! Reading order: this file makes the call; `status` reads an object, `errors` turns a refusal into a decision; `account` is the
+//! same for accounts, `relations` for lists of followers and friends. Sources: docs.joinmastodon.org (methods/statuses,
+//! api/rate-limits), the server's own code for the limit of 20 (mastodon/mastodon#27871), recorded answers of two instances.
 
 pub mod account;
 mod batches;
@@ -46,10 +43,10 @@ use crate::providers::lookup::{
 };
 use crate::quota::{Credential, CredentialKind};
 
-/// Ids in one call: the server's limit.
+/// Ids per call: the server's limit.
 pub const BATCH_LIMIT: usize = 20;
 
-/// Its capabilities since 4.3.
+/// Capabilities since 4.3.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses" };
 
@@ -58,41 +55,35 @@ const ACCOUNTS_PATH: &str = "api/v1/accounts";
 const HANDLES_PATH: &str = "api/v1/accounts/lookup";
 const WHO_PATH: &str = "api/v1/apps/verify_credentials";
 
-/// The remedy for a server that refuses anonymous requests.
 const ADD_TOKEN: &str = "add a token for this server in the settings (mastodon.instances.NAME.bearer_token_file)";
-/// The remedy for a server that does not state its version.
 const NAME_CALLS: &str = "say in the settings what it can (mastodon.instances.NAME.calls)";
 
-/// The times that an id of Mastodon's may hold, ms since the epoch. From 2016-01-01, before the first Mastodon: ids hold the
-/// time since 2.0, and those that would be older are sequential. Until 2050-01-01: other software that shifts the time by
-/// more bits (Pixelfed, Takahē) is beyond that a year and a quarter after the zero of its own time. No clock is asked, so an id
-/// means the same everywhere.
+/// Times that an id of Mastodon's may hold, ms since the epoch. Start: 2016-01-01, before the first Mastodon; ids hold the time
+/// since 2.0, and older ones are sequential. End: 2050-01-01. Other software shifts the time by more bits (Pixelfed, Takahē); its
+/// ids exceed the end 15 months after the zero of its time. No clock is read, so an id means the same everywhere.
 const TIMES: Range<Millis> = 1_451_606_400_000..2_524_608_000_000;
 
-/// For so long after an object was found, a bare 404 is about the one that was asked for. By default it takes twice as long until a
-/// miss is believed: where everything is a 404 from some moment on, that is an outage again before any is.
+/// Time after a found object during which a bare 404 concerns the requested object. Confirming a miss takes twice as long by
+/// default. If everything becomes a 404, it thus counts as an outage before any miss is confirmed.
 const FOUND_WITHIN: Duration = Duration::from_secs(300);
 
-/// The address of the instance, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct MastodonOptions {
-    /// `https://mastodon.social`; a path is kept in front of the endpoint's.
+    /// `https://mastodon.social`; a path stays in front of the endpoint's.
     pub base_url: String,
-    /// The number of statuses in a call; [`Mastodon::learn`] asks the instance.
+    /// Number of statuses per call; [`Mastodon::learn`] asks the instance.
     pub calls: Calls,
-    /// The bounds of a call. A status is 3 to 10 KB.
+    /// Limits of a call. A status is 3 to 10 KB.
     pub http: HttpOptions,
 }
 
 impl MastodonOptions {
-    /// The options of an instance, which has no default.
     #[must_use]
     pub fn of(base_url: &str) -> Self {
         Self { base_url: base_url.to_owned(), calls: Calls::default(), http: HttpOptions::default() }
     }
 }
 
-/// The provider: one instance.
 #[derive(Debug, Clone)]
 pub struct Mastodon {
     http: HttpClient,
@@ -103,15 +94,14 @@ pub struct Mastodon {
     who: Url,
     of_statuses: Batches,
     of_accounts: Batches,
-    /// Its name in handles, from the first need of it on.
+    /// Name of the instance in handles; set on first use.
     domain: Arc<OnceCell<String>>,
-    /// Since an object was last found.
+    /// Time since an object was last found.
     found: Arc<Mutex<Option<Stopwatch>>>,
 }
 
 impl Mastodon {
-    /// Builds it without calling anybody; an error where the options make no sense, in words for the
-    /// person who set them.
+    /// Builds the provider without a call. An error is in words for the person who set the options.
     pub fn new(options: MastodonOptions) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let http = HttpClient::new(&options.http)?;
@@ -124,19 +114,19 @@ impl Mastodon {
         Ok(Self { http, statuses, accounts, handles, instance, who, of_statuses, of_accounts, domain, found })
     }
 
-    /// Asks for this many statuses a call, whatever the options said.
+    /// Replaces the number of statuses per call of the options.
     #[must_use]
     pub fn with_calls(self, calls: Calls) -> Self {
         Self { of_statuses: Batches::fixed(calls), of_accounts: Batches::fixed(calls), ..self }
     }
 
-    /// Makes these calls of the stated version, until an endpoint turns out to lack them.
+    /// Uses the calls of the stated version, until an endpoint turns out to lack them.
     fn guess_calls(self, calls: Calls) -> Self {
         Self { of_statuses: Batches::from_version(calls), of_accounts: Batches::from_version(calls), ..self }
     }
 
-    /// Makes one call for these ids at that endpoint. If it returns nothing and the instance may lack calls for many, a second call for
-    /// one of the ids decides. Both calls share the timeout of one.
+    /// Makes one call for these ids at that endpoint. If it returns nothing and the instance may lack calls for many ids, a
+    /// second call for one of the ids decides. Both calls share the timeout of one.
     async fn call<T: Clone>(
         &self,
         (endpoint, batches, since_4_3): (&Url, &Batches, Capabilities),
@@ -178,20 +168,19 @@ impl Mastodon {
         let answer = HttpClient::within(self.http.timeout(), exchanges).await?;
         Ok(self.noted(answer))
     }
-    /// Returns true if the answer to a call for one object says that it is not there. Not all software puts an error into that
-    /// 404 (Pixelfed's is empty). So does what stands in front of an instance that is out, whatever is asked for: without an
-    /// error it counts only while objects are found.
+    /// Returns true if the answer to a call for one object says that the object does not exist. Not all software puts an error
+    /// into that 404 (Pixelfed's is empty). A proxy in front of a failed instance also answers without one. So a 404 without an
+    /// error counts only while objects are found.
     fn is_gone(&self, reply: &Reply) -> bool {
         let finds = || {
             let found = *self.found.lock().unwrap_or_else(PoisonError::into_inner);
             found.is_some_and(|since| since.elapsed() < FOUND_WITHIN)
         };
-        // 410 and 451 are about one object, too. But an instance that is shut down answers every call with 410, so calls that find
-        // something must have succeeded before.
+        // 410 and 451 concern one object, too. But a closed instance answers every call with 410, so calls must have found
+        // objects recently.
         errors::means_not_there(reply) || matches!(reply.status, 404 | 410 | 451) && finds()
     }
 
-    /// The answer; notes if it has an object.
     fn noted<T>(&self, answer: Answer<T>) -> Answer<T> {
         if returns_any(&answer) {
             *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
@@ -200,7 +189,6 @@ impl Mastodon {
     }
 }
 
-/// Capabilities of an endpoint that accepts these calls.
 fn capabilities_with(calls: Calls, since_4_3: Capabilities) -> Capabilities {
     match calls {
         Calls::Batch => since_4_3,
@@ -208,12 +196,11 @@ fn capabilities_with(calls: Calls, since_4_3: Capabilities) -> Capabilities {
     }
 }
 
-/// The address of a lookup of these ids at that endpoint.
 fn lookup_address(endpoint: &Url, calls: Calls, ids: &[&str]) -> Url {
     let mut address = endpoint.clone();
     match (calls, ids) {
         (Calls::Single, [id]) => {
-            // An address that was joined has segments.
+            // A joined address has segments.
             if let Ok(mut segments) = address.path_segments_mut() {
                 segments.push(id);
             }
@@ -254,8 +241,8 @@ impl Lookup for Mastodon {
 
 #[async_trait]
 impl Api for Mastodon {
-    /// Requests the token's account, or the instance's description without a token or if the software cannot name the account. An
-    /// instance has one quota window for all calls, so the answer's window is also the lookup's.
+    /// Requests the token's account. Without a token, or if the software cannot name the account, requests the instance's
+    /// description. An instance has one quota window for all calls, so the answer's window is also the lookup's.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let mut reply = match credential.kind {
             CredentialKind::Anonymous => self.instance.get(&self.http, credential).await?,
@@ -269,27 +256,20 @@ impl Api for Mastodon {
     }
 }
 
-/// The meaning of a refusal for the caller.
 #[must_use]
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
     asked_as_nobody(errors::decide(reply), reply, kind, ADD_TOKEN)
 }
 
-/// When a status with this id was made, in ms since the epoch, where the id says so.
-///
-/// # Errors
-/// Not a status id; says why.
+/// Creation time of a status, in ms since the epoch, if the id contains it. The error states why the id is invalid.
 pub fn date_of(id: &str) -> Result<Option<Millis>, String> {
     check_id(id)?;
-    // 48 bits of milliseconds and 16 of a sequence. Other software's ids are not to be taken apart.
+    // 48 bits of milliseconds and 16 of a sequence. Other software's ids have another layout.
     let ms = id.parse::<u64>().ok().and_then(|id| Millis::try_from(id >> 16).ok());
     Ok(ms.filter(|ms| TIMES.contains(ms)))
 }
 
-/// Checks the form of an id.
-///
-/// # Errors
-/// No instance has such ids; says why.
+/// Checks the form of an id. The error states why no instance has such an id.
 pub fn check_id(id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
         return Err("the id is not one of an instance: 1 to 64 letters, digits, - and _".to_owned());
@@ -297,27 +277,15 @@ pub fn check_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads one status.
-///
-/// # Errors
-/// Not a status; a few words name the error.
 pub fn parse_status(raw: &str) -> Result<Tweet, String> {
     status::read(raw.trim()).1
 }
 
-/// Reads a body: a list of statuses, or a status. Answers the outcomes in the order of `ids`, and how many statuses
-/// nobody asked for.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read_answer(body: &[u8], ids: &[String], calls: Calls) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     answered(body, ids, calls, ["statuses", "a status"], status::read)
 }
 
-/// Reads a body of those objects: a list of them, or one.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+/// Reads a list of objects, or one object. [`LookupError::BadAnswer`] for a body of another shape does not repeat it.
 pub fn answered<T: Clone>(
     body: &[u8],
     ids: &[String],

@@ -1,17 +1,14 @@
-//! Accounts of an instance as people write them down. No I/O.
+//! Accounts of an instance as people write them. No I/O.
 
 use super::check_id;
 use crate::providers::named::{Address, Named, is_digits, server, word};
 
-/// Longest name of an account: servers of other software allow more than Mastodon's 30.
+/// Longest name of an account: other software allows more than Mastodon's 30.
 const LONGEST: usize = 64;
 
-/// Reads an account: an id of the instance, a handle (`ann`, `@ann`, `ann@server`), or an address of the account or of one
-/// of its posts, on this instance or another. Digits alone are an id; so is what stands behind `id:`, since those of other
-/// software (Pleroma, Akkoma, GoToSocial) look like handles.
-///
-/// # Errors
-/// The line names no account; one clause.
+/// Reads an account: an id of the instance, a handle (`ann`, `@ann`, `ann@server`), or an address of the account or of one of its
+/// posts, on this instance or another. Digits alone are an id. Text after `id:` is an id, too: ids of other software (Pleroma,
+/// Akkoma, GoToSocial) look like handles. An error is one clause.
 pub fn account_of(line: &str) -> Result<Named, String> {
     let word = word(line)?;
     if let Some(id) = word.strip_prefix("id:").or(Some(word).filter(|word| is_digits(word))) {
@@ -23,7 +20,6 @@ pub fn account_of(line: &str) -> Result<Named, String> {
     }
 }
 
-/// Reads `user` or `user@server`, with or without an `@` in front.
 fn handle(text: &str) -> Result<Named, String> {
     let text = text.strip_prefix('@').unwrap_or(text);
     let (name, of) = text.split_once('@').map_or((text, None), |(name, of)| (name, Some(of)));
@@ -45,7 +41,7 @@ fn is_name(text: &str) -> bool {
 
 fn at(address: &Address) -> Result<Named, String> {
     let segments = address.segments();
-    // Addresses of the web client of older versions.
+    // The web client of older versions used such addresses.
     let path = if segments.first() == Some(&"web") { &segments[1..] } else { &segments[..] };
     let name = match path {
         ["users", name, ..] => name,
@@ -55,7 +51,7 @@ fn at(address: &Address) -> Result<Named, String> {
         [name, ..] if name.starts_with('@') => name.trim_start_matches('@'),
         _ => return Err("the address is no account's: it has neither /@user nor /users/user".to_owned()),
     };
-    // `/@user@server` is another server's account, as this one shows it.
+    // `/@user@server` is another server's account, shown by this one.
     if name.contains('@') || !is_name(name) { handle(name) } else { handle(&format!("{name}@{}", address.host)) }
 }
 

@@ -1,5 +1,5 @@
-//! The accounts in a status: its author, those it names, and the author of the one it repeats. Authors are whole objects;
-//! those it names have only an id and names.
+//! Accounts in a status: its author, the mentioned accounts, and the author of the boosted status. Authors are whole objects;
+//! mentioned accounts have only an id and names.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ struct Id<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the accounts; an odd field must not lose the others.
 #[must_use]
 pub fn people(raw: &str) -> Vec<Person> {
     let Ok(status) = serde_json::from_str::<Status<'_>>(raw) else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! `GET /api/v1/accounts/:id/followers` and `/following`: up to 80 accounts a call.
+//! `GET /api/v1/accounts/:id/followers` and `/following`: up to 80 accounts per call.
 //!
-//! The cursor is `max_id` in the `Link` header: the id of a follow, not of an account. There is no next page where the header names none.
-//! A list that its owner hides is empty, and so is that of a suspended account. Of an account of another server the instance
-//! knows the follows that concern its own users, and those that it was told of.
+//! The cursor is `max_id` in the `Link` header: the id of a follow, not of an account. Without it there is no next page. A list
+//! is empty if its owner hides it, or is suspended. For an account of another server, the instance knows the follows of its own
+//! users, and those that other servers reported.
 //!
 //! Sources: docs.joinmastodon.org (methods/accounts, api/guidelines), the server's own code
 //! (api/v1/accounts/follower_accounts_controller.rb), recorded pages of an instance.
@@ -22,14 +22,12 @@ use crate::providers::relations::{
 };
 use crate::quota::Credential;
 
-/// Accounts in a page: the server's limit.
+/// Accounts per page: the server's limit.
 pub const PAGE_LIMIT: u32 = 80;
 
-/// The lists at that instance.
 #[derive(Debug, Clone)]
 pub struct Follows(pub Mastodon);
 
-/// What a page of that list takes, whatever the settings.
 #[must_use]
 pub fn capabilities(side: Side) -> ListCapabilities {
     let endpoint = match side {
@@ -85,7 +83,7 @@ impl Follows {
     fn address(&self, request: &PageRequest<'_>) -> Url {
         let PageRequest { side, owner, cursor, limit } = *request;
         let mut address = self.0.accounts.clone();
-        // An address that was joined has segments.
+        // A joined address has segments.
         if let Ok(mut segments) = address.path_segments_mut() {
             segments.extend([owner, if side == Side::Followers { "followers" } else { "following" }]);
         }
@@ -99,7 +97,7 @@ impl Follows {
     }
 }
 
-/// What a refusal says of the list; `None` where it is about the call.
+/// Meaning of a refusal for the list; `None` if it concerns the call.
 fn of_refusal(reply: &Reply, has_cursor: bool) -> Option<Listing> {
     if errors::means_not_there(reply) {
         Some(Listing::OwnerAbsent(Some(Absence::NotFound)))
@@ -112,11 +110,11 @@ fn of_refusal(reply: &Reply, has_cursor: bool) -> Option<Listing> {
     }
 }
 
-/// Reads a page and the `Link` header beside it.
+/// Reads a page and its `Link` header.
 ///
 /// # Errors
-/// [`LookupError::BadAnswer`] for a body that is not a list, and for a link to a next page without a `max_id`: taken for the
-/// last page, it would lose the others.
+/// [`LookupError::BadAnswer`] for a body that is not a list, and for a link to a next page without a `max_id`: treating that as
+/// the last page would lose the others.
 pub fn read(body: &[u8], link: Option<&str>) -> Result<Members, LookupError> {
     let body = text(body);
     let mut page = Members { next: next(link)?, ..Members::default() };
@@ -130,10 +128,10 @@ pub fn read(body: &[u8], link: Option<&str>) -> Result<Members, LookupError> {
     Ok(page)
 }
 
-/// The cursor of the next page in a `Link` header (RFC 8288): `<https://…?max_id=7>; rel="next", <…>; rel="prev"`. Nothing but
-/// the cursor is taken of the address, which is a stranger's text.
+/// Cursor of the next page in a `Link` header (RFC 8288): `<https://…?max_id=7>; rel="next", <…>; rel="prev"`. The server chose
+/// the address, so only the cursor is used.
 fn next(link: Option<&str>) -> Result<Option<String>, LookupError> {
-    // Addresses end with their angle bracket; a comma may be a part of them.
+    // Addresses end with their angle bracket; they may contain a comma.
     for part in link.unwrap_or_default().split('<').skip(1) {
         let Some((address, parameters)) = part.split_once('>') else { continue };
         let is_next = parameters.split([';', ',']).any(|parameter| {
@@ -143,7 +141,7 @@ fn next(link: Option<&str>) -> Result<Option<String>, LookupError> {
         if !is_next {
             continue;
         }
-        // It may be relative. To which address does not matter, as only its query is read.
+        // The address may be relative. Its base does not matter, since only the query is read.
         let found = Url::parse("http://any.invalid").and_then(|any| any.join(address)).ok().and_then(|address| {
             let cursor =
                 address.query_pairs().find(|(name, _)| name == "max_id").map(|(_, cursor)| cursor.into_owned());

@@ -1,4 +1,4 @@
-//! A status, read from its JSON text.
+//! Reads a status from its JSON text.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use crate::model::post::{Details, Metrics, Tweet};
 use crate::providers::asked::with_id;
 use crate::providers::scalar::{self, present};
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 struct Status<'a> {
     #[serde(borrow)]
@@ -24,7 +24,7 @@ struct Status<'a> {
     favourites_count: Option<&'a RawValue>,
     #[serde(borrow)]
     replies_count: Option<&'a RawValue>,
-    /// Newer servers have it.
+    /// Only on newer servers.
     #[serde(borrow)]
     quotes_count: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -35,12 +35,11 @@ struct Status<'a> {
     in_reply_to_account_id: Option<&'a RawValue>,
     #[serde(borrow)]
     reblog: Option<&'a RawValue>,
-    /// Since 4.4; other servers have the quoted status itself in it.
+    /// Since 4.4; other servers put the quoted status itself here.
     #[serde(borrow)]
     quote: Option<&'a RawValue>,
 }
 
-/// The references of a status.
 #[derive(Deserialize)]
 struct Referred<'a> {
     #[serde(borrow)]
@@ -60,7 +59,6 @@ impl<'a> Referred<'a> {
         present(self.id).and_then(text_or_number)
     }
 
-    /// The id of the status that is quoted.
     fn quoted(&self) -> Option<String> {
         let status = Self::of(self.quoted_status).and_then(|status| status.id());
         status.or_else(|| present(self.quoted_status_id).and_then(text_or_number)).or_else(|| self.id())
@@ -71,18 +69,17 @@ impl<'a> Referred<'a> {
 struct Account<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    /// `user`, or `user@instance` where it is another's.
+    /// `user`, or `user@instance` for another instance's account.
     #[serde(borrow)]
     acct: Option<&'a RawValue>,
 }
 
-/// Its id, if that can be read, and the status. The counts of a reblog are its own, not the original's.
+/// Returns the id, if readable, and the status. The counts of a boost are its own, not the original's.
 pub fn read(raw: &str) -> (Option<String>, Result<Tweet, String>) {
     let id = |status: &Status<'_>| Ok(present(status.id).and_then(text_or_number).ok_or("no id")?);
     with_id(raw, "a status", id, |status, id| status.tweet(id, raw))
 }
 
-/// The id of a status, whatever else is in it.
 #[must_use]
 pub fn id_of(raw: &str) -> Option<String> {
     read(raw).0
@@ -123,7 +120,7 @@ impl Status<'_> {
     }
 }
 
-/// Ids are strings; the oldest servers, and some that are not Mastodon, write numbers.
+/// Reads an id: a string; the oldest servers, and some other software, write numbers.
 pub fn text_or_number(raw: &RawValue) -> Option<String> {
     scalar::string(raw).or_else(|| Some(raw.get().parse::<u64>().ok()?.to_string()))
 }

@@ -1,16 +1,16 @@
 //! Timelines of a Mastodon instance: public, a hashtag's, an account's.
 //!
 //! Sources: docs.joinmastodon.org (methods/timelines, methods/accounts, api/guidelines), the server's own code
-//! (`app/models/concerns/paginable.rb`): `max_id`, `since_id` and `min_id` are all exclusive, and a page has 40 at the most.
+//! (`app/models/concerns/paginable.rb`): `max_id`, `since_id` and `min_id` are all exclusive, and a page has at most 40.
 //!
-//! **`since_id`, not `min_id`.** With `min_id` a page holds the *oldest* statuses above it, so one could read upwards without
-//! anything to remember but the last id. But up there, where ids still appear out of order, it has to ask from k before the
-//! newest again, and where more than a page was written in k it gets the same page for ever. With `since_id` and `max_id`
-//! the walk goes down from the newest, each status comes once in a round, and the round ends wherever `since` is.
-//! Software that speaks this API and is not Mastodon knows these two as well, and not always the third.
+//! **`since_id`, not `min_id`.** With `min_id` a page holds the *oldest* statuses above it, so a reader could walk upwards and
+//! remember only the last id. But ids near the newest still appear out of order, so it must start again from k before the newest.
+//! If more than a page was written within k, it gets the same page for ever. With `since_id` and `max_id` the walk goes down from
+//! the newest: each status comes once per round, and the round ends at `since`. Other software that speaks this API supports
+//! these two as well, and not always the third.
 //!
-//! **Caches.** Without a token these answers are for everybody, and kept on the way for 15 seconds or longer, with a `Date`
-//! that is not theirs ([`timed`]): then the ids alone are believed.
+//! **Caches.** Answers without a token are public, and caches keep them for 15 seconds or longer, with a `Date` that is not the
+//! server's ([`timed`]): then only the ids count.
 
 use async_trait::async_trait;
 use reqwest::Url;
@@ -29,38 +29,35 @@ use crate::providers::source::{AsksFor, SourceKind, TimelineOf, number, without}
 use crate::providers::timeline::{Ask, More, Page, Post, Rules, of_target, read_posts, timed};
 use crate::quota::{Credential, CredentialKind};
 
-/// Statuses in a page: the server's limit.
+/// Statuses per page: the server's limit.
 const COUNT: u32 = 40;
 
-/// 2018-01-01, ms since the epoch: Mastodon was at 2.0, and the ids of what was made since then tell when.
+/// 2018-01-01, ms since the epoch: Mastodon was at 2.0, and ids made since then contain the time.
 const IDS_TELL_SINCE: Millis = 1_514_764_800_000;
 
-/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
-    /// The public timeline of the instance.
     Public {
-        /// Only what was written there.
+        /// True for only the statuses written there.
         #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
-    /// Posts with a hashtag.
     Hashtag {
         /// Without `#`.
         hashtag: String,
-        /// Only what was written there.
+        /// True for only the statuses written there.
         #[serde(default, deserialize_with = "yes_or_no")]
         local: bool,
     },
     /// Posts of an account, including boosts.
     Account {
-        /// Its id on this instance: not the handle.
+        /// Id on this instance, not the handle.
         account_id: String,
     },
 }
 
-/// As the environment and the `config` crate write it.
+/// Reads a flag as the environment and the `config` crate write it.
 fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     match &*String::deserialize(from)?.to_lowercase() {
         "true" | "1" | "on" | "yes" => Ok(true),
@@ -69,7 +66,7 @@ fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     }
 }
 
-/// The instance. Clones share the connections.
+/// Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct MastodonApi {
     http: HttpClient,
@@ -79,10 +76,6 @@ pub struct MastodonApi {
 }
 
 impl MastodonApi {
-    /// The instance at that address, like `https://mastodon.social`.
-    ///
-    /// # Errors
-    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         let base = base(base_url)?;
         Ok(Self { http, instance: InstanceAddress::below(&base)?, base })
@@ -129,8 +122,8 @@ impl SourceKind for Kind {
     }
 
     fn rules(&self, k: Millis) -> Rules {
-        // One endpoint for all calls of an instance: those of the lookup's are among them. Calls are what is counted, so a
-        // known status is asked for, too.
+        // One endpoint for all calls of an instance, also those of the lookup. The quota counts calls, so a known status is
+        // requested, too.
         Rules::of("statuses", IdLayout::MASTODON, k, COUNT)
     }
 
@@ -149,19 +142,19 @@ impl SourceKind for Kind {
             let why = "its ids are numbers that do not say when a status was made: not Mastodon's own software";
             return Err(LookupError::BadRequest(why.to_owned()));
         }
-        // A page that is not full may be followed by another, and a full one by none.
+        // A short page may be followed by another one, and a full page by none.
         Ok(Page { posts, broken, misdated: 0, more: More::Unsaid, reading, quota: errors::quota(&reply) })
     }
 }
 
-/// Returns true if the ids of a page are numbers of other software, sequential or shifted by more bits. Taken for times they
-/// lie in 1970 or centuries ahead: every poll would read all again. By most of the page, since the date of a single status is
-/// whatever its author's server says.
+/// Returns true if the ids of a page are numbers of other software, sequential or shifted by more bits. As times they would lie
+/// in 1970 or centuries ahead, and every poll would read everything again. Most of the page decides, since the date of a single
+/// status is set by its author's server.
 fn tell_no_time(posts: &[Post], k: Millis) -> bool {
     let tells_none = |post: &&Post| {
         let by_id = IdLayout::MASTODON.made_at(post.id);
         let is_of_now = |made: Millis| (IDS_TELL_SINCE..TIMES.end).contains(&made);
-        // Up to k, the next page is asked from the newest id itself, whatever it tells.
+        // Up to k, the next page is requested from the newest id itself, whatever its time.
         by_id > k && !TIMES.contains(&by_id) && post.tweet.created_at.is_some_and(is_of_now)
     };
     posts.iter().filter(tells_none).count() * 2 > posts.len()
@@ -173,7 +166,6 @@ fn is_for_us_alone(reply: &Reply) -> bool {
     ["private", "no-store"].iter().any(|word| control.contains(word))
 }
 
-/// The decision about a refused page of a source.
 fn refused(reply: &Reply, credential: &Credential) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage};
 
@@ -181,17 +173,17 @@ fn refused(reply: &Reply, credential: &Credential) -> LookupError {
     match mastodon::refused(reply, &credential.kind) {
         BadRequest(said) | BatchTooLarge(said) => of_target(&said),
         Outage(said) if matches!(reply.status, 404 | 410) && errors::says_error(reply) => of_target(&said),
-        // Whoever shows no token is not refused for the one it has: statuses can be looked up all the same.
+        // Without a token, no token is refused: statuses can still be looked up.
         LookupError::Credential(said) if is_anonymous => of_target(&said),
         other => other,
     }
 }
 
-/// Reads a page. Answers its statuses, and how many came in a shape we cannot read: those are known by their ids.
+/// Reads a page. Returns its statuses, and the number of unreadable ones, of which only the ids are known.
 ///
 /// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, and for a status without an id: passed over, it would be lost.
-/// [`LookupError::BadRequest`] where an id is no number: software that is not Mastodon, whose ids tell no time.
+/// [`LookupError::BadAnswer`] for a body of another shape, and for a status without an id: skipping the status would lose it.
+/// [`LookupError::BadRequest`] if an id is no number: other software, whose ids contain no time.
 pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
     let body = String::from_utf8_lossy(body);
     let raws: Vec<&RawValue> =
@@ -249,7 +241,7 @@ mod tests {
         for id in [835_558_135_534_977_024, 452_876_549_461_377_024, 70_000_000, u64::MAX] {
             assert!(tell_no_time(&[(id, MADE)]) && tell_no_time(&[(id, MADE), (id - 1, MADE), of_2025]), "{id}");
         }
-        // Mastodon's, whatever its author's server says; before 2.0; few enough to be asked from the newest itself.
+        // Mastodon's, whatever its author's server says; before 2.0; few enough to be requested from the newest itself.
         for honest in [
             of_2025,
             (of_2025.0, "1970-01-01T00:00:00.000Z"),

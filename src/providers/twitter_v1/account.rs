@@ -1,7 +1,7 @@
-//! `users/lookup` of API v1.1: up to 100 accounts a call, by id or by handle, 300 (app) or 900 (user) calls per 15 minutes.
+//! `users/lookup` of API v1.1: up to 100 accounts per call, by id or by handle, 300 (app) or 900 (user) calls per 15 minutes.
 //!
-//! Protected accounts are returned. Deleted, suspended and unknown ones are left out in silence; where none is left, the
-//! answer is a 404 with code 17 (tweepy/tweepy#1616). Each account has its newest post in it (`status`).
+//! Protected accounts are returned. Deleted, suspended and unknown ones are left out without a reason; if none is left, the answer is a
+//! 404 with code 17 (tweepy/tweepy#1616). Each account contains its newest post (`status`).
 //!
 //! Sources: developer.twitter.com/en/docs/twitter-api/v1/accounts-and-users/follow-search-get-users, recorded answers of 2022.
 
@@ -21,11 +21,9 @@ use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 100, charge: Charge::PerCall, endpoint: "users/lookup" };
 
-/// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
 pub struct Accounts(pub TwitterV1);
 
@@ -36,7 +34,7 @@ impl Lookup<Account> for Accounts {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        // To about a minute; nothing for ids of before 2016, which were handed out in sequence.
+        // Exact to about a minute; `None` for ids from before 2016, which were assigned in sequence.
         TweetId::date_of(id)
     }
 
@@ -59,7 +57,6 @@ impl Handles for Accounts {
 }
 
 impl Accounts {
-    /// One call for accounts by that parameter.
     async fn ask(
         &self,
         by: &str,
@@ -75,7 +72,7 @@ impl Accounts {
         if errors::means_none_found(&reply) {
             return Ok(Answer::all(&Outcome::Unavailable, asked, quota));
         }
-        // A refusal that is about an account is about this one only where it was asked for alone.
+        // A refusal concerns this account only if it was requested alone.
         if let (Some(reason), [_]) = (errors::absence(&reply), &batch[..]) {
             return Ok(Answer::all(&Outcome::Absent(reason), asked, quota));
         }
@@ -84,24 +81,17 @@ impl Accounts {
     }
 }
 
-/// Reads a body: a list of accounts in any order, the missing left out. Answers the outcomes in the order of `ids`, and how
-/// many accounts nobody asked for.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+/// Reads a list of accounts in any order, without the missing ones.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     share(ids, list(&text(body), "accounts")?, read_account)
 }
 
 /// Reads one account, also an author in a post.
-///
-/// # Errors
-/// Not an account; a few words name the error.
 pub fn parse_account(raw: &str) -> Result<Account, String> {
     read_account(raw.trim()).1
 }
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 struct User<'a> {
     #[serde(borrow)]
@@ -148,14 +138,12 @@ struct User<'a> {
     status: Option<&'a RawValue>,
 }
 
-/// Its newest post.
 #[derive(Deserialize)]
 struct Newest<'a> {
     #[serde(borrow)]
     created_at: Option<&'a RawValue>,
 }
 
-/// Reads one account. Answers its id, if that can be read, and the account.
 pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| known_id(user.id_str, user.id).map(|id| id.to_string());
     with_id(raw, "an account", id, |user, id| user.account(id, raw))
@@ -164,7 +152,7 @@ pub fn read_account(raw: &str) -> (Option<String>, Result<Account, String>) {
 impl User<'_> {
     fn account(&self, id: String, raw: &str) -> Result<Account, String> {
         let handle = present(self.screen_name).and_then(scalar::string).ok_or("the screen_name is not a string")?;
-        // A whole object has null for an address that is not set, and leaves out a banner. Mentions are partial ones.
+        // A whole object has null for an unset address, and leaves out a missing banner. Mentions are partial objects.
         let is_whole = self.followers_count.is_some();
         let text = |field| scalar::text(field, is_whole);
         let count = |field: Option<&RawValue>| field.and_then(scalar::count);
@@ -192,7 +180,7 @@ impl User<'_> {
             },
             last_post_at: newest.and_then(|post| scalar::date_or_none(post.created_at, scalar::created_at)),
             state: AccountState::returned(protected),
-            // Objects of before 2019 do not have the field.
+            // Objects from before 2019 lack the field.
             withheld_in: countries.map(|countries| countries.join(",")),
             moved_to: None,
             raw: raw.to_owned(),

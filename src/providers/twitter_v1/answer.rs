@@ -1,4 +1,4 @@
-//! The body of a successful answer, in both of its forms, to one outcome per asked id.
+//! Turns the body of a successful answer, in both of its forms, into one outcome per requested id.
 
 use super::object::{Object, error_text};
 use crate::model::post::Tweet;
@@ -6,15 +6,11 @@ use crate::providers::asked::Asked;
 use crate::providers::lookup::{LookupError, Outcome, Strangers, text};
 use crate::providers::pieces::{Piece, walk};
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested objects.
+/// Reads a body. Returns the outcomes in the order of `ids`, and the unrequested objects. An error does not repeat the body.
 ///
-/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`: null is missing, and an id that the map does not
-/// mention is broken. Otherwise it is an array in any order with the missing left out; an element that fits no
-/// asked id may be any of those, which are broken then. Each object is cut out first and read by itself, so a broken
-/// one costs no other.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+/// With `map=true` the body is `{"id": {"<id>": {…} | null, …}}`: null is missing, and an id that the map does not mention is broken.
+/// Otherwise it is an array in any order without the missing tweets. An element without a requested id may be any of those; they are
+/// broken then. A broken object costs no other.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     let body = text(body);
     let mut asked = Asked::new(ids);
@@ -39,7 +35,7 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     asked.outcomes(names_the_missing)
 }
 
-/// Walks over the map in a map form's first `id`. An error in the body makes all of it void.
+/// Walks over the map in a map form's first `id`. An error in the body invalidates all of it.
 fn mapped<'a>(body: &'a str, mut each: impl FnMut(&str, Piece<'a, Object<'a>>)) -> Result<(), LookupError> {
     let (mut has_map, mut says_error, mut has_id) = (false, false, false);
     walk(body, |walk| {
@@ -60,7 +56,7 @@ fn mapped<'a>(body: &'a str, mut each: impl FnMut(&str, Piece<'a, Object<'a>>)) 
         .ok_or_else(|| LookupError::BadAnswer("an object without a map of tweets in \"id\"".to_owned()))
 }
 
-/// An object that came; in the map form `key` is the id it was asked by, and the object's own may differ.
+/// Takes a returned object. In the map form `key` is the requested id, and the object's own may differ.
 fn returned(asked: &mut Asked<'_, Tweet>, key: Option<&str>, Piece { text, value }: Piece<'_, Object<'_>>) {
     let own = match (key, &value) {
         (None, Ok(object)) => object.id().ok().map(|id| id.to_string()),

@@ -1,9 +1,9 @@
-//! Decisions for the caller: the one table from statuses and codes to decisions.
+//! Decisions for the caller: the table from statuses and codes to decisions.
 //!
-//! Sources: Twitter's "Response codes" page (developer.twitter.com/en/docs/basics/response-codes),
-//! recorded answers, and what other clients met; each row names its own where it is not that page.
+//! Sources: Twitter's "Response codes" page (developer.twitter.com/en/docs/basics/response-codes), recorded answers, and reports of
+//! other clients; each row names its own source if it is not that page.
 //!
-//! The texts are ours, never the body's: a body may repeat what was sent.
+//! Error texts are ours and never quote the body: it may repeat the request.
 
 use serde_json::Value;
 
@@ -15,8 +15,7 @@ use crate::providers::lookup::LookupError;
 
 use super::limits;
 
-/// The decision about an answer that is not a success. X's later APIs word some refusals the same way, so `endpoint`
-/// says which one it was.
+/// Decision about an answer that is not a success. X's later APIs word some refusals the same way, so `endpoint` names the endpoint.
 pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
 
@@ -28,14 +27,13 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     };
     let credential = |why: &str| Credential(format!("{why} ({said})"));
     match (status, fault.code) {
-        // Nothing behind an overloaded front can be blamed on what was asked. 130 over capacity, 131
-        // internal error.
+        // Under overload, no request is at fault. 130 over capacity, 131 internal error.
         (500.., _) | (_, Some(130 | 131)) => unavailable(reply, said, QUARTER_HOUR),
         (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
         (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::told(reply), QUARTER_HOUR),
-        // Said by the API (of version 1 with code 64, which is a suspended account elsewhere). A page of whatever stands in front
-        // of it may not mean it.
+        // Stated by the API (by version 1 with code 64, which is a suspended account elsewhere). The page of a proxy in front of it may
+        // not mean it.
         (410, _) if fault.text.is_some() => Stop(format!("the API no longer has this endpoint ({said})")),
         // The request's timestamp is out of range; Date says by how much.
         (_, Some(135)) => match reply.date() {
@@ -50,26 +48,26 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (_, Some(64)) => credential("its account is suspended"),
         // The account must log in on the web first (codl/forget parks it the same way).
         (_, Some(326)) => credential("its account is locked until its owner logs in on the web"),
-        // Met by every self-serve tier after v1.1's retirement (dogsheep/twitter-to-sqlite#73).
+        // Every self-serve tier gets this since v1.1's retirement (dogsheep/twitter-to-sqlite#73).
         (_, Some(453)) => Stop(format!("the API plan of this credential does not include {endpoint} ({said})")),
         // "Too many terms specified in query" (twitter-to-sqlite met it and asks for fewer).
         (_, Some(18)) | (413 | 414 | 431, _) => BatchTooLarge(said),
-        // About one of the tweets asked for, its author or their standing towards us: 63 suspended, 136
-        // blocked, 144 no such status, 179 protected, 421 and 422 taken down (zulip/zulip#15989).
+        // One of the requested tweets, its author or the author's relation to us: 63 suspended, 136 blocked, 144 no such status, 179
+        // protected, 421 and 422 taken down (zulip/zulip#15989).
         (_, Some(63 | 136 | 144 | 179 | 421 | 422)) => BadRequest(said),
-        // The same without a code (recorded: rtweet get_favorites3): the target is protected. The
-        // credential is fine, and other calls with it go on.
+        // The same without a code (recorded: rtweet get_favorites3): the target is protected. The credential is fine, and other calls
+        // with it go on.
         (401, None) if fault.is_not_authorized() => BadRequest(said),
         // Every other 401, JSON or not (recorded: twitteroauth, spring-social-twitter).
         (401, _) => credential("it is not accepted"),
-        // A transient one was seen (twarc#700). It is about who asks, so others may fare better: as an outage
-        // of all, one application that is forbidden would stop the rest.
+        // A transient one was seen (twarc#700). It concerns this credential, so others may work: as an outage of all, one forbidden
+        // application would stop the rest.
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
-        // Transient ones were seen (DocNow/twarc#75). Code 34, "that page does not exist", is here too: it is
-        // what a wrong base_url or a removed endpoint answers, and bisecting would blame every single id for it.
+        // Transient ones were seen (DocNow/twarc#75). Code 34, "that page does not exist", is here too: a wrong base_url or a removed
+        // endpoint gives it, and bisecting would blame every single id for it.
         (404, _) => Outage(said),
-        // Malformed (400), not processable (422): one of the ids may be why. Not acceptable (406) is about
-        // the form of the answer, which no id has a part in: that falls through.
+        // Malformed (400), not processable (422): one of the ids may be the cause. Not acceptable (406) concerns the form of the
+        // answer, not an id: that falls through.
         (400 | 422, _) => BadRequest(said),
         // A success without a body, which this endpoint does not have.
         (..300, _) => BadAnswer(said),
@@ -77,21 +75,20 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     }
 }
 
-/// Twitter's code of a refusal, where its body has one.
 #[must_use]
 pub fn code(reply: &Reply) -> Option<u64> {
     Fault::of(&reply.body).code
 }
 
-/// The empty result in disguise: "no match" (17) with a 404 is how `users/lookup` says that none of the
-/// asked is there. No record shows it from `statuses/lookup`, but it can mean nothing else.
+/// Returns true for an empty result: `users/lookup` answers "no match" (17) with a 404 if none of the requested accounts exists. No
+/// record shows it from `statuses/lookup`, but it can mean nothing else.
 pub fn means_none_found(reply: &Reply) -> bool {
     reply.status == 404 && code(reply) == Some(17)
 }
 
-/// Why the account that a refusal is about is not returned. 50 and 63 are of `users/show` (minet's `attrition`), 179 is of
-/// posts, and the 401 without a code is of what a protected account has (recorded: rtweet get_favorites3).
-/// `users/lookup` itself leaves accounts out in silence; emulators and proxies of it need not.
+/// Reason why the account of a refusal is not returned. 50 and 63 come from `users/show` (minet's `attrition`), 179 from posts. The 401
+/// without a code concerns the items of a protected account (recorded: rtweet get_favorites3). `users/lookup` itself leaves accounts
+/// out without a reason; emulators and proxies of it may state one.
 pub fn absence(reply: &Reply) -> Option<Absence> {
     let fault = Fault::of(&reply.body);
     match (reply.status, fault.code) {
@@ -103,13 +100,13 @@ pub fn absence(reply: &Reply) -> Option<Absence> {
     }
 }
 
-/// Returns true if the sent token is no longer valid: an application's can be fetched again.
+/// Returns true if the sent token is no longer valid: an application's token can be fetched again.
 pub fn means_bad_token(reply: &Reply) -> bool {
     reply.status == 401 && code(reply) == Some(89)
 }
 
-/// The content of an error body: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded: twitter-ruby),
-/// `{"error": "text"}` (recorded: rtweet), or nothing we can read.
+/// Content of an error body: `{"errors": [{"code", "message"}]}`, `{"errors": "text"}` (recorded: twitter-ruby), `{"error": "text"}`
+/// (recorded: rtweet), or nothing readable.
 #[derive(Default)]
 struct Fault {
     code: Option<u64>,
@@ -117,7 +114,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// About the target, not about who asks.
+    /// Returns true if the refusal concerns the target, not the credential.
     fn is_not_authorized(&self) -> bool {
         self.text.as_deref().is_some_and(|text| text.starts_with("Not authorized"))
     }

@@ -1,4 +1,4 @@
-//! The quota that the API states: in the headers of each answer, and in the answer of `application/rate_limit_status`.
+//! Quota that the API states: in the headers of each answer, and in the answer of `application/rate_limit_status`.
 //!
 //! Source: developer.twitter.com/en/docs/twitter-api/v1/developer-utilities/rate-limit-status.
 
@@ -16,24 +16,20 @@ pub fn of_headers(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
 }
 
-/// The same as it is told.
+/// The same window, unchecked.
 pub fn told(reply: &Reply) -> Option<Quota> {
     let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
     window(reply, names)
 }
 
-/// The lookup's window, from the answer of `rate_limit_status`; `None` where it does not name it. A window
-/// that has not begun is told as if it began now.
-///
-/// # Errors
-/// Not such an answer.
+/// Window of the lookup, from the answer of `rate_limit_status`; `None` if it is not in it. A window that has not started is stated as
+/// if it started now.
 pub fn of_status(reply: &Reply) -> Result<Option<Quota>, LookupError> {
     let status: Status = serde_json::from_slice(&reply.body)
         .map_err(|_| LookupError::BadAnswer(format!("it is no list of rate limits: {}", reply.what())))?;
     Ok(believed(status.resources.statuses.get("/statuses/lookup").map(|told| told.quota(reply))))
 }
 
-/// The answer of `rate_limit_status`, as far as it concerns us.
 #[derive(Deserialize)]
 struct Status {
     resources: Resources,
@@ -45,7 +41,6 @@ struct Resources {
     statuses: HashMap<String, Told>,
 }
 
-/// A window as the API tells it.
 #[derive(Deserialize)]
 struct Told {
     limit: u32,

@@ -1,5 +1,5 @@
-//! The media in a post of API v1.1. Of a picture its original size is named, of a video the MP4 file with the highest bit
-//! rate; playlists (HLS, DASH) are no files.
+//! Media in a post of API v1.1. A picture has the address of its original size; a video that of the MP4 file with the highest bit rate.
+//! Playlists (HLS, DASH) are not files.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,6 @@ use crate::providers::scalar::{self, present};
 
 /// Sizes of a picture below the original one, the largest first.
 const SMALLER: [&str; 2] = ["4096x4096", "large"];
-/// Where Twitter keeps pictures of posts.
 const PICTURES: &str = "https://pbs.twimg.com/media/";
 
 #[derive(Deserialize)]
@@ -52,7 +51,7 @@ struct VideoInfo<'a> {
     variants: Option<&'a RawValue>,
 }
 
-/// A file of a video, as v1.1 and X describe it.
+/// File of a video, in v1.1 and in X API v2.
 #[derive(Deserialize)]
 struct Variant<'a> {
     #[serde(borrow)]
@@ -63,7 +62,6 @@ struct Variant<'a> {
     url: Option<&'a RawValue>,
 }
 
-/// The kind for a word of v1.1 or X.
 pub(crate) fn kind(word: Option<&str>) -> MediaKind {
     match word {
         Some("photo") => MediaKind::Photo,
@@ -73,7 +71,6 @@ pub(crate) fn kind(word: Option<&str>) -> MediaKind {
     }
 }
 
-/// The address of the MP4 file with the highest bit rate.
 pub(crate) fn best_variant(variants: Option<&RawValue>) -> Option<String> {
     let files = scalar::items(variants)?.filter_map(|of: Variant<'_>| {
         let is_file = scalar::string(present(of.content_type)?)? == "video/mp4";
@@ -83,18 +80,17 @@ pub(crate) fn best_variant(variants: Option<&RawValue>) -> Option<String> {
     files.max_by_key(|(rate, _)| *rate).map(|(_, url)| url)
 }
 
-/// The address of a picture in its original size.
 pub(crate) fn original(url: String) -> String {
     if url.starts_with(PICTURES) && !url.contains('?') { format!("{url}?name=orig") } else { url }
 }
 
-/// The addresses of a picture in smaller sizes, the largest first, for the one of its [`original`] size.
+/// Addresses of smaller sizes of a picture, the largest first; `url` is the one of its [`original`] size.
 pub(crate) fn smaller(url: &str) -> Vec<String> {
     let rest = url.strip_suffix("name=orig").filter(|rest| rest.ends_with(['?', '&']));
     rest.map(|rest| SMALLER.map(|size| format!("{rest}name={size}")).into()).unwrap_or_default()
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the media; an odd field must not lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
@@ -105,13 +101,13 @@ pub fn media(raw: &str) -> Vec<Medium> {
         media.extend(of(&post));
         media.extend(whole(&post).unwrap_or_default());
     }
-    // One part may have the thumbnail of a video alone, and another the video.
+    // One part may have only the thumbnail of a video, and another the video.
     media.sort_by(|one, other| (&one.id, !one.kind.is_video()).cmp(&(&other.id, !other.kind.is_video())));
     media.dedup_by(|one, other| one.id == other.id);
     media
 }
 
-/// Posts from before there were several pictures have them in `entities` alone.
+/// Media of a post. Posts from before several pictures were possible have them only in `entities`.
 fn of(post: &Post<'_>) -> Vec<Medium> {
     let entities = |of| scalar::items(scalar::value::<Entities<'_>>(of)?.media);
     let all = entities(post.extended_entities).or_else(|| entities(post.entities));

@@ -1,9 +1,7 @@
-//! Twitter API v1.1, `statuses/lookup`: up to 100 tweets a call, 300 (app) or 900 (user) calls per 15
-//! minutes.
+//! Twitter API v1.1, `statuses/lookup`: up to 100 tweets per call, 300 (app) or 900 (user) calls per 15 minutes.
 //!
-//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a time;
-//! `limits` reads what is said of the quota; `errors` turns a refusal into a decision. `account` is the same for accounts,
-//! `relations` for lists of followers and friends.
+//! Reading order: this file makes the call; `answer` turns a body into outcomes, one `object` at a time; `limits` reads the quota;
+//! `errors` turns a refusal into a decision. `account` is the same for accounts, `relations` for lists of followers and friends.
 
 pub mod account;
 pub mod answer;
@@ -29,10 +27,9 @@ use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below, cannot
 use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota};
 use crate::quota::Credential;
 
-/// Ids in one call: Twitter's limit.
+/// Ids per call: Twitter's limit.
 pub const BATCH_LIMIT: usize = 100;
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerCall, endpoint: "statuses/lookup" };
 
@@ -42,25 +39,23 @@ const FOLLOWERS_PATH: &str = "1.1/followers/ids.json";
 const FRIENDS_PATH: &str = "1.1/friends/ids.json";
 const LIMITS_PATH: &str = "1.1/application/rate_limit_status.json";
 
-/// The place of the parameters. Twitter accepts both.
+/// Place of the parameters; Twitter accepts both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LookupMethod {
-    /// In the address, as the documentation has it. A full batch is 100 × 19 digits and 99 commas,
-    /// each sent as `%2C`: 2.2 KB, far from the 8 KB at which servers begin to refuse addresses.
+    /// In the address, as documented. A full batch is 100 × 19 digits and 99 commas, each sent as `%2C`: 2.2 KB, far below the 8 KB at
+    /// which servers start to refuse addresses.
     #[default]
     Get,
     /// In a form: for proxies that log or limit addresses.
     Post,
 }
 
-/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct TwitterV1Options {
-    /// `https://api.twitter.com`, or an emulator's address; a path is kept in front of the endpoint's.
+    /// `https://api.twitter.com`, or an emulator's address; a path stays in front of the endpoint's.
     pub base_url: String,
-    /// The bounds of a call. A tweet is 2 to 6 KB, so a full batch is under 1 MB.
+    /// Limits of a call. A tweet is 2 to 6 KB, so a full batch is under 1 MB.
     pub http: HttpOptions,
-    /// The place of the parameters.
     pub method: LookupMethod,
 }
 
@@ -74,7 +69,6 @@ impl Default for TwitterV1Options {
     }
 }
 
-/// The provider.
 #[derive(Debug, Clone)]
 pub struct TwitterV1 {
     http: HttpClient,
@@ -88,10 +82,7 @@ pub struct TwitterV1 {
 }
 
 impl TwitterV1 {
-    /// Builds it without a call.
-    ///
-    /// # Errors
-    /// The options make no sense; in words for the person who set them.
+    /// Builds the provider without a call. An error is in words for the person who set the options.
     pub fn new(options: TwitterV1Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         let (endpoint, accounts, limits_endpoint) =
@@ -106,7 +97,6 @@ impl TwitterV1 {
         Ok(Self { http, endpoint, accounts, followers, friends, limits_endpoint, method, auth })
     }
 
-    /// A lookup with these parameters.
     fn request(&self, address: &Url, parameters: &[(&str, &str)]) -> Result<Request, LookupError> {
         let client = self.http.client();
         let mut address = address.clone();

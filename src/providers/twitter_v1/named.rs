@@ -1,13 +1,13 @@
-//! Accounts of Twitter and X as people write them down. No I/O.
+//! Accounts of Twitter and X as people write them. No I/O.
 
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
 use crate::providers::named::{Address, Named, is_digits, strip_id_mark, word};
 
-/// Longest handle. New ones have up to 15 characters, some of the first have more.
+/// Longest handle: new ones have up to 15 characters, some of the first have more.
 const LONGEST: usize = 20;
 
-/// First segments of addresses that are no account's.
+/// First segments of addresses that belong to no account.
 const PAGES: [&str; 20] = [
     "about",
     "account",
@@ -33,17 +33,14 @@ const PAGES: [&str; 20] = [
 
 const DAY_MS: Millis = 86_400_000;
 
-/// Reads an account: an id, a handle with or without `@`, or an address of the account or of one of its posts. Digits alone
-/// are an id.
-///
-/// # Errors
-/// The line names no account; one clause.
+/// Reads an account: an id, a handle with or without `@`, or an address of the account or of one of its posts. Digits alone are an id.
+/// An error is one clause.
 pub fn account_of(line: &str) -> Result<Named, String> {
     let word = word(line)?;
     if is_digits(word) {
         return id(word);
     }
-    // CSV marks ids so, and a handle may look the same.
+    // CSV marks ids this way, and a handle may look the same.
     if strip_id_mark(word) != word {
         return Err(
             "x and digits may be an id that CSV marks, or a handle: write the id without x, or the handle with @"
@@ -58,7 +55,7 @@ pub fn account_of(line: &str) -> Result<Named, String> {
 
 fn id(text: &str) -> Result<Named, String> {
     let id = TweetId::parse(text).map_err(|why| why.to_string())?;
-    // Since 2016 ids of accounts hold the time at which they were made, like those of posts.
+    // Since 2016 account ids contain their creation time, like post ids.
     if id.created_at().is_some_and(|made_at| made_at > clock::wall_ms() + DAY_MS) {
         return Err("the id contains a date in the future, so it is no account's id; check its digits".to_owned());
     }

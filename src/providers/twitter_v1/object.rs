@@ -1,4 +1,4 @@
-//! A v1.1 tweet object, read from its JSON text.
+//! Reads a v1.1 tweet object from its JSON text.
 
 mod fields;
 
@@ -10,14 +10,14 @@ use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, not_a_date, present};
 use crate::providers::x_v2::post::counts_in;
 
-/// Twitter's own code for "withheld because of a copyright complaint", everywhere.
+/// Twitter's own code for a copyright complaint: withheld everywhere.
 const COPYRIGHT: &str = "XY";
 
-/// "Unknown region" of Unicode's CLDR: the answer says withheld, but not where.
+/// Code for unknown countries ("Unknown region" of Unicode's CLDR): withheld, but the answer does not say where.
 const SOMEWHERE: &str = "ZZ";
 
-/// The fields we read, still as JSON. Everything else is skipped without being decoded, and a field
-/// that comes twice counts the last time, as with every JSON reader that builds a map.
+/// Fields still as JSON. All others are skipped without decoding. A repeated field counts the last time, as in every JSON reader that
+/// builds a map.
 #[derive(Default)]
 pub struct Object<'a> {
     id: Option<&'a RawValue>,
@@ -42,13 +42,12 @@ pub struct Object<'a> {
     retweeted_status: Option<&'a RawValue>,
     extended_tweet: Option<&'a RawValue>,
     truncated: Option<&'a RawValue>,
-    /// Of an object of X API v2, which has no `user`: people ingest those, too, as twarc2 writes them.
+    /// From an object of X API v2, which has no `user`: people ingest such objects as twarc2 writes them.
     author_id: Option<&'a RawValue>,
-    /// The same of its counts.
+    /// Counts of an object of X API v2.
     public_metrics: Option<&'a RawValue>,
 }
 
-/// The fields of its `user`.
 #[derive(Default)]
 struct Author<'a> {
     id: Option<&'a RawValue>,
@@ -56,20 +55,13 @@ struct Author<'a> {
     screen_name: Option<&'a RawValue>,
 }
 
-/// Reads one tweet object of API v1.1. Where a notice stands in place of its text, it has none.
-///
-/// # Errors
-/// Not a tweet; a few words name the error.
+/// Reads one tweet object of API v1.1. A notice in place of its text gives no text. A few words name the error.
 pub fn parse_tweet(raw: &str) -> Result<Tweet, String> {
     Object::parse(raw)?.returned(raw, None)
 }
 
-/// Reads a tweet as ingests hand it over: a v1.1 object, or as little as
-/// `{"id": …, "created_at": …}` with the id as text or number and the date in v1.1's form, as RFC 3339,
-/// or in seconds or milliseconds since the epoch.
-///
-/// # Errors
-/// Not a tweet; a few words name the error.
+/// Reads a tweet of an ingest: a v1.1 object, or as little as `{"id": …, "created_at": …}`. The id is text or a number; the date is in
+/// v1.1's form, in RFC 3339, or in seconds or milliseconds since the epoch. A few words name the error.
 pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     let object = Object::parse(raw)?;
@@ -80,7 +72,6 @@ pub fn parse_ingested(raw: &str) -> Result<Tweet, String> {
     object.tweet(raw, object.id()?, created_at)
 }
 
-/// Why a text is no object.
 pub fn error_text(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Data => "not a JSON object".to_owned(),
@@ -91,20 +82,16 @@ pub fn error_text(error: &serde_json::Error) -> String {
 }
 
 impl<'a> Object<'a> {
-    /// Splits an object into its fields.
     pub fn parse(raw: &'a str) -> Result<Self, String> {
         serde_json::from_str(raw).map_err(|error| error_text(&error))
     }
 
-    /// Its id.
     pub fn id(&self) -> Result<TweetId, String> {
         known_id(self.id_str, self.id)
     }
 
-    /// Reads it whole, as an answer of the API: it has a text, and its date is in v1.1's form.
-    ///
-    /// `key` is the id it was asked by, where the answer says so. It stands in for a missing `id_str`:
-    /// a rounded `id` would pass for the id of a later edit.
+    /// Reads a whole object of an answer: it has a text, and its date is in v1.1's form. `key` is the requested id, if the answer
+    /// states it. It replaces a missing `id_str`: a rounded `id` would look like the id of a later edit.
     pub fn returned(&self, raw: &str, key: Option<&str>) -> Result<Tweet, String> {
         let own = present(self.id_str).and_then(|text| scalar::id(text).ok());
         let id = match own.or_else(|| TweetId::parse(key?).ok()) {
@@ -130,14 +117,13 @@ impl<'a> Object<'a> {
         let original: Option<Object<'_>> = scalar::value(self.retweeted_status);
         let (text, truncated) = self.whole_text(original.as_ref())?;
         let withheld_in = self.withheld_in();
-        // Anybody may quote the sentence.
+        // Other authors may quote the notice.
         let is_notice = text
             .as_deref()
             .and_then(scalar::notice_about)
             .is_some_and(|author| withheld_in.is_some() || author_name.as_deref() == Some(author));
-        // A retweet's own figures are kept as sent: retweet_count is the original's, favorite_count is
-        // 0 (the likes sit in retweeted_status). Taking the original's likes would count them once
-        // per retweet in every sum over a store.
+        // A retweet keeps its own figures as sent: retweet_count is the original's, and favorite_count is 0 (the likes are in
+        // retweeted_status). The original's likes would count once per retweet in every sum over a store.
         let metrics = match present(self.public_metrics) {
             Some(counts) => counts_in(Some(counts)),
             None => Metrics {
@@ -174,12 +160,11 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The text as whole as the object has it, and whether it is cut short all the same. HTML entities (&amp;) stay as
-    /// sent: the stored text is the API's.
+    /// Text as whole as the object has it, and true if it is still cut short. HTML entities (&amp;) stay as sent: the stored text is
+    /// the API's.
     ///
-    /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The
-    /// text of a retweet ("RT @somebody: …") is cut to its first 140, and whole in the one it repeats, `original`. If that has
-    /// no author, the retweet's own text names it.
+    /// Objects of streams and older archives have the first 140 characters in `text` and the rest in `extended_tweet`. The text of a
+    /// retweet ("RT @ann: …") is cut to 140, and whole in `original`. If the original has no author, the retweet's own text names it.
     fn whole_text(&self, original: Option<&Object<'_>>) -> Result<(Option<String>, bool), String> {
         let extended: Option<Object<'_>> = scalar::value(self.extended_tweet);
         let extended = extended.and_then(|extended| scalar::string(present(extended.full_text)?));
@@ -202,7 +187,6 @@ impl<'a> Object<'a> {
         Ok((extended.or(own), truncated))
     }
 
-    /// The countries in which it is withheld, by its own fields.
     fn withheld_in(&self) -> Option<String> {
         let countries: Vec<&RawValue> = scalar::value(self.withheld_in_countries).unwrap_or_default();
         let countries: Vec<String> = countries.into_iter().filter_map(scalar::string).collect();
@@ -213,7 +197,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The id in `id_str`, since whatever went through JavaScript has a rounded `id`; `id` where there is no readable `id_str`.
+/// Id from `id_str`, since JavaScript rounds `id`; from `id` if there is no readable `id_str`.
 pub fn known_id(text: Option<&RawValue>, number: Option<&RawValue>) -> Result<TweetId, String> {
     match (present(text), present(number)) {
         (None, None) => Err("no id_str or id".to_owned()),

@@ -1,5 +1,6 @@
-//! The accounts in a post of API v1.1: its author, those it names, and the author of the one it repeats. Authors are whole
-//! objects; those it names have only an id and names. A post whose text is cut short (objects of streams) has the rest of them in `extended_tweet`.
+//! Accounts in a post of API v1.1: its author, the mentioned accounts, and the author of the retweeted post. Authors are whole objects;
+//! mentioned accounts have only an id and names. A post whose text is cut short (objects of streams) has the other mentions in
+//! `extended_tweet`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -57,21 +58,19 @@ impl User<'_> {
 }
 
 impl<'a> Post<'a> {
-    /// The accounts that its text names, cut short or whole.
     fn mentioned(&self) -> Vec<User<'a>> {
         let whole = scalar::value::<Whole<'a>>(self.extended_tweet).and_then(|whole| whole.entities);
         let entities = [self.entities, whole].into_iter().filter_map(scalar::value::<Entities<'a>>);
         entities.filter_map(|of| scalar::items(of.user_mentions)).flatten().collect()
     }
 
-    /// The handle of the author of the post that it repeats, by its own text.
     fn reposted_name(&self) -> Option<String> {
         let text = scalar::string(present(self.full_text).or(present(self.text))?)?;
         scalar::reposted_name(&text).map(str::to_owned)
     }
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the accounts; an odd field must not lose the others.
 #[must_use]
 pub fn people(raw: &str) -> Vec<Person> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! `followers/ids` and `friends/ids` of API v1.1: up to 5,000 ids a call, for each of the two 15 calls per 15 minutes, of a user
-//! and of an application alike.
+//! `followers/ids` and `friends/ids` of API v1.1: up to 5,000 ids per call, and 15 calls per 15 minutes for each of the two, for a user
+//! and for an application alike.
 //!
-//! The first page has the cursor -1, the last one the next cursor 0. Neighbouring pages repeat an id at times (recorded: two seams
-//! of five). A protected owner is a 401 "Not authorized.", which says nothing of the credential.
+//! The first page has the cursor -1, the last one the next cursor 0. Neighbouring pages sometimes repeat an id (recorded: at two of
+//! five page boundaries). A protected owner is a 401 "Not authorized.", which does not concern the credential.
 //!
 //! Sources: developer.twitter.com/en/docs/twitter-api/v1/accounts-and-users/follow-search-get-users, recorded chains of 2022.
 
@@ -20,18 +20,16 @@ use crate::providers::relations::{
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
 
-/// Ids in a page: Twitter's limit.
+/// Ids per page: Twitter's limit.
 pub const PAGE_LIMIT: u32 = 5_000;
 
-/// The cursor of the first page, and the next cursor of the last.
+/// Cursor of the first page, and next cursor of the last.
 const FIRST: &str = "-1";
 const LAST: &str = "0";
 
-/// The lists at that API.
 #[derive(Debug, Clone)]
 pub struct Follows(pub TwitterV1);
 
-/// What a page of that list takes, whatever the settings.
 #[must_use]
 pub fn capabilities(side: Side) -> ListCapabilities {
     let endpoint = match side {
@@ -73,15 +71,15 @@ impl Relations for Follows {
     }
 }
 
-/// What a refusal says of the list; `None` where it is about the call.
+/// Meaning of a refusal for the list; `None` if it concerns the call.
 fn of_refusal(reply: &Reply, error: &LookupError, has_cursor: bool) -> Option<Listing> {
     if let Some(reason) = errors::absence(reply) {
         return Some(reason.into());
     }
     match (reply.status, errors::code(reply), error) {
-        // The owner blocks the user who asks.
+        // The owner blocks the user of the credential.
         (401 | 403, Some(136), _) => Some(Listing::Refused),
-        // The first page shows whether it is the cursor or the owner.
+        // The first page shows if the cursor or the owner is the cause.
         (404, Some(17 | 34), _) | (400, _, LookupError::BadRequest(_)) if has_cursor => Some(Listing::StaleCursor),
         (404, Some(17 | 34), _) => Some(Listing::OwnerAbsent(None)),
         _ => None,
@@ -98,14 +96,12 @@ struct Body<'a> {
     next_cursor_str: Option<&'a RawValue>,
 }
 
-/// Reads a page. Ids that are none are counted.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body without a list of ids, and for one that does not say whether another page follows.
+/// Reads a page; unreadable ids are counted. [`LookupError::BadAnswer`] if the list of ids is missing, or the next cursor, which marks
+/// the last page.
 pub fn read(body: &[u8]) -> Result<Members, LookupError> {
     let bad = |why: &str| LookupError::BadAnswer(why.to_owned());
     let body = object(body)?;
-    // Syntax first: what is JSON of another shape is told as that.
+    // Syntax first: JSON of another shape gets its own error.
     let _: &RawValue = serde_json::from_str(&body).map_err(|error| not_json(&error))?;
     let Body { ids, next_cursor, next_cursor_str } =
         serde_json::from_str(&body).map_err(|_| bad("it is not a page of ids"))?;
@@ -122,7 +118,6 @@ pub fn read(body: &[u8]) -> Result<Members, LookupError> {
     Ok(page)
 }
 
-/// A cursor is a number, as text or not.
 fn cursor(raw: &RawValue) -> Option<String> {
     let text = scalar::string(raw).unwrap_or_else(|| raw.get().to_owned());
     text.parse::<i64>().is_ok().then_some(text)

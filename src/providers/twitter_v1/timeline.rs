@@ -1,8 +1,7 @@
 //! Timelines of Twitter API v1.1: search, a user, a list, home.
 //!
-//! Sources: developer.x.com, the v1.1 pages of each endpoint, and "Working with timelines": `since_id` is exclusive,
-//! `max_id` inclusive; `count` is applied before deleted and protected posts are left out, so a page may be short, and the
-//! last is empty.
+//! Sources: developer.x.com, the v1.1 pages of each endpoint, and "Working with timelines": `since_id` is exclusive, `max_id` inclusive;
+//! `count` is applied before deleted and protected posts are left out, so a page may be short, and the last is empty.
 
 mod refusal;
 
@@ -23,7 +22,6 @@ use crate::quota::Credential;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
@@ -34,16 +32,15 @@ pub enum Kind {
     },
     /// The newest 3,200 posts of a user, including retweets.
     User {
-        /// The handle, without `@`.
+        /// Handle without `@`.
         #[serde(default)]
         screen_name: Option<String>,
-        /// Or by the number of the account, which stays when the handle moves.
+        /// Alternative: number of the account, which stays when the handle changes owners.
         #[serde(default)]
         user_id: Option<String>,
     },
-    /// Posts of the members of a list.
     List {
-        /// The list's id.
+        /// Id of the list.
         list_id: String,
     },
     /// The newest 800 posts of the accounts that the credential's user follows.
@@ -65,7 +62,7 @@ impl Kind {
     }
 }
 
-/// The API. Clones share the connections and what is known of its clock.
+/// Clones share the connections and the clock offset.
 #[derive(Debug, Clone)]
 pub struct TwitterApi {
     /// Ends with a slash.
@@ -74,10 +71,6 @@ pub struct TwitterApi {
 }
 
 impl TwitterApi {
-    /// The API at that address, like `https://api.twitter.com`.
-    ///
-    /// # Errors
-    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str) -> Result<Self, String> {
         let base = base(base_url)?;
         let auth = Auth::new(http, &base, errors::means_bad_token)?;
@@ -126,7 +119,7 @@ impl SourceKind for Kind {
             Self::List { .. } => ("lists/statuses", 200, None, None),
             Self::Home {} => ("statuses/home_timeline", 200, Some(800), None),
         };
-        // A call costs the same however much it brings.
+        // A call costs the same for any number of posts.
         Rules { depth, window, ..Rules::of(endpoint, IdLayout::TWITTER, k, count) }
     }
 
@@ -143,25 +136,22 @@ impl SourceKind for Kind {
     }
 }
 
-/// The answer to a search.
 #[derive(Deserialize)]
 struct Search<'a> {
     #[serde(borrow)]
     statuses: Vec<&'a RawValue>,
 }
 
-/// The ids that an object may have.
 #[derive(Deserialize)]
 struct Ids {
     id_str: Option<String>,
     id: Option<u64>,
 }
 
-/// Reads a page. Answers its posts, and how many came in a shape we cannot read: those are known by their ids.
+/// Reads a page. Returns its posts, and the number of unreadable ones, of which only the ids are known.
 ///
 /// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without an id: passed over, it would
-/// be lost.
+/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without an id: skipping the post would lose it.
 pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
     let bad = |why: &str| LookupError::BadAnswer(why.to_owned());
     let body = String::from_utf8_lossy(body);
@@ -176,7 +166,6 @@ pub fn read(body: &[u8]) -> Result<(Vec<Post>, usize), LookupError> {
     read_posts(raws, parse_tweet, id_of)
 }
 
-/// The id of an object, whatever else is in it.
 #[must_use]
 pub fn id_of(raw: &str) -> Option<String> {
     let ids: Ids = serde_json::from_str(raw).ok()?;

@@ -1,10 +1,10 @@
-//! `GET /2/users`, by handle `/2/users/by`: up to 100 accounts a call, at each 300 (app) or 900 (user) calls per 15 minutes.
+//! `GET /2/users`, by handle `/2/users/by`: up to 100 accounts per call, and 300 (app) or 900 (user) calls per 15 minutes at each.
 //!
-//! X charges for each account that it returns ($0.010, twice a post), once in a UTC day. Protected accounts are returned; the
-//! others are in `errors` with a reason: not found (which is deleted, deactivated or never there), or suspended.
+//! X charges for each returned account ($0.010, twice a post), once per UTC day. Protected accounts are returned. The others are in
+//! `errors` with a reason: not found (deleted, deactivated or never existing), or suspended.
 //!
-//! Sources: docs.x.com (x-api/users/lookup, x-api/getting-started/pricing), recorded answers of 2021, and for the suspended
-//! gwu-libraries/sfm-twitter-harvester's tests.
+//! Sources: docs.x.com (x-api/users/lookup, x-api/getting-started/pricing), recorded answers of 2021, and for suspended accounts the
+//! tests of gwu-libraries/sfm-twitter-harvester.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,16 +27,12 @@ use crate::providers::lookup::{Answer, Capabilities, Charge, Lookup, LookupError
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: 100, charge: Charge::PerIdPerUtcDay, endpoint: "users" };
 
-/// Accounts, by their ids.
 const BY_ID: Subject = Subject { parameter: "ids", resource: "user" };
-/// Accounts, by their handles.
 const BY_HANDLE: Subject = Subject { parameter: "usernames", resource: "user" };
 
-/// The lookup of accounts at that API.
 #[derive(Debug, Clone)]
 pub struct Accounts(pub XV2);
 
@@ -47,7 +43,7 @@ impl Lookup<Account> for Accounts {
     }
 
     fn created_at(&self, id: &str) -> Result<Option<Millis>, String> {
-        // To about a minute; nothing for ids of before 2016, which were handed out in sequence.
+        // Exact to about a minute; `None` for ids from before 2016, which were assigned in sequence.
         TweetId::date_of(id)
     }
 
@@ -82,7 +78,6 @@ impl Handles for Accounts {
 }
 
 impl Accounts {
-    /// One call for accounts.
     async fn ask(
         &self,
         endpoint: &Url,
@@ -100,16 +95,12 @@ impl Accounts {
     }
 }
 
-/// The keys under which an account is counted: it costs as much as two posts, and may have the id of one.
+/// Keys under which reads of an account are counted: it costs as much as two posts, and may have a post's id.
 #[must_use]
 pub fn reads(id: &str) -> Vec<String> {
     vec![format!("user:{id}"), format!("user:{id}:2")]
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and how many accounts nobody asked for.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome<Account>>, Strangers), LookupError> {
     answered(body, BY_ID, ids, found, |problem| Outcome::Absent(problem.reason()))
 }
@@ -118,15 +109,12 @@ fn found(asked: &mut Asked<'_, Account>, data: Vec<&RawValue>) {
     asked.give(data, |raw| read_account(raw, true));
 }
 
-/// Reads one account, also one that came beside a post, with whatever fields it has.
-///
-/// # Errors
-/// Not an account; a few words name the error.
+/// Reads one account, also one that came beside a post, with any fields.
 pub fn parse_account(raw: &str) -> Result<Account, String> {
     read_account(raw.trim(), false).1
 }
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 struct User<'a> {
     #[serde(borrow)]
@@ -163,8 +151,8 @@ struct User<'a> {
     most_recent_post_id: Option<&'a RawValue>,
 }
 
-/// Reads one account. Answers its id, if that can be read, and the account. One that was asked for with all of its fields is
-/// whole: X leaves out those that are empty.
+/// Reads one account; returns its id, if readable, and the account. `is_whole` is true if all fields were requested: X leaves out empty
+/// ones.
 pub fn read_account(raw: &str, is_whole: bool) -> (Option<String>, Result<Account, String>) {
     let id = |user: &User<'_>| {
         let id = present(user.id).and_then(|id| scalar::id(id).ok());

@@ -1,4 +1,4 @@
-//! The body of a successful answer to one outcome per asked id.
+//! Turns the body of a successful answer into one outcome per requested id.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,35 +14,31 @@ use crate::providers::asked::{Asked, folded};
 use crate::providers::lookup::{LookupError, Outcome, Strangers, Usage, not_json, object, text};
 use crate::providers::scalar;
 
-/// The subject of a call: what was asked for, in X's words.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
-    /// The parameter that names it.
+    /// Parameter that holds the requested ids.
     pub parameter: &'static str,
-    /// The type of resource that it is.
     pub resource: &'static str,
 }
 
-/// Posts, by their ids.
 const POSTS: Subject = Subject { parameter: "ids", resource: "tweet" };
 
-/// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down.
-/// Everything else is somebody else's trouble, and no reason to end a post's life.
+/// Problem types of ids that an answer does not return: deleted or unknown; protected or suspended; taken down. No other problem is a
+/// reason to end a post.
 const NOT_THERE: &[&str] =
     &["resource-not-found", "not-authorized-for-resource", "resource-unavailable", "disallowed-resource"];
-/// The same where the problem has no type.
+/// Titles of the same problems, if they have no type.
 const NOT_THERE_BY_TITLE: &[&str] = &["Not Found Error", "Authorization Error"];
 
 #[derive(Deserialize)]
 struct Body<'a> {
-    /// Left out where nothing is found.
+    /// Missing if nothing is found.
     #[serde(borrow)]
     data: Option<&'a RawValue>,
     #[serde(borrow)]
     errors: Option<&'a RawValue>,
 }
 
-/// A problem, as far as it concerns us.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Problem<'a> {
@@ -56,18 +52,13 @@ pub struct Problem<'a> {
     resource_type: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
-    /// Its name.
     #[serde(borrow)]
     pub title: Option<Cow<'a, str>>,
-    /// A sentence about it.
     #[serde(borrow)]
     pub detail: Option<Cow<'a, str>>,
 }
 
-/// Reads what X has counted: its figures are texts or numbers.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape.
+/// Reads X's own counts; its figures are texts or numbers.
 pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
     let body: Value = serde_json::from_str(&text(body)).map_err(|error| not_json(&error))?;
     let figure = |name: &str| {
@@ -80,10 +71,6 @@ pub fn read_usage(body: &[u8]) -> Result<Usage, LookupError> {
     Ok(Usage { posts, cap: figure("project_cap"), reset_day })
 }
 
-/// Reads a body. Answers the outcomes in the order of `ids`, and the number of unrequested posts.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
 pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), LookupError> {
     answered(body, POSTS, ids, found, |problem| match problem.kind() {
         "resource-unavailable" | "disallowed-resource" => Outcome::Unavailable,
@@ -91,12 +78,9 @@ pub fn read(body: &[u8], ids: &[String]) -> Result<(Vec<Outcome>, Strangers), Lo
     })
 }
 
-/// Reads a body: `found` gives the objects in `data`, which are in any order, to the asked ids; `missing` is the outcome of
-/// an id that is not returned. Those ids are in `errors`, among problems with what the found refer to, which are not about
-/// `subject`, and some of them twice. Handles, too, may be what was asked, in small letters.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, in words that do not repeat it.
+/// Reads a body. `found` assigns the objects in `data`, in any order, to the requested ids. `missing` is the outcome of an id that is
+/// not returned. `errors` has these ids, some twice, among problems of resources that the found objects refer to. Requested handles are
+/// in small letters. An error does not repeat the body.
 pub fn answered<T: Clone>(
     body: &[u8],
     subject: Subject,
@@ -128,13 +112,12 @@ pub fn answered<T: Clone>(
             asked.put(place, || problem.outcome(&missing));
         }
     }
-    let names_the_missing = true; // all that it does not return
+    let names_the_missing = true; // all ids that it does not return
     asked.outcomes(names_the_missing)
 }
 
-/// Gives each post to the id it was asked by: its own, or an earlier one of its history, where no post came under that.
-/// X answers each version of an edited post under the version's own id (twarc-csv's recordings); its page on the lookup
-/// says that the last version always comes.
+/// Assigns each post to its own id, or to an earlier id of its history without a post of its own. X returns each version of an edited
+/// post under the version's own id (twarc-csv's recordings). Its page on the lookup says that it always returns the last version.
 fn found(asked: &mut Asked<'_, Tweet>, data: Vec<&RawValue>) {
     let mut edited = Vec::new();
     for raw in data {
@@ -146,7 +129,7 @@ fn found(asked: &mut Asked<'_, Tweet>, data: Vec<&RawValue>) {
         }
         edited.push((own, place.is_some(), post, raw));
     }
-    // Whoever was asked for by an older id gets the newest version that came.
+    // A requested older id gets the newest returned version.
     edited.sort_by_key(|(own, ..)| Reverse(own.map(TweetId::get)));
     for (own, mut is_asked, post, raw) in edited {
         for earlier in post.as_ref().map(Post::history).unwrap_or_default() {
@@ -169,8 +152,8 @@ fn outcome(post: &Result<Post<'_>, String>, raw: &RawValue) -> Outcome {
 }
 
 impl Problem<'_> {
-    /// Returns true if it is about the subject of the call, and not about what a found post or account refers to. X's documents
-    /// have two forms: one names the parameter of the call, the other only the resource.
+    /// Returns true if the problem concerns the subject of the call, not a resource that a found post or account refers to. X's
+    /// documents have two forms: one names the parameter of the call, the other only the resource.
     pub fn is_about(&self, subject: Subject) -> bool {
         let Some(parameter) = self.parameter.as_deref() else {
             let resource = self.resource_type.as_deref();
@@ -179,13 +162,13 @@ impl Problem<'_> {
         parameter == subject.parameter
     }
 
-    /// Returns true if it says that its resource is not there, or not ours to see.
+    /// Returns true if the resource does not exist, or is not visible to us.
     pub fn is_of_the_absent(&self) -> bool {
         NOT_THERE.contains(&self.kind()) || NOT_THERE_BY_TITLE.contains(&self.title.as_deref().unwrap_or_default())
     }
 
-    /// Why its resource is not returned. An account that is suspended has the type of one that is not found, and another title. A
-    /// post of a suspended author, or of one whose posts are protected, is one that we are not authorized to see.
+    /// Reason why the resource is not returned. A suspended account has the type of an unknown one, and another title. X does not
+    /// authorize us to see a post of a suspended or protected author.
     pub fn reason(&self) -> Absence {
         let says = |start: &str| self.detail.as_deref().is_some_and(|detail| detail.starts_with(start));
         if self.title.as_deref() == Some("Forbidden") || says("User has been suspended") {
@@ -197,12 +180,12 @@ impl Problem<'_> {
         }
     }
 
-    /// The last part of its type: the host has been api.twitter.com and api.x.com.
+    /// Last part of the type: its host has been api.twitter.com and api.x.com.
     pub fn kind(&self) -> &str {
         self.kind.as_deref().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default()
     }
 
-    /// The outcome of what it is about; `missing` is that of what is not there.
+    /// Outcome of the problem's resource; `missing` gives it for an absent one.
     pub fn outcome<T>(&self, missing: impl Fn(&Self) -> Outcome<T>) -> Outcome<T> {
         if self.is_of_the_absent() {
             return missing(self);

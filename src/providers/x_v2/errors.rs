@@ -1,11 +1,10 @@
-//! Decisions for the caller: the table from statuses and problems to decisions, and what the headers say of the quota.
+//! Decisions for the caller: the table from statuses and problems to decisions, and the quota in the headers.
 //!
-//! A refusal is a problem (`{"title", "type", "detail", "status"}`), with a list of `errors` or without, or v1.1's
-//! `{"errors": [{"code", "message"}]}`, which what stands in front of the API still speaks. Sources: docs.x.com
-//! (x-api/fundamentals/response-codes-and-errors, rate-limits, post-cap); each row names its own where it is
-//! not those.
+//! A refusal is a problem (`{"title", "type", "detail", "status"}`), with or without a list of `errors`, or v1.1's `{"errors":
+//! [{"code", "message"}]}`, which proxies in front of the API still use. Sources: docs.x.com
+//! (x-api/fundamentals/response-codes-and-errors, rate-limits, post-cap); each row names its own source if it is not one of those.
 //!
-//! The texts are ours, never the body's: a body may repeat what was sent.
+//! Error texts are ours and never quote the body: it may repeat the request.
 
 use std::time::Duration;
 
@@ -17,14 +16,13 @@ use crate::providers::limits::{QUARTER_HOUR, believed, throttled, unavailable, w
 use crate::providers::lookup::{LookupError, Quota};
 use crate::providers::twitter_v1;
 
-/// A plan that is used up comes back with a new month, or when somebody buys more: looked after from time to time,
-/// since refused calls cost nothing.
+/// Pause after a used-up plan. The plan comes back with a new month, or when its owner buys more; refused calls cost nothing.
 const CAP_PAUSE: Duration = Duration::from_secs(15 * 60);
 
-/// A day's window lasts a day, and an hour is for clocks that disagree. A reset further away is garbage.
+/// Longest pause for a day's window; one hour allows for clock differences. A later reset is garbage.
 const LONGEST_DAY: Duration = Duration::from_secs(25 * 3600);
 
-/// The problems we tell by name; other names are a stranger's text.
+/// Problems that error texts name; the server chose any other name.
 const KNOWN: &[&str] = &[
     "client-disconnected",
     "client-forbidden",
@@ -40,7 +38,6 @@ const KNOWN: &[&str] = &[
     "usage-capped",
 ];
 
-/// The lookup's window, from the headers.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
     believed(told(reply))
@@ -50,7 +47,6 @@ fn told(reply: &Reply) -> Option<Quota> {
     of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
 }
 
-/// The decision about an answer that is not a success.
 #[must_use]
 pub fn decide(reply: &Reply) -> LookupError {
     use LookupError::{BadAnswer, BadRequest, BatchTooLarge, Credential, Outage, Stop, Unready};
@@ -69,25 +65,25 @@ pub fn decide(reply: &Reply) -> LookupError {
     match (status, kind) {
         (500.., _) => unavailable(reply, said, QUARTER_HOUR),
         (300..400, _) => reply.redirect(),
-        // The plan's posts of this month are used up: no window's end brings them back.
+        // The plan's posts of this month are used up: the end of a window does not restore them.
         (_, "usage-capped") => LookupError::Throttled { status, pause: CAP_PAUSE, quota: quota(reply) },
         (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, told(reply), QUARTER_HOUR)),
         // Pay-per-use: the account has no money left (tryethernal/ethernal#1324).
         (402, _) | (_, "credits-depleted") => credential("its account has no credits left"),
         (401, _) => credential("it is not accepted"),
-        // Keys of an application outside of a project, or of a plan without this endpoint.
+        // Keys of an application outside a project, or of a plan without this endpoint.
         (_, "client-forbidden") => credential("its application may not use this endpoint"),
         (_, "unsupported-authentication" | "oauth1-permissions") => {
             credential("this kind of credential may not use this endpoint")
         }
-        // About one of the ids asked for (HunterLarco/twitter-v2#26 met it in a success).
+        // One of the requested ids (HunterLarco/twitter-v2#26 met it in a success).
         (_, "not-authorized-for-resource" | "resource-unavailable" | "disallowed-resource") => BadRequest(said),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
         (404, _) => Outage(said),
-        // As of v1.1: a page of what stands in front of the API is no word of its own.
+        // Like v1.1: a proxy's page is not the API's own statement.
         (410, _) if body["title"].is_string() => Stop(format!("the API no longer has this endpoint ({said})")),
         (413 | 414 | 431, _) => BatchTooLarge(said),
-        // One invalid id fails the whole call; so does what we ask to see of the posts, whoever they are.
+        // One invalid id fails the whole call; so do unknown fields, whatever the posts.
         (400 | 422, _) => match complaint(&body) {
             Complaint::Fields => Stop(format!(
                 "the API does not know the fields asked for ({said}): set field_names to the other value, or narrow \
@@ -101,7 +97,6 @@ pub fn decide(reply: &Reply) -> LookupError {
     }
 }
 
-/// The cause of a malformed request.
 enum Complaint {
     Fields,
     TooMany,
@@ -126,7 +121,7 @@ fn complaint(body: &Value) -> Complaint {
     }
 }
 
-/// A 429 for a day's window, whose headers only some plans have: the quarter of an hour's has calls left then
+/// Error for a 429 of a day's window, whose headers only some plans have. The 15-minute window still has calls left then
 /// (plhery/node-twitter-api-v2#495, #553).
 fn day(reply: &Reply) -> Option<LookupError> {
     let used_up = ["app", "user"].into_iter().filter_map(|whose| {

@@ -1,13 +1,13 @@
-//! The fields and expansions that are asked for, by the names of X's two documents.
+//! Requested fields and expansions, by the names of X's two documents.
 //!
-//! Sources: OpenAPI 2.166 and 2.167, and the lists that X gave in a 400 of August 2026, which have names that the newer
-//! document leaves out (`author_id`, `referenced_posts`, `in_reply_to_user_id`).
+//! Sources: OpenAPI 2.166 and 2.167, and the lists in a 400 of X from August 2026, which have names that the newer document leaves out
+//! (`author_id`, `referenced_posts`, `in_reply_to_user_id`).
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The fields that the product reads. They are asked for whatever the settings say.
+/// Fields that the product reads; always requested.
 const READ: [&str; 11] = [
     "author_id",
     "conversation_id",
@@ -22,7 +22,7 @@ const READ: [&str; 11] = [
     "withheld",
 ];
 
-/// The other fields that any credential may see.
+/// Other fields that any credential may see.
 const PUBLIC: [&str; 14] = [
     "article",
     "attachments",
@@ -61,8 +61,8 @@ const EXPANSIONS: [&str; 14] = [
     "username",
 ];
 
-/// The fields of an account that are asked for: those that the product reads, and for the stored object the kind
-/// of verification and the entities, in which shortened addresses are whole.
+/// Requested fields of an account: those that the product reads. The stored object also gets the kind of verification, and the
+/// entities, which have shortened addresses in full.
 const OF_ACCOUNTS: [&str; 15] = [
     "created_at",
     "description",
@@ -81,13 +81,12 @@ const OF_ACCOUNTS: [&str; 15] = [
     "withheld",
 ];
 
-/// A name that is the same in both documents, although it has "tweet" in it.
+/// Name that is the same in both documents, although it contains "tweet".
 const SOURCE: &str = "attachments.media_source_tweet";
 
-/// The word for every public field.
 const ALL: &str = "all";
 
-/// By which of X's documents a call names what it wants.
+/// Document of X whose names a request uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldNames {
@@ -118,7 +117,7 @@ impl FieldNames {
     }
 }
 
-/// The fields and expansions that a call asks for, beside the id and the text, which always come.
+/// Requested fields and expansions, besides the id and the text, which always come.
 #[derive(Debug, Clone)]
 pub struct Fields {
     names: FieldNames,
@@ -127,18 +126,15 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Every public field, and no expansion.
+    /// Requests every public field, and no expansion.
     #[must_use]
     pub fn all(names: FieldNames) -> Self {
         let fields: BTreeSet<&str> = READ.into_iter().chain(PUBLIC).collect();
         Self { names, fields: names.list(fields, ","), expansions: String::new() }
     }
 
-    /// Takes names with commas between them, of either document. To the fields come those that the product reads; `all`
-    /// stands for every public one.
-    ///
-    /// # Errors
-    /// A name is unknown; says which there are.
+    /// Parses comma-separated names of either document, and adds the fields that the product reads. `all` stands for every public
+    /// field. The error about an unknown name lists the known ones.
     pub fn new(names: FieldNames, fields: &str, expansions: &str) -> Result<Self, String> {
         let mut asked = BTreeSet::from(READ);
         for name in listed(fields) {
@@ -162,13 +158,11 @@ impl Fields {
         Ok(Self { names, fields: names.list(asked, ","), expansions: names.list(expansions, ",") })
     }
 
-    /// The parameter of a call for accounts, with its name.
     #[must_use]
     pub fn of_accounts(&self) -> (&'static str, String) {
         ("user.fields", self.names.list(OF_ACCOUNTS, ","))
     }
 
-    /// The parameters of a call, with their names.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let all = [(self.names.parameter(), &*self.fields), ("expansions", &*self.expansions)];
         all.into_iter().filter(|(_, names)| !names.is_empty())
@@ -185,7 +179,6 @@ fn listed(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Finds one of these names by that of either document.
 fn known(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     names.into_iter().find(|known| *known == name || FieldNames::Post.of(known) == name)
 }

@@ -1,6 +1,6 @@
-//! The media in a post of API v2. The post itself has only their keys (`attachments.media_keys`); their addresses come
-//! beside the posts (`includes.media`), and in objects that twarc has flattened inside (`attachments.media`). What an ingest
-//! hands over has them ([`Included`]); the answer of a lookup has not, so the first one takes them from the ingest's object.
+//! Media in a post of API v2. The post itself has only their keys (`attachments.media_keys`). Their addresses are beside the posts
+//! (`includes.media`), or inside an object that twarc has flattened (`attachments.media`). An ingest's object has them ([`Included`]);
+//! a lookup's answer does not, so the first answer takes them from the ingest's object.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -47,12 +47,12 @@ struct Object<'a> {
     variants: Option<&'a RawValue>,
 }
 
-/// The media objects of a post, or of an answer with several, by their keys.
+/// Media objects of a post, or of an answer with several posts, by key.
 #[derive(Debug, Default)]
 pub struct Included<'a>(HashMap<String, &'a RawValue>);
 
 impl<'a> Included<'a> {
-    /// Those beside a post or an answer, and those in a flattened post.
+    /// Collects the objects beside a post or an answer, and those in a flattened post.
     #[must_use]
     pub fn of(raw: &'a str) -> Self {
         let Ok(post) = serde_json::from_str::<Post<'a>>(raw) else { return Self::default() };
@@ -63,7 +63,7 @@ impl<'a> Included<'a> {
         Self(lists.flatten().filter_map(|object| Some((key(object)?, object))).collect())
     }
 
-    /// The post with those of them in its `includes` that it shows; `None` if there are none, or it has `includes` of its own.
+    /// Returns the post with its media in `includes`; `None` if it has no known media, or already has `includes`.
     #[must_use]
     pub fn put_into(&self, post: &str) -> Option<String> {
         let raw = post.trim_end();
@@ -78,19 +78,19 @@ impl<'a> Included<'a> {
     }
 }
 
-/// Returns true if a post shows media that it has no addresses of.
+/// Returns true if a post shows media without their addresses.
 #[must_use]
 pub fn lacks_media(raw: &str) -> bool {
     raw.contains("\"media_keys\"") && media(raw).is_empty()
 }
 
-/// The post in an answer with the media of the same post as an ingest handed it over.
+/// Adds the media of an ingested object to the same post of an answer.
 #[must_use]
 pub fn with_media_of(answer: &str, ingested: &str) -> Option<String> {
     Included::of(ingested).put_into(answer)
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the media; an odd field must not lose the others.
 #[must_use]
 pub fn media(raw: &str) -> Vec<Medium> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };
@@ -98,7 +98,7 @@ pub fn media(raw: &str) -> Vec<Medium> {
     keys(&post).iter().filter_map(|key| medium(&scalar::value(included.0.get(key).copied())?)).collect()
 }
 
-/// The keys of the media that a post shows. A flattened one may have the media alone.
+/// Keys of the media that a post shows. A flattened post may have only the media.
 fn keys(post: &Post<'_>) -> Vec<String> {
     let Some(attached) = scalar::value::<Attachments<'_>>(post.attachments) else { return Vec::new() };
     let inside = scalar::items::<Object<'_>>(attached.media).into_iter().flatten();

@@ -1,16 +1,15 @@
-//! X API v2, `GET /2/tweets`: up to 100 posts a call.
+//! X API v2, `GET /2/tweets`: up to 100 posts per call.
 //!
-//! X counts calls per 15 minutes, and charges for each post that it returns, once in a UTC day however often it
-//! is asked for ([`Charge::PerIdPerUtcDay`]). Users cost extra, so no author is expanded unless the settings say so:
-//! a post has its author's id and no handle.
+//! X counts calls per 15 minutes. It charges for each returned post once per UTC day, however often the post is requested
+//! ([`Charge::PerIdPerUtcDay`]). Users cost extra, so authors are expanded only if the settings say so: a post has its author's id and
+//! no handle.
 //!
-//! Since August 2026 X has two documents for it, in which the fields have two names (`retweet_count`,
-//! `repost_count`). Answers are read by both; what is asked for goes by [`FieldNames`].
+//! Since August 2026 X has two documents for it, in which the fields have two names (`retweet_count`, `repost_count`). Answers are read
+//! with both; requests use the names of [`FieldNames`].
 //!
-//! Reading order: this file makes the call; `fields` says what it asks for; `answer` turns a body into outcomes, one `post` at a time; `errors`
-//! turns a refusal into a decision; `account` is the same for accounts,
-//! `relations` for lists of followers and friends. Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI
-//! documents 2.166 and 2.167, recorded answers of 2021.
+//! Reading order: this file makes the call; `fields` has the requested fields; `answer` turns a body into outcomes, one `post` at a
+//! time; `errors` turns a refusal into a decision; `account` is the same for accounts, `relations` for lists of followers and friends.
+//! Sources: docs.x.com (x-api/posts/lookup, x-api/fundamentals), its OpenAPI documents 2.166 and 2.167, recorded answers of 2021.
 
 pub mod account;
 pub mod answer;
@@ -37,10 +36,9 @@ use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{Answer, Api, Capabilities, Charge, Lookup, LookupError, Quota, Usage};
 use crate::quota::{Credential, CredentialKind};
 
-/// Ids in one call: X's limit.
+/// Ids per call: X's limit.
 pub const BATCH_LIMIT: usize = 100;
 
-/// Its capabilities.
 pub const CAPABILITIES: Capabilities =
     Capabilities { batch_limit: BATCH_LIMIT, charge: Charge::PerIdPerUtcDay, endpoint: "tweets" };
 
@@ -50,14 +48,12 @@ const HANDLES_PATH: &str = "2/users/by";
 const USAGE_PATH: &str = "2/usage/tweets";
 const ME_PATH: &str = "2/users/me";
 
-/// The address of the API, and the limits of a call.
 #[derive(Debug, Clone)]
 pub struct XV2Options {
-    /// `https://api.x.com`, or an emulator's address; a path is kept in front of the endpoint's.
+    /// `https://api.x.com`, or an emulator's address; a path stays in front of the endpoint's.
     pub base_url: String,
-    /// The fields requested for each post.
     pub fields: Fields,
-    /// The bounds of a call. A post with all its fields has about 3 KB, a long one up to 30 KB.
+    /// Limits of a call. A post with all its fields has about 3 KB, a long one up to 30 KB.
     pub http: HttpOptions,
 }
 
@@ -67,7 +63,6 @@ impl Default for XV2Options {
     }
 }
 
-/// The provider.
 #[derive(Debug, Clone)]
 pub struct XV2 {
     endpoint: Url,
@@ -80,8 +75,7 @@ pub struct XV2 {
 }
 
 impl XV2 {
-    /// Builds it without calling anybody; an error where the options make no sense, in words for the
-    /// person who set them.
+    /// Builds the provider without a call. An error is in words for the person who set the options.
     pub fn new(options: XV2Options) -> Result<Self, String> {
         let base = base(&options.base_url)?;
         Ok(Self {
@@ -91,22 +85,17 @@ impl XV2 {
             usage: below(&base, USAGE_PATH)?,
             me: below(&base, ME_PATH)?,
             fields: options.fields,
-            // Its 401 tells no more than that.
+            // Its 401 states no further reason.
             auth: Auth::new(HttpClient::new(&options.http)?, &base, |reply| reply.status == 401)?,
         })
     }
 
-    /// The answer to a question, where it is one.
     async fn ask(&self, address: &Url, credential: &Credential) -> Result<Reply, LookupError> {
         let reply = self.auth.get(address, credential).await?;
         reply.json(|reply| self.auth.refused(errors::decide(reply), credential))
     }
 }
 
-/// Reads one post of API v2.
-///
-/// # Errors
-/// Not a post; a few words name the error.
 pub fn parse_post(raw: &str) -> Result<Tweet, String> {
     let raw = raw.trim();
     post::Post::parse(raw)?.returned(raw)
@@ -137,8 +126,7 @@ impl Lookup for XV2 {
 
 #[async_trait]
 impl Api for XV2 {
-    /// Asks who calls, as a user, or what an application has used of its plan: neither says anything of the
-    /// lookup's window.
+    /// Requests the user of the credential, or an application's usage of its plan: neither states the lookup's window.
     async fn check(&self, credential: &Credential) -> Result<Option<Quota>, LookupError> {
         let address = match credential.kind {
             CredentialKind::User(_) => &self.me,

@@ -1,5 +1,5 @@
-//! The accounts in a post of API v2: ids alone. What X sends of them beside the posts (`includes`) is not a part of a post.
-//! The author of a repeated post is known by the text that repeats it (`RT @ann: …`), which names the author.
+//! Accounts in a post of API v2: only ids. Users that X sends beside the posts (`includes`) are not part of a post. The author of a
+//! reposted post comes from the text of the repost (`RT @ann: …`).
 
 use std::borrow::Cow;
 
@@ -27,7 +27,6 @@ struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// The handle of the author of the post that it repeats.
     fn reposted_name(&self) -> Option<String> {
         let references = present(self.referenced_tweets).or(present(self.referenced_posts));
         let references: Vec<Reference<'_>> = scalar::value(references)?;
@@ -57,7 +56,7 @@ struct Mention<'a> {
     username: Option<&'a RawValue>,
 }
 
-/// Reads them; an odd field is no reason to lose the others.
+/// Reads the accounts; an odd field must not lose the others.
 #[must_use]
 pub fn people(raw: &str) -> Vec<Person> {
     let Ok(post) = serde_json::from_str::<Post<'_>>(raw) else { return Vec::new() };

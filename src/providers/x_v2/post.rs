@@ -1,4 +1,4 @@
-//! A post of X API v2, read from its JSON text, under the names of both of X's documents.
+//! Reads a post of X API v2 from its JSON text, with the names of both of X's documents.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,21 +9,21 @@ use serde_json::value::RawValue;
 use crate::model::post::{Details, Metrics, Tweet, TweetId};
 use crate::providers::scalar::{self, present};
 
-/// Withheld everywhere because of a copyright complaint: as v1.1 writes it.
+/// Code of v1.1 for a copyright complaint: withheld everywhere.
 const COPYRIGHT: &str = "XY";
 
-/// Characters after which a post's text is cut, where the whole is in its note. An address takes up to 23 of them, however
-/// long it is, so a cut text may have fewer.
+/// Minimum number of characters of a cut text; its note has the whole text. An address counts as up to 23 characters, whatever its
+/// length, so a cut text may be shorter than X's limit.
 const LONG: usize = 240;
 
-/// The fields we read, still as JSON: an odd one is no reason to lose the others.
+/// Fields still as JSON: an odd one must not lose the others.
 #[derive(Deserialize)]
 pub struct Post<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
-    /// The whole text of a post of more than 280 characters.
+    /// Whole text of a post of more than 280 characters.
     #[serde(borrow)]
     note_tweet: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -54,10 +54,9 @@ pub struct Post<'a> {
     referenced_posts: Option<&'a RawValue>,
 }
 
-/// What X calls the reference of a post to the one that it repeats.
+/// Words of X for the reference of a repost to its original.
 pub(super) const REPEATS: [&str; 2] = ["retweeted", "reposted"];
 
-/// A post that it refers to.
 #[derive(Deserialize)]
 struct Reference<'a> {
     #[serde(borrow, rename = "type")]
@@ -79,33 +78,31 @@ struct Withheld<'a> {
     country_codes: Vec<Cow<'a, str>>,
 }
 
-/// The id of a post, whatever else is in it.
 #[must_use]
 pub fn id_of(raw: &str) -> Option<String> {
     Some(Post::parse(raw).ok()?.id().ok()?.to_string())
 }
 
 impl<'a> Post<'a> {
-    /// Splits an object into its fields.
     pub fn parse(raw: &'a str) -> Result<Self, String> {
         // serde_json's text would quote the input.
         serde_json::from_str(raw).map_err(|_| "not a JSON object with each field once".to_owned())
     }
 
-    /// Its id: that of this version.
+    /// Id of this version.
     pub fn id(&self) -> Result<TweetId, String> {
         let id = present(self.id).ok_or("no id")?;
         scalar::id(id).map_err(|bad| format!("id: {bad}"))
     }
 
-    /// The ids of all its versions, its own among them.
+    /// Ids of all versions, its own among them.
     pub fn history(&self) -> Vec<String> {
         let ids = present(self.edit_history_tweet_ids).or(present(self.edit_history_post_ids));
         let ids: Vec<&RawValue> = scalar::value(ids).unwrap_or_default();
         ids.into_iter().filter_map(|id| scalar::id(id).ok()).map(|id| id.to_string()).collect()
     }
 
-    /// The ids of the versions after one, oldest first: ids rise.
+    /// Ids of the versions after `id`, oldest first: ids rise.
     fn newer_than(&self, id: TweetId) -> Vec<String> {
         let history = self.history();
         let mut newer: Vec<TweetId> = history.iter().filter_map(|version| TweetId::parse(version).ok()).collect();
@@ -114,7 +111,6 @@ impl<'a> Post<'a> {
         newer.into_iter().map(|version| version.to_string()).collect()
     }
 
-    /// Reads it whole.
     pub fn returned(&self, raw: &str) -> Result<Tweet, String> {
         let id = self.id()?;
         let created_at = scalar::date(self.created_at, "created_at", scalar::rfc3339)?;
@@ -143,7 +139,7 @@ impl<'a> Post<'a> {
         })
     }
 
-    /// A retweet's text is cut to 140 characters, and one of a long post to 280; the rest of them is in another object.
+    /// The text of a retweet is cut to 140 characters, and of a retweeted long post to 280; another object has the rest.
     fn details(&self, text: Option<&str>, is_note: bool) -> Details {
         let references = present(self.referenced_tweets).or(present(self.referenced_posts));
         let references: Vec<Reference<'_>> = scalar::value(references).unwrap_or_default();
@@ -174,7 +170,7 @@ impl<'a> Post<'a> {
     }
 }
 
-/// The counts in a post's `public_metrics`. Those that it does not have, or not as numbers, are not known.
+/// Counts in a post's `public_metrics`; missing and non-numeric ones are unknown.
 #[must_use]
 pub fn counts_in(field: Option<&RawValue>) -> Metrics {
     let counts: HashMap<Cow<'_, str>, &RawValue> = scalar::value(field).unwrap_or_default();
@@ -189,7 +185,7 @@ pub fn counts_in(field: Option<&RawValue>) -> Metrics {
     }
 }
 
-/// The countries in which a post or an account is withheld, comma separated.
+/// Countries in which a post or an account is withheld, separated by commas.
 pub fn withheld_in(field: Option<&RawValue>) -> Option<String> {
     let withheld: Withheld<'_> = scalar::value(field)?;
     if !withheld.country_codes.is_empty() {

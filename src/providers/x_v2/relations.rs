@@ -1,7 +1,7 @@
-//! `GET /2/users/:id/followers` and `/following`: up to 1,000 accounts a call, at each 300 calls per 15 minutes.
+//! `GET /2/users/:id/followers` and `/following`: up to 1,000 accounts per call, and 300 calls per 15 minutes at each.
 //!
-//! X charges for each account on a page, as for one that is looked up. The last page has no `next_token`. An owner who is not
-//! there, or whose list is not to be seen, is a problem in `errors` of a success.
+//! X charges for each account on a page, as for a looked-up one. The last page has no `next_token`. A missing owner or a hidden list is
+//! a problem in `errors` of a success.
 //!
 //! Sources: docs.x.com (x-api/users/follows, x-api/getting-started/pricing), its OpenAPI document 2.167, recorded chains of 2021.
 
@@ -24,17 +24,14 @@ use crate::providers::relations::{
 use crate::providers::scalar::{self, present};
 use crate::quota::Credential;
 
-/// Accounts in a page: X's limit.
+/// Accounts per page: X's limit.
 pub const PAGE_LIMIT: u32 = 1_000;
 
-/// The owner of a list.
 const OWNER: Subject = Subject { parameter: "id", resource: "user" };
 
-/// The lists at that API.
 #[derive(Debug, Clone)]
 pub struct Follows(pub XV2);
 
-/// What a page of that list takes, whatever the settings.
 #[must_use]
 pub fn capabilities(side: Side) -> ListCapabilities {
     let endpoint = match side {
@@ -73,7 +70,7 @@ impl Follows {
     fn address(&self, request: &PageRequest<'_>) -> Url {
         let PageRequest { side, owner, cursor, limit } = *request;
         let mut address = self.0.accounts.clone();
-        // An address that was joined has segments.
+        // A joined address has segments.
         if let Ok(mut segments) = address.path_segments_mut() {
             segments.extend([owner, if side == Side::Followers { "followers" } else { "following" }]);
         }
@@ -88,7 +85,7 @@ impl Follows {
     }
 }
 
-/// What a refusal says of the list; `None` where it is about the call.
+/// Meaning of a refusal for the list; `None` if it concerns the call.
 fn of_refusal(reply: &Reply, error: &LookupError, has_cursor: bool) -> Option<Listing> {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let kind = body["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
@@ -97,7 +94,7 @@ fn of_refusal(reply: &Reply, error: &LookupError, has_cursor: bool) -> Option<Li
             Some(Listing::Refused)
         }
         (404, "resource-not-found", _) => Some(Listing::OwnerAbsent(Some(Absence::NotFound))),
-        // What else may be wrong with the request shows without the token, too.
+        // Any other cause shows without the token, too.
         (400, _, LookupError::BadRequest(_)) if has_cursor => Some(Listing::StaleCursor),
         // In the API's own words.
         (404, ..) if body["title"].is_string() || body["errors"].is_array() => {
@@ -109,7 +106,7 @@ fn of_refusal(reply: &Reply, error: &LookupError, has_cursor: bool) -> Option<Li
 
 #[derive(Deserialize)]
 struct Body<'a> {
-    /// Left out of an empty page.
+    /// Missing on an empty page.
     #[serde(borrow)]
     data: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -124,10 +121,8 @@ struct Meta {
     next_token: Option<String>,
 }
 
-/// Reads a page, or what a success says of the owner in place of one. Problems beside accounts are about what those refer to.
-///
-/// # Errors
-/// [`LookupError::BadAnswer`] for a body without accounts that does not say itself that there are none.
+/// Reads a page, or the statement of a success about the owner. Problems beside accounts concern other resources.
+/// [`LookupError::BadAnswer`] for a body without accounts that does not state that there are none.
 pub fn read(body: &[u8]) -> Result<Listing, LookupError> {
     let bad = |why: &str| LookupError::BadAnswer(why.to_owned());
     let body = object(body)?;
@@ -156,7 +151,6 @@ pub fn read(body: &[u8]) -> Result<Listing, LookupError> {
     Ok(Listing::Members(page))
 }
 
-/// What the problems of an answer say of the owner.
 fn about_owner(problems: Option<&RawValue>) -> Result<Option<Listing>, LookupError> {
     let problems: Vec<&RawValue> = scalar::value(problems).unwrap_or_default();
     for raw in problems {

@@ -1,7 +1,7 @@
 //! The filtered stream of X API v2, `GET /2/tweets/search/stream`: posts that match one of the account's rules.
 //!
-//! Which rules there are is between the account and X (`POST /2/tweets/search/stream/rules`): they are read here, never
-//! written. Sources: docs.x.com (x-api/posts/filtered-stream, x-api/fundamentals/handling-disconnections).
+//! The rules are between the account and X (`POST /2/tweets/search/stream/rules`): this file reads them, and never writes them.
+//! Sources: docs.x.com (x-api/posts/filtered-stream, x-api/fundamentals/handling-disconnections).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,10 @@ use crate::quota::Credential;
 const STREAM_PATH: &str = "2/tweets/search/stream";
 const RULES_PATH: &str = "2/tweets/search/stream/rules";
 
-/// A blank line comes at least every 20 s. One that is sent in time may be on its way for a while, above all behind a
-/// burst; a quarter more is given to that, so that a connection which is well is not taken for dead.
+/// X sends a blank line at least every 20 s. It may be delayed, above all behind a burst. A quarter more allows for that, so that a
+/// good connection is not closed.
 const SILENCE: Duration = Duration::from_secs(25);
 
-/// The stream.
 #[derive(Debug)]
 pub struct SearchStream {
     http: HttpClient,
@@ -37,10 +36,7 @@ pub struct SearchStream {
 }
 
 impl SearchStream {
-    /// A stream of the API at that address, like `https://api.x.com`; makes no call yet.
-    ///
-    /// # Errors
-    /// Not a valid address, in words for the user.
+    /// Prepares a stream of the API at an address like `https://api.x.com`, without a call. An error is in words for the user.
     pub fn new(http: HttpClient, base_url: &str, fields: &Fields, credential: Arc<Credential>) -> Result<Self, String> {
         let base = base(base_url)?;
         let (mut stream, rules) = (below(&base, STREAM_PATH)?, below(&base, RULES_PATH)?);
@@ -49,7 +45,7 @@ impl SearchStream {
         Ok(Self { http, stream, rules, auth, credential })
     }
 
-    /// A stream without a rule is connected, and silent for ever.
+    /// Checks that there are rules: a stream without one connects, and stays silent for ever.
     async fn has_rules(&self) -> Result<(), Broken> {
         let reply = self.auth.get(&self.rules, &self.credential).await.map_err(Broken::unanswered)?;
         if reply.status != 200 {
@@ -95,7 +91,7 @@ impl Stream for SearchStream {
     }
 }
 
-/// A line: a post with the rules that it matches, or errors; with a post, they are about what it refers to.
+/// Line: a post with the rules that it matches, or errors. With a post, the errors concern resources that it refers to.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
@@ -104,7 +100,6 @@ struct Line<'a> {
     errors: Vec<Value>,
 }
 
-/// Reads a line of it.
 #[must_use]
 pub fn read(line: &str) -> Message {
     let parts: Line<'_> = match serde_json::from_str(line) {

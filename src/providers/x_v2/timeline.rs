@@ -1,14 +1,14 @@
-//! Timelines of X API v2: recent search, and what a user wrote.
+//! Timelines of X API v2: recent search, and a user's posts.
 //!
-//! Sources: docs.x.com (x-api/posts/search/integrate/paginate, x-api/posts/timelines), its OpenAPI documents: `since_id` and
-//! `until_id` are exclusive; posts are filtered after they were paged, so a page may be short, or empty, with another behind
-//! it; the last has no `next_token`. A `since_id` older than a search's seven days is refused (rooteco/tweetscape#421).
+//! Sources: docs.x.com (x-api/posts/search/integrate/paginate, x-api/posts/timelines), its OpenAPI documents: `since_id` and `until_id`
+//! are exclusive. Posts are filtered after paging, so a page may be short or empty with another one after it; the last has no
+//! `next_token`. A `since_id` older than a search's seven days is refused (rooteco/tweetscape#421).
 //!
-//! **Tokens.** A token belongs to the parameters of the page that gave it, so `Word` keeps both. One that is refused is
-//! dropped, and the round goes on below the last post it had.
+//! **Tokens.** A token belongs to the parameters of the page that returned it, so `Word` keeps both. A refused token is dropped, and
+//! the round continues below the last post that it had.
 //!
-//! **A search is behind.** It shows nothing younger than 30 seconds (`end_time` in the reference), so the moment at which it
-//! looked is that long before the one at which it was asked.
+//! **A search lags.** It shows nothing younger than 30 seconds (`end_time` in the reference), so the moment of its reading is 30
+//! seconds before the request.
 
 mod body;
 
@@ -31,10 +31,8 @@ use crate::quota::Credential;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// The lag of a search.
 const SEARCH_BEHIND: Duration = Duration::from_secs(30);
 
-/// A timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kind {
@@ -45,12 +43,12 @@ pub enum Kind {
     },
     /// The newest 3,200 posts of a user, including reposts.
     User {
-        /// The user's id: a number, not the handle.
+        /// Id of the user: a number, not the handle.
         user_id: String,
     },
 }
 
-/// The API. Clones share the connections and what is known of its clock.
+/// Clones share the connections and the clock offset.
 #[derive(Debug, Clone)]
 pub struct XApi {
     /// Ends with a slash.
@@ -60,10 +58,6 @@ pub struct XApi {
 }
 
 impl XApi {
-    /// The API at that address, like `https://api.x.com`.
-    ///
-    /// # Errors
-    /// Not a valid address, in words for the user.
     pub fn new(http: HttpClient, base_url: &str, fields: Fields) -> Result<Self, String> {
         let base = base(base_url)?;
         let auth = Auth::new(http, &base, |reply| reply.status == 401)?;
@@ -99,13 +93,12 @@ impl TimelineOf<Kind> {
         Ok(address)
     }
 
-    /// The decision about a refused page of a source.
     fn refused(&self, reply: &Reply, credential: &Credential) -> LookupError {
         use LookupError::{BadRequest, BatchTooLarge, Outage};
 
         match self.api.auth.refused(errors::decide(reply), credential) {
             BadRequest(said) | BatchTooLarge(said) => of_target(&said),
-            // No such user, by an answer in the API's own words.
+            // No such user, in the API's own words.
             Outage(said) if reply.status == 404 && body::is_problem(&reply.body) => of_target(&said),
             other => other,
         }
@@ -128,7 +121,7 @@ impl SourceKind for Kind {
             Self::Search { .. } => ("tweets/search/recent", None, Some(7 * DAY_MS), SEARCH_BEHIND),
             Self::User { .. } => ("users/tweets", Some(3_200), None, Duration::ZERO),
         };
-        // It says which page is the last, and each post costs: no known one is asked for.
+        // The API marks the last page, and each post costs: no known post is requested.
         Rules { anchored: false, depth, window, behind, ..Rules::of(endpoint, IdLayout::TWITTER, k, 100) }
     }
 
@@ -138,7 +131,7 @@ impl SourceKind for Kind {
         let (reply, reading) = timed(of.api.auth.get(&address, credential), of.rules.behind).await?;
         let quota = errors::quota(&reply);
         if reply.status == 400 && ask.cursor.is_some() {
-            // What else may be wrong with it shows without the token, too.
+            // Any other cause shows without the token, too.
             tracing::info!("a page's token is refused: going on by ids");
             return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::Anew, reading, quota });
         }
@@ -149,7 +142,7 @@ impl SourceKind for Kind {
     }
 }
 
-/// The parameters of a page: a token with the ids for which it was given, or only ids.
+/// Parameters of a page: a token with the ids for which it was returned, or only ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
     since: Option<u64>,
@@ -158,13 +151,12 @@ struct Word {
 }
 
 impl Word {
-    /// Of what is asked: the token's own ids, where there is one, and not those that were reckoned since.
+    /// Uses the token's own ids if there is a token, not the current ones of `ask`.
     fn of(ask: &Ask) -> Self {
         let by_ids = Self { since: ask.since, below: ask.below, token: None };
         ask.cursor.as_deref().and_then(Self::read).unwrap_or(by_ids)
     }
 
-    /// The page behind this one.
     fn next(&self, token: String) -> Self {
         Self { token: Some(token), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! The body of a page: an author feed's items, or a search's posts.
+//! Body of a page: an author feed's items, or a search's posts.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,36 +13,29 @@ use crate::providers::bluesky::{date_of, indexed_at, moment, read_post, sort_tim
 use crate::providers::lookup::LookupError;
 use crate::providers::timeline::Post;
 
-/// A page.
 #[derive(Debug)]
 pub struct Read {
-    /// Its posts, by their places.
+    /// Posts with their places as ids.
     pub posts: Vec<Post>,
-    /// Items that cannot be read.
     pub broken: usize,
-    /// Items with a date that cannot be.
     pub misdated: usize,
-    /// The way to the next page.
     pub cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Body<'a> {
-    /// Of an author feed,
     #[serde(borrow)]
     feed: Option<Vec<&'a RawValue>>,
-    /// and of a search.
     #[serde(borrow)]
     posts: Option<Vec<&'a RawValue>>,
     cursor: Option<String>,
 }
 
-/// An item of an author feed.
 #[derive(Deserialize)]
 struct FeedItem<'a> {
     #[serde(borrow)]
     post: Option<&'a RawValue>,
-    /// Why it is there, where it is not the author's own post in its own place.
+    /// Reason to show a post that is not the author's own, or not in its own place.
     #[serde(borrow)]
     reason: Option<&'a RawValue>,
 }
@@ -53,15 +46,14 @@ struct Reason {
     kind: Option<String>,
 }
 
-/// A post in the order of its page.
 struct Listed<'a> {
     raw: &'a str,
     uri: String,
     tweet: Result<Tweet, String>,
-    /// Where it stands; `None` where that cannot be told, or where it stands out of the order.
+    /// Sort time; `None` if it is unknown, or the post stands out of order.
     at: Option<Millis>,
     is_pinned: bool,
-    /// What tells it from others of one millisecond: a post and a repost of it are two items.
+    /// Name that distinguishes items of one millisecond: a post and a repost of it are two items.
     name: String,
 }
 
@@ -69,16 +61,16 @@ fn bad(why: &str) -> LookupError {
     LookupError::BadAnswer(why.to_owned())
 }
 
-/// The time in an author feed's cursor, ms since the Unix epoch; `None` in one of another form.
+/// Time in an author feed's cursor, ms since the Unix epoch; `None` for another form.
 pub fn time_of(cursor: &str) -> Option<Millis> {
     let keyset = || cursor.split_once("__")?.0.parse().ok();
     moment(cursor).or_else(keyset)
 }
 
-/// Reads a page that was asked for below that place.
+/// Reads a page that was requested below that place.
 ///
 /// # Errors
-/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without a uri: passed over, it would be lost.
+/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without a uri: skipping the post would lose it.
 pub fn read(kind: &Kind, body: &[u8], below: Option<u64>) -> Result<Read, LookupError> {
     let body = String::from_utf8_lossy(body);
     let Body { feed, posts, cursor } = serde_json::from_str(&body).map_err(|_| bad("it is no page of posts"))?;
@@ -96,7 +88,7 @@ pub fn read(kind: &Kind, body: &[u8], below: Option<u64>) -> Result<Read, Lookup
     let mut listed = listed?;
     let places = match placed(&listed, floor, below, cursor.is_some()) {
         Some(places) => places,
-        // Nothing but a pinned post, and more to come: it comes again in its own place.
+        // Only a pinned post, and more pages: it comes again in its own place.
         None if listed.iter().all(|one| one.is_pinned) => {
             listed.clear();
             Vec::new()
@@ -107,14 +99,14 @@ pub fn read(kind: &Kind, body: &[u8], below: Option<u64>) -> Result<Read, Lookup
     let mut broken = 0;
     let posts = listed.into_iter().zip(places).filter_map(|(one, id)| {
         let tweet = one.dated(id, &mut broken);
-        // The longest record keys make ids that no queue takes: one of them may not keep back all others.
+        // The longest record keys make ids that no queue accepts: one of them must not block all others.
         let is_fit = check_id(&tweet.id).map_err(|why| tracing::warn!(why, "a post cannot be kept up to date"));
         is_fit.is_ok().then_some(Post { id, tweet })
     });
     Ok(Read { posts: posts.collect(), broken, misdated, cursor })
 }
 
-/// The places of a page's posts; `None` where no date says where they stand.
+/// Places of a page's posts; `None` if no date is readable.
 fn placed(listed: &[Listed<'_>], floor: Option<Millis>, below: Option<u64>, goes_on: bool) -> Option<Vec<u64>> {
     if listed.is_empty() {
         return Some(Vec::new());
@@ -123,7 +115,7 @@ fn placed(listed: &[Listed<'_>], floor: Option<Millis>, below: Option<u64>, goes
         let items: Vec<Item<'_>> = listed.iter().map(|one| Item { at: at(one), name: &one.name }).collect();
         places(&items, floor, below)
     };
-    // None of them is later than when it was indexed. What is pinned may be old, and must not end a walk that goes on.
+    // No post is later than its indexing. A pinned post may be old, and must not end a walk that goes on.
     by(&|one| one.at).or_else(|| by(&|one| indexed_at(one.raw).filter(|_| !(one.is_pinned && goes_on))))
 }
 
@@ -149,7 +141,7 @@ impl<'a> Listed<'a> {
         Ok(Self { raw, at: sort_time(raw), is_pinned: false, name: uri.clone(), tweet, uri })
     }
 
-    /// The post with a date with which it can be scheduled: what its client or its key say may be nonsense.
+    /// Post with a date that allows scheduling: the dates of its client and of its key may be nonsense.
     fn dated(self, place: u64, broken: &mut usize) -> Tweet {
         let tweet = self.tweet.unwrap_or_else(|why| {
             tracing::warn!(why, "a post came in a shape we cannot read: it is scheduled by its id");
@@ -192,7 +184,6 @@ mod tests {
         read(&Kind::Search { query: "rust".to_owned() }, body.to_string().as_bytes(), None)
     }
 
-    /// When each stands, in ms after `T`.
     fn times(read: &Read) -> Vec<Millis> {
         read.posts.iter().map(|post| LAYOUT.made_at(post.id) - T).collect()
     }
@@ -227,7 +218,7 @@ mod tests {
             json!({"uri": uri("b"), "record": null, "indexedAt": "soon"}),
             json!({"uri": uri("c"), "notFound": true, "$type": "app.bsky.feed.defs#notFoundPost"}),
             json!({"uri": uri("d"), "blocked": true, "author": {"did": "did:plc:a"}}),
-            // Dates that can be read, and with which nothing could be scheduled.
+            // Readable dates that allow no scheduling.
             json!({"uri": uri("e"), "record": {"text": "a", "createdAt": "0000-01-01T00:00:00Z"}, "indexedAt": iso(T)}),
             json!({"uri": uri("jzzzzzzzzzzzz"), "record": {"text": "a", "createdAt": "1970-01-01T00:00:00Z"}}),
         ];

@@ -1,19 +1,19 @@
-//! The places of a page's items: numbers in the order of the feed. Pure.
+//! Places of a page's items: numbers in the order of the feed. Pure.
 //!
-//! The walk ends at the first place below what is known, and the next one begins just below the newest. So no place may be
-//! too *low*: one old date at the end of a page (a pinned post, a record dated by hand) would end the walk above posts that
-//! nobody has read. One too *high* costs a page at most, as long as it is no later than the reading: no `indexedAt` is.
+//! The walk ends at the first place below the known posts, and the next walk begins just below the newest. So no place may be too
+//! *low*: one old date at the end of a page (a pinned post, a record dated by hand) would end the walk above unread posts. A place that
+//! is too *high* costs at most one page, if it is no later than the reading: no `indexedAt` is.
 //!
-//! The feed's own order says more than any date: an item is no older than those that follow it, and no older than the
-//! page's cursor, where that tells a time.
+//! The feed's own order is more reliable than any date: an item is no older than the items after it, and no older than the page's
+//! cursor, if that holds a time.
 
 use crate::base::clock::Millis;
 use crate::providers::since::IdLayout;
 
-/// The layout of a place: 42 bits of the sort time in ms since 1970, which is enough until 2109, and 22 of the uri.
+/// Layout of a place: 42 bits of the sort time in ms since 1970, enough until 2109, and 22 bits of the uri.
 pub const LAYOUT: IdLayout = IdLayout { shift: 22, epoch: 0 };
 
-/// The place of an item with that sort time, ms since the Unix epoch. `name` tells it from others of the same millisecond.
+/// Place of an item with that sort time, ms since the Unix epoch. `name` distinguishes items of the same millisecond.
 ///
 /// ```
 /// # use twitter_updater::providers::bluesky::timeline::{LAYOUT, place};
@@ -22,26 +22,23 @@ pub const LAYOUT: IdLayout = IdLayout { shift: 22, epoch: 0 };
 /// ```
 #[must_use]
 pub fn place(at: Millis, name: &str) -> u64 {
-    // FNV-1a: the same in every version, since places are kept.
+    // FNV-1a: the same in every version, since places are stored.
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-    // Its upper half knows little of the last bytes.
+    // The upper half depends little on the last bytes.
     LAYOUT.first_at(at) | ((hash ^ (hash >> 32)) & ((1 << LAYOUT.shift) - 1))
 }
 
-/// An item in the order of its feed.
 #[derive(Debug, Clone)]
 pub struct Item<'a> {
-    /// Its sort time, ms since the Unix epoch; `None` where it has none that can be read, or stands out of the order.
+    /// Sort time, ms since the Unix epoch; `None` if it is unreadable, or the item stands out of order.
     pub at: Option<Millis>,
-    /// The part that distinguishes it from others of the same millisecond.
+    /// Name that distinguishes items of the same millisecond.
     pub name: &'a str,
 }
 
-/// The places of a page's items, newest first, as the feed has them. `floor` is the time of the page's own cursor; `below` the
-/// place that the page was asked for below. `None` where no time is known at all.
-///
-/// Where the server did not heed `below`, the places show it.
+/// Places of a page's items, newest first, as in the feed. `floor` is the time of the page's own cursor; the page was requested below
+/// the place `below`. `None` if no time is known. If the server ignored `below`, the places show it.
 pub fn places(items: &[Item<'_>], floor: Option<Millis>, below: Option<u64>) -> Option<Vec<u64>> {
     let mut least = floor.or_else(|| items.iter().rev().find_map(|item| item.at))?.max(0);
     let from_oldest = items.iter().rev().map(|item| {
@@ -70,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_old_date_ends_no_walk() {
-        // A pinned post stands first, a record dated by hand anywhere.
+        // A pinned post comes first; a record dated by hand may be anywhere.
         assert_eq!(times(&[None, Some(90), Some(80)], None), Some(vec![90, 90, 80]));
         assert_eq!(times(&[Some(90), Some(7), Some(80)], None), Some(vec![90, 80, 80]));
         assert_eq!(times(&[Some(90), Some(80), None], None), Some(vec![90, 80, 80]));
@@ -88,7 +85,7 @@ mod tests {
             let items: Vec<Item<'_>> = all.iter().map(|at| Item { at: *at, name: "b" }).collect();
             places(&items, None, Some(below)).unwrap()
         };
-        // A repost's date may be too late, and posts of the same millisecond be left.
+        // A repost's date may be too late, and posts of the same millisecond may be left.
         assert!(of(&[Some(99), Some(70)]).iter().all(|place| *place < below));
         assert!(of(&[Some(80), Some(70)]).iter().all(|place| *place < below));
         assert!(of(&[Some(80), Some(80)]).iter().all(|place| *place < below));

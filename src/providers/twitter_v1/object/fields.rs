@@ -1,4 +1,4 @@
-//! Splits an object into its fields, in one walk over its text that skips all other fields.
+//! Splits an object into its fields, in one pass over its text that skips all other fields.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,15 +40,13 @@ pub enum Field {
     Other,
 }
 
-/// What an object is read into, in one walk over its text: field by field, repeated ones included.
+/// Target of one pass over an object's text: it takes field by field, repeated ones included.
 pub trait Fields<'de>: Default {
-    /// A field's name.
     type Name: Deserialize<'de>;
 
-    /// Takes the field of that name, whose value has to be read from `map`.
+    /// Takes the field of that name, whose value must be read from `map`.
     fn take<A: MapAccess<'de>>(&mut self, name: Self::Name, map: &mut A) -> Result<(), A::Error>;
 
-    /// Reads an object.
     fn walk<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Walk(PhantomData))
     }
@@ -148,12 +146,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Author<'a> {
     }
 }
 
-/// What stands where a map belongs, read in one go: cut out and read afterwards, each map would be walked
-/// through twice.
+/// Value in place of a map, read in one pass: cutting out each map first would walk through it twice.
 pub enum MapOrElse<T> {
-    /// A map.
     Map(T),
-    /// Something else; what, nobody needs to know.
     Else,
 }
 

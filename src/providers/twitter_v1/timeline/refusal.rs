@@ -1,7 +1,7 @@
-//! The decision about a refused page of a source.
+//! Decision about a refused page of a source.
 //!
-//! A lookup is about a hundred tweets, a timeline about one target: what is said of a target (not there, protected,
-//! suspended, blocking, its query refused) is the source's own matter, where a lookup would bisect, or wait.
+//! A lookup concerns 100 tweets, a timeline one target. Errors about a target (missing, protected, suspended, blocking, its query
+//! refused) concern only the source; a lookup would bisect, or wait.
 
 use serde_json::Value;
 
@@ -10,26 +10,25 @@ use crate::providers::lookup::LookupError;
 use crate::providers::timeline::of_target;
 use crate::providers::twitter_v1::errors;
 
-/// The decision about an answer of that endpoint that is not a success.
 pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
     use LookupError::{BadRequest, BatchTooLarge, Outage, Unready};
 
     let code = errors::code(reply);
     match errors::decide(reply, endpoint) {
-        // The address is too long, whoever says so.
+        // The address is too long, for the API or for a proxy.
         BatchTooLarge(said) => of_target(&said),
-        // A page of whatever stands in front of the API is about no target: it would answer the same to all.
+        // A proxy's page concerns no target: the proxy would answer the same to all.
         BadRequest(said) | Outage(said) if !says_error(reply) => Outage(said),
         BadRequest(said) => of_target(&said),
-        // No such user, page or list; nothing matches. Over capacity (130) and broken (131) they are at any status.
+        // No such user, page or list, or no match. Over capacity (130) and broken (131) are outages at any status.
         Outage(said) if (400..500).contains(&reply.status) && !matches!(code, Some(130 | 131)) => of_target(&said),
-        // Forbidden with a reason, though none that is about the credential.
+        // Forbidden with a reason that does not concern the credential.
         Unready(said) if code.is_some() => of_target(&said),
         other => other,
     }
 }
 
-/// Returns true if the API itself says that it is an error, in `errors` or, as it did before, in `error`.
+/// Returns true if the API itself states an error, in `errors` or, as in the past, in `error`.
 fn says_error(reply: &Reply) -> bool {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     !body["errors"].is_null() || !body["error"].is_null()
@@ -81,7 +80,7 @@ mod tests {
         for body in [r#"{"errors":[{"code":34}]}"#, r#"{"errors":"no such page"}"#, r#"{"error":"Not found"}"#] {
             assert!(matches!(refused(&Reply::of(404, &[], body)), LookupError::BadRequest(_)), "{body}");
         }
-        // A proxy that takes no address of this length takes others.
+        // A proxy that rejects an address of this length accepts others.
         assert!(matches!(refused(&Reply::of(414, &[], "<html>")), LookupError::BadRequest(_)));
     }
 

@@ -1,4 +1,4 @@
-//! The body of a page of X API v2.
+//! Body of a page of X API v2.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,20 +8,17 @@ use crate::providers::timeline::{Post, of_target, read_posts};
 use crate::providers::x_v2::answer::Problem;
 use crate::providers::x_v2::{id_of, parse_post};
 
-/// A page.
 #[derive(Debug)]
 pub struct Read {
-    /// Its posts.
     pub posts: Vec<Post>,
-    /// Posts that cannot be read.
     pub broken: usize,
-    /// The token of the next page; the last page has none.
+    /// Token of the next page; `None` on the last.
     pub next_token: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Body<'a> {
-    /// Left out where nothing is found, as in an empty page.
+    /// Missing if nothing is found, as on an empty page.
     #[serde(borrow)]
     data: Option<Vec<&'a RawValue>>,
     meta: Option<Meta>,
@@ -34,22 +31,22 @@ struct Meta {
     next_token: Option<String>,
 }
 
-/// Returns true if a problem that stands in place of posts is about whose they are.
+/// Returns true if a problem in place of posts concerns the timeline's owner.
 fn is_about_the_timeline(raw: &RawValue) -> bool {
     serde_json::from_str::<Problem<'_>>(raw.get()).is_ok_and(|problem| problem.is_of_the_absent())
 }
 
-/// Returns true if a refusal is the API's own, and not of something in front of it.
+/// Returns true if a refusal is the API's own, not a proxy's.
 pub fn is_problem(body: &[u8]) -> bool {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     body["title"].is_string() || body["errors"].is_array()
 }
 
-/// Reads a page, under the field names of both of X's documents. Problems beside posts are about what those refer to.
+/// Reads a page, with the field names of both of X's documents. Problems beside posts concern other resources.
 ///
 /// # Errors
-/// [`LookupError::BadRequest`] where it says that the timeline is not there or not ours to see,
-/// [`LookupError::BadAnswer`] for a body of another shape, and for a post without an id: passed over, it would be lost.
+/// [`LookupError::BadRequest`] if the timeline does not exist, or is not visible to us. [`LookupError::BadAnswer`] for a body of
+/// another shape, and for a post without an id: skipping the post would lose it.
 pub fn read(body: &[u8]) -> Result<Read, LookupError> {
     let body = String::from_utf8_lossy(body);
     let bad = |why: &str| LookupError::BadAnswer(why.to_owned());
@@ -57,7 +54,7 @@ pub fn read(body: &[u8]) -> Result<Read, LookupError> {
     if data.is_none() && errors.unwrap_or_default().into_iter().any(is_about_the_timeline) {
         return Err(of_target("the API says so in a success"));
     }
-    // Without either it is an error that calls itself a success: taken for the last page, it would lose posts.
+    // Without data and meta it is an error in a success: treating it as the last page would lose posts.
     let meta = meta.ok_or_else(|| bad("a page of posts without its meta"))?;
     let (posts, broken) = read_posts(data.unwrap_or_default(), parse_post, id_of)?;
     Ok(Read { posts, broken, next_token: meta.next_token.filter(|token| !token.is_empty()) })
