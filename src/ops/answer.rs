@@ -1,4 +1,4 @@
-//! Is everything fresh, and if not, why? A pure function of what is known: green is proved, not assumed.
+//! Is everything fresh, and if not, why? A pure function of the reading: green is proved, not assumed.
 
 use super::freshness::Measured;
 use crate::base::clock::Millis;
@@ -12,34 +12,33 @@ use crate::pipelines::refresh::UNAVAILABLE_LANE;
 use crate::pipelines::refresh::wave::Wave;
 use crate::quota::Reads;
 
-/// One in this many posts may be late, or a single one: an id that no call can answer must not hide the others.
+/// Tolerated late posts: one in this many, or a single one. An id that no call can answer must not hide the others.
 const LATE_SHARE: u64 = 100;
-/// One in this many posts may be missing from the latest answers, ...
+/// Tolerated missing posts: one in this many, ...
 const MISSING_SHARE: u64 = 20;
-/// ... or this many: people delete posts.
+/// ... or this many, if that is more: people delete posts.
 const FEW_MISSING: u64 = 2;
-/// Workers beat every 5 s; one that has not for so long, in ms, is not counted on.
+/// Age of a heartbeat, in ms, after which its worker does not count. Workers beat every 5 s.
 const HEARTBEAT_PATIENCE_MS: Millis = 12_000;
-/// What should have been measured again so long ago, in ms, says nothing of now.
+/// Delay of the next measurement, in ms, after which the last one does not count.
 const MEASURED_FOR_MS: Millis = 20_000;
-/// A lease ends this much later than it should, in ms, only by a clock that stepped back.
+/// A lease ends this much later than it should, in ms, only if a clock stepped back.
 const CLOCK_SLACK_MS: Millis = 60_000;
-/// A failed call of one worker still counts, in ms, where calls of another are answered: longer than its pauses between two calls.
+/// Time in ms for which a worker's failed call counts although other workers' calls succeed. Longer than its pauses between two calls.
 const CALM_MS: Millis = 30_000;
-/// Calls that take longer than this on average, in ms, are the reason why posts are late.
+/// Average duration of a call, in ms, above which slow calls are the reason for late posts.
 const SLOW_CALL_MS: Millis = 2_000;
-/// Minutes that say how fast workers are: the current one and the one before it.
+/// Minutes that show the speed of the workers: the current one and the one before it.
 const LATELY: usize = 2;
 
-/// Of namespaces that are fresh, so many are named.
+/// Number of fresh namespaces up to which each is named.
 const NAMED: usize = 3;
 
 impl Answer {
-    /// What is seen, in one sentence: the first of what keeps posts from being up to date, in the order in which it has
-    /// to be mended.
+    /// States the first problem in one sentence. Problems are checked in the order in which they have to be fixed.
     ///
-    /// [`State::Fresh`] says that all but a hundredth of the posts (or one) have an answer no older than their interval
-    /// and `updater.buffer_ttl`, and all but a twentieth (or two) were found by it.
+    /// [`State::Fresh`] says that all but a hundredth of the posts (or one) have an answer no older than their interval and
+    /// `updater.buffer_ttl`. All but a twentieth (or two) were found by it.
     #[must_use]
     pub fn of(seen: &Seen) -> Self {
         if let Some(Outage { why, since_ms }) = &seen.outage {
@@ -66,7 +65,7 @@ impl Answer {
         State::Fresh.because(fresh(snapshot)).unless_pollers(seen.pollers.as_deref())
     }
 
-    /// The same, or that new posts are missed, for this reason, where it would be fresh otherwise.
+    /// Turns a fresh answer into a late one for this reason: the pollers miss new posts.
     #[must_use]
     pub fn unless_pollers(self, why: Option<&str>) -> Self {
         match (self.state, why) {
@@ -75,7 +74,7 @@ impl Answer {
         }
     }
 
-    /// Of several namespaces, by the state of each: the worst first, with the names of those that are in it.
+    /// Sums up several namespaces: the worst state first, with the names of the namespaces in it.
     #[must_use]
     pub fn of_all(namespaces: &[(&str, State)]) -> Self {
         let worst_first = [State::Stopped, State::Unknown, State::Late, State::Fresh];
@@ -85,7 +84,7 @@ impl Answer {
             let who = match names.len() {
                 0 => continue,
                 all if all == namespaces.len() => format!("all {all} namespaces"),
-                // Who is well need not be named.
+                // Fresh namespaces need no names.
                 many if state == State::Fresh && many > NAMED => format!("the {many} others"),
                 _ => names.join(", "),
             };
@@ -95,7 +94,7 @@ impl Answer {
             return State::Unknown.because("Unknown: no namespace is shown".to_owned());
         };
         let text = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("; ");
-        // The words of the states are ASCII.
+        // The slices are safe: the names of the states are ASCII.
         worst.because(text[..1].to_ascii_uppercase() + &text[1..])
     }
 }
@@ -110,7 +109,6 @@ fn since(at: Option<Millis>) -> String {
     at.map_or_else(String::new, |at| format!(" since {}", when(at)))
 }
 
-/// Why nothing is updated.
 fn stopped(snapshot: &Snapshot) -> Option<String> {
     let stats = &snapshot.status.stats;
     if let Some(Outage { why, since_ms }) = &snapshot.store_out {
@@ -127,8 +125,8 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
         let many = snapshot.words.many;
         return Some(format!("the queue is empty, and the store has living {many}: run `twitter-updater rebuild`"));
     }
-    // Checked before the workers, whose last heartbeats have future dates, too. A fence ahead may also come from a longer lease
-    // of earlier settings, so only stored answers prove that the clock stepped back.
+    // Checked before the workers: their last heartbeats have future dates then, too. A fence ahead may also come from a longer lease of
+    // earlier settings. Only stored answers prove that the clock stepped back.
     let ahead = snapshot.measured.of.iter().flatten().any(|of| of.ahead > 0);
     if ahead && stats.fence_ahead_ms > snapshot.lease_ms + CLOCK_SLACK_MS {
         let behind = span((stats.fence_ahead_ms - snapshot.lease_ms) / 1_000 * 1_000);
@@ -150,7 +148,6 @@ fn stopped(snapshot: &Snapshot) -> Option<String> {
     parked(snapshot).or_else(|| troubled(stats))
 }
 
-/// No worker runs.
 fn no_worker(stats: &Stats) -> Option<String> {
     match stats.workers.iter().map(|worker| worker.beat_age_ms).min() {
         None => Some("no worker is running; start `twitter-updater updater`".to_owned()),
@@ -162,7 +159,6 @@ fn no_worker(stats: &Stats) -> Option<String> {
     }
 }
 
-/// Every credential is parked.
 fn parked(snapshot: &Snapshot) -> Option<String> {
     let first = snapshot.accounts.iter().min_by_key(|account| account.parked_for_ms)?;
     (first.parked_for_ms > 0).then(|| {
@@ -175,7 +171,7 @@ fn parked(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// No worker can work, by their own reports.
+/// Returns the reason if all living workers report that they cannot work.
 fn troubled(stats: &Stats) -> Option<String> {
     let living = || stats.workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
     let troubles: Vec<&str> = living().filter_map(|worker| worker.trouble()).collect();
@@ -189,7 +185,7 @@ fn troubled(stats: &Stats) -> Option<String> {
     Some(format!("{who}{since}: {}", one_line(why)))
 }
 
-/// The last call failed: an API that has answered none since may be out, however few posts are due.
+/// Reports the last call if it failed. An API that has answered none since may be out, even if few posts are due.
 fn failed_call(snapshot: &Snapshot) -> Option<String> {
     let workers = &snapshot.status.stats.workers;
     let living = || workers.iter().filter(|worker| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS);
@@ -200,7 +196,7 @@ fn failed_call(snapshot: &Snapshot) -> Option<String> {
         }
         Some(_) => return None,
         None if answered_at > 0 => return None,
-        // The workers that made the last calls have left.
+        // The workers that made the last calls have stopped.
         None => {
             let count = |minute: &Minute, counter| minute.count(counter).max(0);
             let last = snapshot.minutes.iter().rev().find(|minute| count(minute, "requests") > 0)?;
@@ -219,7 +215,6 @@ fn failed_call(snapshot: &Snapshot) -> Option<String> {
     Some(format!("{what}; this waits for an answered call, and the next {} {next}", snapshot.words.one))
 }
 
-/// The mass-miss alert rings.
 fn mass_miss(snapshot: &Snapshot) -> Option<String> {
     let Wave { since_ms, missed, found, .. } = snapshot.wave.filter(Wave::lasts)?;
     let [missed, all] = [missed, missed + found].map(grouped);
@@ -231,18 +226,17 @@ fn mass_miss(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// A task of a worker fails, while the posts are up to date: what it does is not done meanwhile.
+/// A task of a worker fails while the posts are up to date. Its work is not done meanwhile.
 fn failing(stats: &Stats) -> Option<String> {
     let living = |worker: &&WorkerStats| worker.beat_age_ms <= HEARTBEAT_PATIENCE_MS;
     let why = stats.workers.iter().filter(living).find_map(WorkerStats::failing)?;
     Some(format!("a worker works, but not all of it: {}", one_line(why)))
 }
 
-/// Why it cannot be told how fresh posts are.
 fn unknown(snapshot: &Snapshot) -> Option<String> {
     let (all, sampled) = (snapshot.freshness_of_all(), &snapshot.measured);
     let is_read = match (all.ids, sampled.at_ms) {
-        // Whether it has lost any.
+        // An empty queue may have lost its posts: the reading must have no error.
         (0, _) => sampled.error.is_none(),
         (_, Some(at)) => all.late.is_some() && snapshot.at_ms() - at <= sampled.for_ms + MEASURED_FOR_MS,
         (_, None) => false,
@@ -251,7 +245,7 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
         let why = sampled.error.as_deref().map_or_else(|| "they were not read yet".to_owned(), one_line);
         return Some(format!("the stored answers cannot be read: {why}"));
     }
-    // A lane that came into being since then; what was drawn of the others says nothing of it.
+    // A lane that is newer than the sample. The sample of the other lanes does not cover it.
     let unmeasured: u64 = snapshot.freshness.iter().filter(|lane| lane.late.is_none()).map(|lane| lane.ids).sum();
     if unmeasured > few(all.ids) {
         let [unmeasured, ids, many] = [&*grouped(unmeasured), &*grouped(all.ids), snapshot.words.many];
@@ -264,7 +258,6 @@ fn unknown(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// Posts found before are missing from the answers.
 fn missing(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let missing = all.missing.unwrap_or(0);
@@ -280,7 +273,6 @@ fn missing(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-/// Posts are overdue, and why.
 fn late(snapshot: &Snapshot) -> Option<String> {
     let all = snapshot.freshness_of_all();
     let late = all.late.unwrap_or(0);
@@ -299,24 +291,21 @@ fn late(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// There are none but dead ones.
 fn all_dead(snapshot: &Snapshot) -> Option<String> {
     let (dead, Words { one, many, .. }) = (snapshot.status.stats.dead, snapshot.words);
     let who = if dead == 1 { format!("the only {one} is") } else { format!("all {} {many} are", grouped(dead)) };
     (dead > 0 && snapshot.freshness_of_all().ids == 0).then(|| format!("Late: {who} dead; see `twitter-updater dead`"))
 }
 
-/// The number of posts, of this total, that may be late without need for action.
 fn few(ids: u64) -> u64 {
     (ids / LATE_SHARE).max(1)
 }
 
-/// A figure of what was measured, over all lanes and what is leased.
 fn measured(snapshot: &Snapshot, of: fn(&Measured) -> u64) -> u64 {
     snapshot.measured.of.iter().flatten().map(of).sum()
 }
 
-/// Where only some rows were read, tells how many: the figures before it are estimated from them.
+/// Returns the size of the sample if the figures before it are estimated from one.
 fn by_a_sample(snapshot: &Snapshot) -> String {
     let (read, ids) = (measured(snapshot, |of| of.sampled), measured(snapshot, |of| of.ids));
     if read < ids { format!(" (by a sample of {})", grouped(read)) } else { String::new() }
@@ -347,14 +336,13 @@ fn fresh(snapshot: &Snapshot) -> String {
     if (1..all.ids).contains(&waiting) {
         said += &format!(", {} wait for their first lookup", grouped(waiting));
     }
-    // While the quota of some credential is not known yet, it may suffice.
+    // No remedy is stated while the quota of some credential is unknown: it may suffice.
     if let Some(over) = quota_falls_short(snapshot) {
         said += &format!(", but that will not last: {over}");
     }
     said
 }
 
-/// The remedy for a quota below the demand.
 fn quota_falls_short(snapshot: &Snapshot) -> Option<String> {
     let quota = &snapshot.status.quota;
     let (ratio, remedy) = quota.demand_by_quota.zip(quota.remedy)?;
@@ -382,12 +370,10 @@ fn unread(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// More than half of the last calls failed.
 fn most_calls_fail(snapshot: &Snapshot) -> bool {
     snapshot.lately.count("requests_failed") * 2 > snapshot.lately.count("requests")
 }
 
-/// Why posts are overdue although the quota suffices.
 fn slow(snapshot: &Snapshot) -> String {
     let stats = &snapshot.status.stats;
     let count = |counter: &str| snapshot.lately.count(counter);
@@ -434,13 +420,11 @@ fn slow(snapshot: &Snapshot) -> String {
     format!("{workers} {per_second} a second; if the backlog grows, add workers or raise updater.concurrency")
 }
 
-/// A span to the second, rounded up: by the time it is read, it is less.
 fn to_the_second(ms: Millis) -> String {
     span((ms + 999) / 1_000 * 1_000)
 }
 
 impl Seen {
-    /// As `twitter-updater status` shows that namespace.
     #[must_use]
     pub fn known(&self, namespace: &str) -> Known {
         let answer = Some(Answer::of(self));
@@ -479,7 +463,7 @@ mod tests {
         Measured { lane: lane.map(str::to_owned), ids, sampled: ids.min(1_000), ..Measured::default() }
     }
 
-    /// All is well: 100,000 ids in two lanes, one worker, quota enough.
+    /// A good reading: 100,000 ids in two lanes, one worker, enough quota.
     fn reading() -> Reading {
         let lane = |name: &str, patience_ms, delayed| LaneStats {
             lane: name.to_owned(),
@@ -531,7 +515,7 @@ mod tests {
         Seen { snapshot: Some(Arc::new(snapshot)), ..Seen::default() }
     }
 
-    /// What is answered when so much is changed of what is well.
+    /// The answer to the good reading with this change.
     fn answers(change: impl FnOnce(&mut Reading)) -> (State, String) {
         let mut reading = reading();
         change(&mut reading);
@@ -543,12 +527,11 @@ mod tests {
         (state, sentence.to_owned())
     }
 
-    /// What was measured of the second lane.
     fn hourly(reading: &mut Reading) -> &mut Measured {
         &mut reading.measured.of.as_mut().unwrap()[1]
     }
 
-    /// So many of a thousand hourly posts are late: 96 each.
+    /// Makes this many of a thousand sampled hourly posts late. Each stands for 96.
     fn late_by(reading: &mut Reading, drawn: u64) {
         (hourly(reading).late, hourly(reading).oldest_ms) = (drawn, 6_000);
     }
@@ -633,7 +616,7 @@ mod tests {
             missing.starts_with("Late: 48,000 of 100,000 accounts are missing from the latest answers"),
             "{missing}"
         );
-        // Its quota is a hundredth of what it needs: the remedy names the settings of accounts.
+        // Its quota is a hundredth of its demand: the remedy names the settings of accounts.
         let scarce = of(|reading| reading.accounts[0].limit = Some(9));
         assert!(scarce.ends_with("times as long (accounts.active, idle and frozen)"), "{scarce}");
     }
@@ -742,7 +725,7 @@ mod tests {
             of(|reading| reading.minutes[1].counters.insert("broken".to_owned(), 6_000).map_or((), drop)),
             says("6,000 of the last answers could not be read")
         );
-        // 8,000 in a minute and twenty seconds.
+        // 8,000 updates in 80 s.
         let slow = "100 a second; if the backlog grows, add workers or raise updater.concurrency";
         assert_eq!(of(|_| {}), says(&format!("the only worker updates {slow}")));
         assert_eq!(
@@ -949,7 +932,7 @@ mod tests {
         assert_eq!(wave(400).0, State::Fresh, "it is over");
     }
 
-    /// Sets when the worker's last failed and last answered call were, as ms before now.
+    /// Sets the times of the worker's last failed and last answered call, in ms before now.
     fn calls(reading: &mut Reading, worker: usize, failed_ago: Option<Millis>, answered_ago: Option<Millis>) {
         let moment = |ago: Option<Millis>| ago.map_or_else(|| "0".to_owned(), |ago| (NOW - ago).to_string());
         let why = failed_ago.map_or("", |_| "the API is not available: HTTP 503");
@@ -1005,7 +988,7 @@ mod tests {
             calls(reading, 1, None, Some(1_000));
         });
         assert_eq!(after, State::Fresh, "the other one is answered, and this one has had nothing to do since");
-        // The worker whose call failed was restarted: the minutes tell.
+        // The worker whose call failed was restarted: only the minutes show the failure.
         let restarted = |failed| answers(|reading| idle_with(reading, failed)).0;
         fn idle_with(reading: &mut Reading, failed: i64) {
             reading.minutes[0].counters = [("requests".to_owned(), 3), ("requests_failed".to_owned(), failed)].into();
@@ -1021,13 +1004,13 @@ mod tests {
         );
     }
 
-    /// A post of the generated world: its lane (`None`: leased), how old its last answer is, whether it is missing.
+    /// A generated post: its lane (`None`: leased), the age of its last answer, and true if it is missing.
     type Post = (Option<bool>, Millis, bool);
 
     fn standing(age: Millis, missing: bool) -> Option<Standing> {
         Some(Standing {
             state: TweetState::Live,
-            // Leased ones are of the hourly bracket.
+            // Leased ones belong to the hourly lane.
             created_at: Some(NOW - 20 * 3_600_000),
             checked_at: Some(NOW - age),
             misses: i64::from(missing),
@@ -1038,7 +1021,7 @@ mod tests {
         })
     }
 
-    /// A reading of these posts, all of which are drawn, as many times as it is well otherwise.
+    /// A reading in which all of these posts are sampled and all else is good.
     fn of_posts(posts: &[Post]) -> Reading {
         let mut reading = reading();
         let lanes =
@@ -1066,8 +1049,8 @@ mod tests {
     }
 
     proptest! {
-        /// Green is proved: all but the stated shares were answered within interval and buffer TTL (what is in flight has
-        /// two seconds more), whatever else is known; and nothing that stops updates is known.
+        /// Green is proved: all but the tolerated shares were answered within interval and buffer TTL, and no known problem stops
+        /// updates. Posts in flight have two more seconds.
         #[test]
         fn green_implies_that_posts_are_up_to_date(
             young in prop::collection::vec((Just(Some(true)), 0..200_000i64, prop::bool::weighted(0.02)), 0..300),
@@ -1081,7 +1064,7 @@ mod tests {
             paused: bool,
             measured_ago in 0..40_000i64,
         ) {
-            // Mostly fresh worlds, or none would be green.
+            // Most worlds are fresh, or none would be green.
             let squeeze = |post: Post| (post.0, if squeeze > 0 { post.1 * 9 / 10 } else { post.1 }, post.2 && squeeze == 2);
             let posts: Vec<Post> = [young, old, leased].concat().into_iter().map(squeeze).collect();
             let mut reading = of_posts(&posts);
@@ -1110,7 +1093,7 @@ mod tests {
         }
     }
 
-    /// 297 lists, of which these were never read; none is read within the interval.
+    /// 297 lists, of which `unread` were never read. None is read within the interval.
     fn lists(reading: &mut Reading, unread: u64, calls: i64) {
         let revisit = VisitIntervals::new(3_600_000, 0, 0);
         reading.lists = Some(ListBacklog {

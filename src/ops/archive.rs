@@ -1,4 +1,4 @@
-//! The store, and what it needs beside it, for who asks about a tweet or the dead.
+//! Access to the store and the dead for the pages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,28 +11,25 @@ use super::reader::StoreAtHand;
 use crate::base::reload::Reloadable;
 use crate::ops::dead::Dead;
 
-/// The time for which a store that does not answer may delay other figures.
+/// Time for which a store that does not answer may delay other figures.
 const FIRST: Duration = Duration::from_secs(2);
-/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The pause before it is tried again, where it could not be opened.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Questions that are answered at once: what is read for a page may be a megabyte.
+/// Concurrent questions. The answer for one page may be a megabyte.
 const AT_ONCE: usize = 4;
 
-/// Opened once, and tried again until it could be: the rest of the page does without.
+/// A store that is opened in the background. Until it is open, the rest of the page does without it.
 #[derive(Debug)]
 pub struct Archive {
     dead: Reloadable<Result<Dead, String>>,
     store: StoreAtHand,
     room: Semaphore,
-    /// Ends with the archive.
     _opening: AbortOnDropHandle<()>,
 }
 
 impl Archive {
-    /// What `open` opens, whose error is one line. Waits for it a moment, and no longer: it goes on by itself.
+    /// Opens the store by `open`, whose error is one line. Waits two seconds for it; the attempts go on in the background.
     pub async fn open<Opening>(open: impl Fn() -> Opening + Send + Sync + 'static) -> Self
     where
         Opening: Future<Output = Result<Dead, String>> + Send,
@@ -49,7 +46,7 @@ impl Archive {
                     let is_open = opened.is_ok();
                     store.set(opened.as_ref().map(|dead| dead.store.clone()).map_err(Clone::clone));
                     dead.set(opened);
-                    // Nobody waits any more where it took too long.
+                    // The receiver is gone if the first attempt took too long.
                     let _ = tried.take().map(|tried| tried.send(()));
                     if is_open {
                         return;
@@ -63,15 +60,11 @@ impl Archive {
         Self { dead, store, room: Semaphore::new(AT_ONCE), _opening: opening }
     }
 
-    /// The store alone.
     pub(super) fn store(&self) -> StoreAtHand {
         self.store.clone()
     }
 
-    /// Asks it.
-    ///
-    /// # Errors
-    /// One line: it is not open, does not answer in time, or what `ask` answered.
+    /// Runs a question. The error is one line: the store is not open, did not answer in time, or the error of `ask`.
     pub(super) async fn ask<T, E: fmt::Display>(
         &self,
         ask: impl AsyncFnOnce(&Dead) -> Result<T, E>,

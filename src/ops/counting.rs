@@ -1,5 +1,5 @@
-//! Questions to the store whose answers take long, since all rows are counted. Each is put once at a time, and the store works on
-//! them no more than a part of the time: on those, too, for which nobody waits any more.
+//! Slow questions to the store, which count all rows. Each runs once at a time and takes no more than a part of the store's time, even if
+//! its caller has stopped waiting.
 
 use std::time::Duration;
 
@@ -10,19 +10,16 @@ use super::snapshot::Outage;
 use crate::base::clock::Stopwatch;
 use crate::base::task;
 
-/// A question is put again after this time at the latest: an answer is no news any more, and a store that has not answered by
-/// then does not.
+/// A question is put again after this time at the latest. By then an answer is outdated, and a store that has not answered will not.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// A question that was put, with the time that its answer took; and when.
+/// A question that was put, with the duration of its answer; and its start.
 type Asking<R> = (AbortOnDropHandle<(Result<R, String>, Duration)>, Stopwatch);
 
-/// What the store is asked from time to time.
 #[derive(Debug)]
 pub(super) struct Counting<R, T> {
-    /// What it said last.
     pub said: Option<T>,
-    /// When it was asked that, and how long the answer will do.
+    /// Time of that question, and the time until the next one.
     at: Option<(Stopwatch, Duration)>,
     /// A question that was not answered in time. The store goes on working on it, so it is not put again meanwhile.
     asking: Option<Asking<R>>,
@@ -36,8 +33,8 @@ impl<R, T> Default for Counting<R, T> {
 }
 
 impl<R: Send + 'static, T> Counting<R, T> {
-    /// Asks, if what was said last is too old: unless asking takes more than its part of the time. Waits `patience` for the answer;
-    /// until one comes, what was said last stays for some minutes. What is out is asked as soon as it answers again.
+    /// Asks if the last answer is too old and asking takes no more than its part of the time. Waits `patience` for the answer. Until one
+    /// comes, the last answer stays for some minutes. A store that is `out` is asked as soon as it answers again.
     pub(super) async fn ask<F>(
         &mut self,
         every: Duration,
@@ -56,7 +53,7 @@ impl<R: Send + 'static, T> Counting<R, T> {
             return;
         }
         let under_way = self.asking.take().filter(|(_, since)| since.elapsed() < LONGEST);
-        // What has been waited for once holds up nobody again.
+        // A question that was waited for once delays no further page.
         let wait = if under_way.is_some() { Duration::ZERO } else { patience };
         let (mut asking, since) = under_way.unwrap_or_else(|| {
             let (watch, answer) = (Stopwatch::start(), ask());
@@ -88,7 +85,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(500);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Looks once a second for so long at what takes so many seconds: how often that was asked, and what was said each time.
+    /// Asks once a second for `seconds`; an answer `takes` that many seconds. Returns the number of questions and each answer shown.
     async fn looked(seconds: usize, takes: u32, answer: Result<u8, String>) -> (u32, Vec<Result<u8, String>>) {
         let (mut counting, mut asked, mut said) = (Counting::default(), 0, Vec::new());
         for _ in 0..seconds {

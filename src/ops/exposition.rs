@@ -1,4 +1,4 @@
-//! Metrics as OpenMetrics text. They are named and described where they are counted.
+//! Metrics as OpenMetrics text. Their names and help texts stand where they are counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +18,12 @@ use prometheus_client::registry::Registry;
 use super::server::panics;
 use crate::engine::metrics::{Counter, CounterSet, Metrics};
 
-/// The prefix of every name.
 const PREFIX: &str = "twitter_updater";
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
-/// A registry that holds what every process shows: which build it is.
+/// A registry with the metrics of every process: its build and its panics.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
@@ -33,7 +32,6 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// A gauge with one value per set of labels; none where there is no value.
 pub(super) fn show(registry: &mut Registry, name: &str, what: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
     let family = Gauges::default();
     for (labels, value) in values {
@@ -46,7 +44,6 @@ pub(super) fn namespace(name: &str) -> Labels {
     vec![("namespace", name.to_owned())]
 }
 
-/// The metrics of a process that works on these pipelines: its counts and measurements of each, by namespace.
 #[must_use]
 pub fn of_process(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -> Registry {
     let mut registry = registry();
@@ -54,13 +51,11 @@ pub fn of_process(pipelines: impl IntoIterator<Item = (String, Arc<Metrics>)>) -
     registry
 }
 
-/// By namespace. All in one collector: with a registry for each, a family would be described once for each, which
-/// OpenMetrics forbids.
+/// All namespaces in one collector. With one registry each, a family would be described more than once, which OpenMetrics forbids.
 #[derive(Debug)]
 struct Pipelines(Vec<(String, Arc<Metrics>)>);
 
 impl Pipelines {
-    /// A family, with a value of each pipeline.
     fn family<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -105,7 +100,6 @@ impl Pipelines {
         Ok(())
     }
 
-    /// Further counters, each under its own namespace.
     fn beside(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let all: Vec<(String, Arc<dyn CounterSet>)> = self.0.iter().flat_map(|(_, metrics)| metrics.beside()).collect();
         let mut families: BTreeMap<(&str, &str), Vec<(&str, &Counter)>> = BTreeMap::new();
@@ -138,7 +132,7 @@ impl Collector for Pipelines {
         }
         let what = "Batches claimed and not settled yet.";
         self.family(&mut encoder, "in_flight", what, |metrics| Some(metrics.in_flight.clone()))?;
-        // The process keeps its counters in a form of its own: the queue hears of them, too.
+        // The process keeps its counters in its own form, since the queue gets them, too.
         for (at, (name, what, _)) in any.counters.described().into_iter().enumerate() {
             let of = |metrics: &Metrics| {
                 let (.., counter) = metrics.counters.described().into_iter().nth(at)?;
@@ -152,12 +146,10 @@ impl Collector for Pipelines {
     }
 }
 
-/// A doc comment as a help text.
 fn sentence(doc: &str) -> String {
     doc.trim().to_owned()
 }
 
-/// All of it as text.
 pub(super) fn text(registry: &Registry) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -205,7 +197,7 @@ mod tests {
         ] {
             assert!(text.contains(says), "{says}: {text}");
         }
-        // One HELP and one TYPE a family, its lines in one piece after them, no line twice, and the end.
+        // Each family has one HELP and one TYPE, then its lines in one piece. No line comes twice, and the end is marked.
         let (mut described, mut lines, mut family) = (BTreeSet::new(), BTreeSet::new(), String::new());
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {

@@ -1,4 +1,4 @@
-//! Forgetting a person: its hash first, then its rows, portion by portion. See [`crate::store::Forgetting`].
+//! Forgets a person: stores its hash first, then removes its rows in portions. See [`crate::store::Forgetting`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,70 +14,48 @@ use crate::providers::x_v2;
 use crate::quota::Ledger;
 use crate::store::{Bearer, Database, ItemsOf, RemovedRows, StoreError, network, providers};
 
-/// Items that one transaction removes.
 const PORTION: usize = 500;
 
-/// Why a removal ended early. What was done stays done; the same call again does the rest.
+/// A removal ended early. Finished work stays; the same call again does the rest.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
-    /// The store is out.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A queue is out.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
-/// The queues of the pipelines that items are in.
 #[async_trait]
 pub trait QueuesOf: Send + Sync {
-    /// The queue of a pipeline.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     async fn queue_of(&self, namespace: &str) -> Result<Arc<dyn Queue>, QueueError>;
 
-    /// The ledger of a provider.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     async fn ledger_of(&self, provider: &Provider) -> Result<Arc<dyn Ledger>, QueueError>;
 }
 
-/// What a removal did, or would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Forgotten {
-    /// False: the person was kept away before.
+    /// False: the person was blocked before.
     pub is_new: bool,
-    /// Removed rows, by table.
     pub removed: RemovedRows,
     /// By pipeline, rows of others whose raw object names the person. They stay.
     pub stays: RemovedRows,
-    /// Why bytes of removed rows may still be in the SQLite file or its WAL.
+    /// The reason why bytes of removed rows may still be in the SQLite file or its WAL.
     pub bytes_left: Option<String>,
 }
 
-/// A person that is forgotten.
 #[derive(Debug, Clone)]
 pub struct Forget {
-    /// Where its rows are.
     pub database: Database,
-    /// A provider of its network.
     pub provider: Provider,
-    /// The id of its account.
     pub account: String,
 }
 
 impl Forget {
-    /// The items that a removal would begin with.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn known(&self) -> Result<Vec<ItemsOf>, StoreError> {
         self.database.forgetting.items_of(&network(&self.provider), &self.account).await
     }
 
-    /// Keeps the person away, and removes its rows and its jobs. `at`: ms since the epoch.
+    /// Blocks the person, and removes its rows and its jobs. `at`: ms since the epoch.
     ///
     /// # Errors
     /// A service is out: the same call again does the rest.
@@ -87,9 +65,9 @@ impl Forget {
         let handles: Vec<String> = self.handles().await?.iter().map(|handle| handle.to_lowercase()).collect();
         let mut done =
             Forgotten { is_new: forgetting.keep_away(&network, &self.account, at).await?, ..Forgotten::default() };
-        // Before its profile goes, which has its handle.
+        // Before its profile, which holds its handle.
         done.removed.extend(forgetting.remove_account(&network, &self.account, &handles).await?);
-        // Its lists before their items: they are found by them.
+        // Lists before their items, by which they are found.
         for provider in providers(&self.provider) {
             let gone = edges.forget_edges(&provider.to_string(), &self.account).await?;
             done.removed.add("list_edge", gone);
@@ -101,23 +79,23 @@ impl Forget {
         self.forget_reads(&ledgers, &x_v2::account::reads(&self.account), &mut done).await?;
         let mut known = self.known().await?;
         self.forget_errors(queues, &known, &handles).await?;
-        // Last: whoever names it by its handle finds it by its profile, also after a removal that was killed.
+        // Profiles last: a caller that names the person by its handle needs them, also after a removal that was killed.
         known.sort_by_key(|items| self.is_profile(&items.namespace));
         for items in known {
             for ids in items.ids.chunks(PORTION) {
                 let portion = ItemsOf { namespace: items.namespace.clone(), ids: ids.to_vec() };
-                // Before the rows, which have the ids.
+                // Before the rows, which hold the ids.
                 self.forget_reads(&ledgers, &self.versions(&portion).await?, &mut done).await?;
                 let media = forgetting.media_of_posts(&portion).await?;
                 for portion in [media, portion].into_iter().filter(|portion| !portion.ids.is_empty()) {
-                    // Before the rows: by them a removal that was killed finds what is left to do. A job that a worker has ends
-                    // with its next answer, since there is no row.
+                    // Before the rows: after a kill, the next removal finds the remaining work by them. A job that a worker holds ends
+                    // with its next answer, since it has no row.
                     queues.queue_of(&portion.namespace).await?.forget(&portion.ids).await?;
                     done.removed.extend(forgetting.remove_items(&portion).await?);
                 }
             }
         }
-        // Last, when the media of its posts have gone.
+        // Last, when the media of its posts are gone.
         for media in forgetting.media_without_post(&network).await? {
             for ids in media.ids.chunks(PORTION) {
                 let portion = ItemsOf { namespace: media.namespace.clone(), ids: ids.to_vec() };
@@ -130,7 +108,6 @@ impl Forget {
         Ok(done)
     }
 
-    /// Removes its id, its handles and the ids of its items from the recorded errors.
     async fn forget_errors(
         &self,
         queues: &dyn QueuesOf,
@@ -154,7 +131,7 @@ impl Forget {
         Ok(())
     }
 
-    /// The ids of posts, and those under which their last versions are read (edits). None of other items.
+    /// Returns the ids of posts and of their last versions (edits). Items of other kinds have none.
     async fn versions(&self, items: &ItemsOf) -> Result<Vec<String>, StoreError> {
         if PipelineId::read(&items.namespace).is_none_or(|id| id.kind != Kind::Posts) {
             return Ok(Vec::new());
@@ -164,7 +141,6 @@ impl Forget {
         Ok(items.ids.iter().cloned().chain(edited).collect())
     }
 
-    /// Removes ids from the ledger of charged reads.
     async fn forget_reads(
         &self,
         ledgers: &[Arc<dyn Ledger>],
@@ -183,11 +159,8 @@ impl Forget {
         providers(&self.provider).iter().any(|of| PipelineId::items(of, PROFILES).to_string() == namespace)
     }
 
-    /// The handle that each of its stored profiles has now. A former one may be another account's by now: also where the profile of
-    /// another of the network's APIs is older, and has it still.
-    ///
-    /// # Errors
-    /// The store's.
+    /// Returns the current handles of its stored profiles. Another account may have taken over a former handle. Such a handle is left out
+    /// even if an older profile of another API of the network still has it.
     pub async fn handles(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut handles = BTreeSet::new();
         for provider in providers(&self.provider) {
@@ -203,10 +176,7 @@ impl Forget {
     }
 }
 
-/// Who has that handle, or had it, by the profiles of all APIs of the network.
-///
-/// # Errors
-/// The store's.
+/// Returns the current and former accounts of that handle, by the profiles of all APIs of the network.
 pub async fn bearers(database: &Database, provider: &Provider, handle: &str) -> Result<Vec<Bearer>, StoreError> {
     let mut bearers = Vec::new();
     for provider in providers(provider) {

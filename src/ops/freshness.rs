@@ -1,8 +1,7 @@
-//! How fresh posts are, measured from their stored answers and never from due times: a queue may believe that a post
-//! is not due for hours although it has had no answer for days.
+//! The freshness of posts, measured from their stored answers and never from due times. A queue may hold a post as not due for hours
+//! although it has had no answer for days.
 //!
-//! Of each lane and of what is leased some ids are drawn at random, and their rows are read by primary key. Pure, but for
-//! [`measure`].
+//! Some ids of each lane and of the leased ones are drawn at random, and their rows are read by primary key. Only [`measure`] does I/O.
 
 use std::sync::Arc;
 
@@ -17,57 +16,47 @@ use crate::model::post::TweetState;
 use crate::ops::terms::Terms;
 use crate::store::{Learnt, Listing, Standing, Store};
 
-/// Ids drawn of each lane, at the most: a hundredth of a lane that is late is missed once in 23,000 readings.
+/// Maximum number of ids drawn per lane. If a hundredth of a lane is late, one reading in 23,000 misses it.
 pub const SAMPLED: usize = 1_000;
-/// A post in flight may be this much later than one that waits: its call has begun, and is being saved.
+/// A post in flight may be this much later than a waiting one: its call has started, and its answer is being saved.
 pub const IN_FLIGHT_MS: Millis = 2_000;
 /// A stored answer further ahead of the queue's clock than this shows that the clock stepped back.
 const AHEAD_MS: Millis = 60_000;
-/// Within this, ms, a recorded item is in the queue: each batch of 2,000 is put in right after its statement. A longer time would hide
-/// that a queue was wiped soon after its first items.
+/// Time, ms, after which a recorded item must be in the queue: each batch of 2,000 is put in right after its statement. A longer time
+/// would hide that a queue was wiped soon after its first items.
 const PUT_IN_MS: Millis = 5_000;
-/// The interval of what is never late, ms: longer than any age.
+/// The interval of items that are never late, ms: longer than any age.
 const ENDLESS: Millis = Millis::MAX / 2;
 
-/// The measured freshness of a lane, or of the leased ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Measured {
-    /// The lane; `None` for what is leased.
+    /// The lane; `None` for the leased ids.
     pub lane: Option<String>,
-    /// Ids in it.
     pub ids: u64,
-    /// Ids of those that were drawn.
     pub sampled: u64,
     /// Drawn ids whose last answer is older than their interval and `updater.buffer_ttl`.
     pub late: u64,
-    /// Drawn ids that were found before and are missing from the latest answers, which is not believed yet.
+    /// Drawn ids that were found before and are missing from the latest answers. The misses are not confirmed yet.
     pub missing: u64,
-    /// Drawn ids that wait for their first answer.
     pub waiting: u64,
-    /// Drawn ids whose last answer is dated ahead of the queue's clock.
     pub ahead: u64,
-    /// The longest that the last answer of a drawn id is overdue, ms.
+    /// Longest time by which the last answer of a drawn id is overdue, ms.
     pub oldest_ms: Millis,
     /// Interactions expected since the last answers of all its ids; `None` where the schedule estimates none.
     pub unseen: Option<u64>,
 }
 
-/// The state of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// The post is up to date, or its life is over.
     UpToDate,
     /// Its last answer is too old, by this many ms.
     Late(Millis),
-    /// Missing, but the miss is not believed yet.
     Missing,
-    /// Waits for its first answer.
     Waiting,
-    /// Its last answer is dated ahead of the queue's clock.
     Ahead,
 }
 
-/// What a row says at `now`, of a post that is looked up every `interval` and may be `slack` late, ms.
+/// Judges the row, at `now`, of a post that is looked up every `interval` and may be `slack` late, all in ms.
 fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Millis) -> Seen {
     let Some(known) = standing else { return Seen::Waiting }; // scheduled without the store
     if matches!(known.state, TweetState::Ended | TweetState::Dead) {
@@ -88,7 +77,7 @@ fn judge(standing: Option<&Standing>, interval: Millis, slack: Millis, now: Mill
 }
 
 impl Measured {
-    /// What these rows say of a sample, in its order, at `now`, ms since the epoch.
+    /// Judges the rows of a sample, in its order, at `now`, ms since the epoch.
     #[must_use]
     pub fn of(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Self {
         let mut sum =
@@ -127,7 +116,7 @@ impl Measured {
         self.late + self.missing + self.ahead == 0
     }
 
-    /// The number of all ids, estimated from the drawn ones: 0 only if none was drawn.
+    /// Estimates a number for all ids from the number of drawn ids. It is 0 only if `drawn` is 0.
     #[must_use]
     pub fn scaled(&self, drawn: u64) -> u64 {
         if drawn == 0 || self.sampled == 0 {
@@ -138,8 +127,8 @@ impl Measured {
     }
 }
 
-/// The longest interval that a leased post can have had when its last answer came: a lease does not say from which lane it
-/// was taken. One of a lane in which nothing is late has none, and neither has one whose first answer is being fetched.
+/// The longest interval that a leased post can have had at its last answer, since a lease does not name its lane. It is endless in a lane
+/// in which nothing is late, and for a post whose first answer is being fetched.
 fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     let Some(at) = row.checked_at else { return ENDLESS };
     let is_never_late = |(lane, _): Next| !lane.order.is_timed();
@@ -153,16 +142,12 @@ fn interval_of(row: &Standing, terms: &Terms) -> Millis {
     longest(row.created_at).or_else(|| longest(None)).unwrap_or(0)
 }
 
-/// Stored corrections as a schedule takes them.
 #[must_use]
 pub fn normaliser(learnt: &Learnt) -> Normaliser {
     Normaliser { price: learnt.price, level: learnt.level }
 }
 
-/// The schedule with the corrections of its budget, as they are stored.
-///
-/// # Errors
-/// One line: the store is out.
+/// Returns the schedule with the stored corrections of its budget. The error is one line: the store is out.
 pub(super) async fn corrected(
     store: &dyn Store,
     namespace: &str,
@@ -176,7 +161,6 @@ pub(super) async fn corrected(
     Ok(schedule.corrected(by).unwrap_or(schedule))
 }
 
-/// Interactions expected since the last answers of all ids from which a sample was drawn.
 fn unseen(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis) -> Option<u64> {
     let lane = sample.lane.as_deref()?;
     let interval = sample.patience_ms? as f64 / updates_per_patience(lane);
@@ -188,10 +172,8 @@ fn unseen(sample: &Sample, rows: &[Option<Standing>], terms: &Terms, now: Millis
     (!found.is_empty()).then(|| (found.iter().sum::<f64>() / rows.len() as f64 * sample.total as f64) as u64)
 }
 
-/// Draws ids from the queue and reads their rows; `now` answers the queue's clock, ms since the epoch.
-///
-/// # Errors
-/// One line: queue or store are out.
+/// Draws ids from the queue and reads their rows. `now` returns the queue's clock, ms since the epoch. The error is one line: queue or
+/// store is out.
 pub async fn measure(
     queue: &dyn Queue,
     store: &dyn Store,
@@ -203,7 +185,7 @@ pub async fn measure(
     let terms = &Terms { schedule, ..terms.clone() };
     let mut measured = Vec::with_capacity(samples.len());
     for sample in &samples {
-        // Before the rows are read: what is saved meanwhile only makes them younger.
+        // The time is taken before the rows are read: rows saved meanwhile only look younger.
         let at = now();
         let rows = match sample.ids.is_empty() {
             true => Vec::new(),
@@ -214,10 +196,7 @@ pub async fn measure(
     Ok(measured)
 }
 
-/// Returns true if an empty queue has lost what was in it: the store has an item that belongs there, and not since just now.
-///
-/// # Errors
-/// One line: the store is out.
+/// Returns true if an empty queue has lost its items: the store has a living item that it has had for longer than `PUT_IN_MS`.
 pub(super) async fn has_lost(store: &dyn Store, namespace: &str, now: Millis) -> Result<bool, String> {
     let living = store.page(namespace, Listing::Living, None, 1).await.map_err(|error| error.to_string())?;
     let ids: Vec<String> = living.into_iter().map(|row| row.id).collect();
@@ -255,7 +234,7 @@ mod tests {
         let lists = ListTerms { pages: ListPages { page: 1, longest: 0 }, new, tiers: Vec::new() };
         let sample =
             |order| Sample { lane: Some("new".to_owned()), patience_ms: Some(9), order, total: 3, ids: Vec::new() };
-        // Both were recorded 170 s ago; one was read long ago, and is meant to wait.
+        // Both were recorded 170 s ago. One was read long ago, and waits on purpose.
         let rows = [Some(standing(None)), Some(standing(Some(9_000_000))), None];
         let late = |order, lists: Option<ListTerms>| {
             let terms = Terms { lists, ..Terms::usual() };
@@ -321,7 +300,7 @@ mod tests {
             assert_eq!(judged(Some(hour().ordered(order)), &usual), (0, 2, 0), "{order:?}");
         }
         assert_eq!(judged(Some(Lane::first()), &usual), (0, 2, 0), "a large first load");
-        // In flight: one that was answered has its interval, one that was not has none.
+        // In flight: a post that was answered has its interval, one that was not has none.
         assert_eq!((judged(None, &usual).0, judged(None, &usual).1), (1, 2));
         let community = Terms { schedule: Arc::new(ByEvidence { again: Duration::from_secs(9) }), ..Terms::usual() };
         assert_eq!(judged(None, &community), (0, 2, 0));

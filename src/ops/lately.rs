@@ -1,4 +1,4 @@
-//! Counts of the last seconds: the page must name a new fault at once, which two minutes of good calls would hide.
+//! Counts of the last seconds: the page must show a new fault at once, which two minutes of good calls would hide.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,24 +7,22 @@ use crate::base::clock::Stopwatch;
 use crate::engine::queue::Minute;
 use crate::pipelines::refresh::wave;
 
-/// The counts reach back so far at least: a worker tells what it counted every 5 s,
+/// Minimum period of the counts: a worker reports its counts every 5 s.
 const LEAST: Duration = Duration::from_secs(7);
-/// and so far at the most, where nobody watched for a while.
+/// Maximum period of the counts, after a time without a viewer.
 const MOST: Duration = Duration::from_secs(30);
-/// Minutes in their place where nobody has watched for so long: the current one and the one before it.
+/// Minutes counted instead after a longer time without a viewer: the current one and the one before it.
 const MINUTES: usize = 2;
-/// A counter.
 const COUNTERS: [&str; 7] =
     ["requests", "requests_failed", "looked_up", "broken", "lookup_ms", wave::FOUND, wave::MISSED];
 
-/// The counts of the last seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lately {
     counts: BTreeMap<&'static str, i64>,
 }
 
 impl Lately {
-    /// Between two readings of the counters; `None` where they have shrunk: the queue was wiped in between.
+    /// Counts between two readings; `None` if a counter has shrunk: the queue was wiped in between.
     #[must_use]
     pub fn between(before: &BTreeMap<String, i64>, now: &BTreeMap<String, i64>) -> Option<Self> {
         let of = |counters: &BTreeMap<String, i64>, name| counters.get(name).copied().unwrap_or(0);
@@ -32,30 +30,28 @@ impl Lately {
         counts.values().all(|by| *by >= 0).then_some(Self { counts })
     }
 
-    /// The same by minutes.
     #[must_use]
     pub fn of_minutes(minutes: &[Minute]) -> Self {
         let last = &minutes[minutes.len().saturating_sub(MINUTES)..];
         Self { counts: COUNTERS.map(|name| (name, last.iter().map(|minute| minute.count(name)).sum())).into() }
     }
 
-    /// The count of that counter.
     #[must_use]
     pub fn count(&self, counter: &str) -> i64 {
         self.counts.get(counter).copied().unwrap_or(0)
     }
 }
 
-/// The queue's counters as they were read in the last seconds, the oldest first.
+/// Readings of the queue's counters in the last seconds, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     read: VecDeque<(Stopwatch, BTreeMap<String, i64>)>,
 }
 
 impl History {
-    /// Keeps what was read now, and answers what was counted lately; `None` where nothing was read so long ago.
+    /// Keeps this reading and returns the counts of the last seconds; `None` if no reading is old enough, or only too old ones.
     pub fn add(&mut self, counters: &BTreeMap<String, i64>) -> Option<Lately> {
-        // The first is the newest of those that are old enough.
+        // Keeps the newest reading that is old enough as the first.
         while self.read.get(1).is_some_and(|(at, _)| at.elapsed() >= LEAST) {
             self.read.pop_front();
         }
@@ -80,7 +76,7 @@ mod tests {
         let mut history = History::default();
         let mut lately = None;
         for second in 0..20 {
-            // Ten calls a second, which fail from the tenth second on.
+            // Ten calls per second, which fail from the tenth second on.
             lately = history.add(&counters(1_000 + second * 10, (second - 10).max(0) * 10));
             assert_eq!(lately.is_some(), second >= 7, "{second}");
             tokio::time::advance(Duration::from_secs(1)).await;

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metrics of OpenMetrics as an answer to a request with these headers.
 pub(super) fn metrics_response(headers: &HeaderMap, open_metrics: String) -> Response {
     match prefers_open_metrics(headers) {
         true => ([(CONTENT_TYPE, OPEN_METRICS)], open_metrics).into_response(),
@@ -34,7 +33,7 @@ fn prefers_open_metrics(headers: &HeaderMap) -> bool {
     open_metrics > 0.0 && open_metrics >= weight("text/plain")
 }
 
-/// The same metrics as text of version 0.0.4, which names a counter with `_total`, and has neither the type `info` nor units.
+/// Converts to text of version 0.0.4: counters are named with `_total`, and the type `info` and units do not exist.
 fn text_of(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = None;

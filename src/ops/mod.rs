@@ -8,8 +8,8 @@
 //! | `GET /status` | the answer of `status --json` | `ops` |
 //! | `GET /`, `/tweet`, `/dead`, `/errors` | the page, for people; of several namespaces below `/n/` | `ops`, `demo` |
 //!
-//! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it takes no
-//! more, then what is in work is finished.
+//! A role that takes requests (`starter`) brings routes of its own. [`Server`] stops in two steps: it accepts no more requests, then
+//! finishes the current ones.
 
 mod answer;
 mod archive;

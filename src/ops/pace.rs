@@ -5,8 +5,8 @@ use std::time::Duration;
 /// A question is put again after this multiple of the time that it took.
 const SHARE_OF_THE_TIME: u32 = 10;
 
-/// The pace of one question. A service that stood still for a moment makes one answer slow, and is not busy: only a question
-/// that was slow twice in a row is put more rarely.
+/// The pace of one question. A single slow answer may come from a service that stood still for a moment. Only a question that was slow
+/// twice in a row is put more rarely.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     before: Option<Duration>,

@@ -1,4 +1,4 @@
-//! The polled sources, read now and then for all who watch; and their gauges.
+//! The polled sources, read at intervals for all viewers, and their gauges.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,27 +11,24 @@ use super::pace::Pace;
 use crate::base::clock::{Millis, Stopwatch};
 use crate::ops::report::sources::{Source, SourceBook, Sources};
 
-/// The interval between reads while a viewer watches, unless they take long: all gaps are counted. Three seconds, also where the
-/// page's reading of each second comes a moment early.
+/// Interval of reads while the page has viewers, longer if reads are slow: all gaps are counted. It makes three seconds, even if one of
+/// the page's readings, once a second, comes a moment early.
 const EVERY: Duration = Duration::from_millis(2_900);
-/// The interval between tries while the store does not answer.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Time limit for the store, and again for the queues: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The maximum number of sources that a gauge names; all are counted.
+/// Maximum number of sources that a gauge names; all are counted.
 const NAMED: usize = 100;
 
-/// The last reading, shared by all viewers.
 #[derive(Debug, Default)]
 struct Read {
     sources: Sources,
-    /// Since when, and for how long it will do.
+    /// Time of the reading, and the time until the next one.
     at: Option<(Stopwatch, Duration)>,
     pace: Pace,
 }
 
-/// The page's reader of sources.
 #[derive(Debug)]
 pub(crate) struct Polled {
     book: SourceBook,
@@ -43,8 +40,8 @@ impl Polled {
         Self { book, read: Mutex::default() }
     }
 
-    /// As read a moment ago. A store that does not answer is told of where there are sources, as far as anybody knows, and
-    /// keeps nobody waiting again for a moment.
+    /// Returns the last reading. If the store does not answer, it reports the error where sources are known, and does not wait again for
+    /// a moment.
     pub(crate) async fn sources(&self) -> Sources {
         let mut read = self.read.lock().await;
         if read.at.as_ref().is_none_or(|(watch, for_so_long)| watch.elapsed() >= *for_so_long) {
@@ -65,8 +62,8 @@ impl Polled {
     }
 }
 
-/// The gauges of the sources that the settings name; none where they are not known. Those that are well are counted, and
-/// not named: an alert about a source comes and goes with its gauge.
+/// Adds the gauges of the sources in the settings; none if they are unknown. Healthy sources are counted and not named: an alert about a
+/// source comes and goes with its gauge.
 pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Millis) {
     let named = || sources.all.iter().filter(|source| source.is_named && source.namespace.is_some());
     if named().next().is_none() {
@@ -84,7 +81,7 @@ pub(super) fn show_sources(registry: &mut Registry, sources: &Sources, now: Mill
     show(registry, "sources_failing", what, counted(|source| source.trouble.is_some()));
     let what = "Sources of the settings that brought no new post for longer than their quiet_after";
     show(registry, "sources_quiet", what, counted(|source| source.is_quiet));
-    // By its age, and not by a count: a scrape that begins after the gap would never see the count rise.
+    // By its age, and not by a count: a scrape that starts after the gap would never see the count rise.
     let mut latest: BTreeMap<Labels, Millis> = BTreeMap::new();
     for (source, gap) in named().filter_map(|source| Some((source, source.latest_gaps.first()?))) {
         let noted_at = latest.entry(own(source)).or_insert(gap.noted_at);

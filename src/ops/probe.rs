@@ -4,22 +4,17 @@ use std::time::Duration;
 
 use reqwest::{Client, Url, redirect};
 
-/// From the connection to the last byte; health checks are given 30 s, and some of them 1 s.
+/// Time from the connection to the last byte. Health checks have 30 s, some of them 1 s.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum length of a shown refusal, in characters.
 const SHOWN: usize = 300;
 
-/// The host and port of an address.
 fn place(url: &str) -> String {
     let url = Url::parse(url).ok();
     let port = url.as_ref().and_then(Url::port_or_known_default);
     url.as_ref().and_then(Url::host_str).zip(port).map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
 }
 
-/// Checks that the address answers with a success status.
-///
-/// # Errors
-/// One line: no response, or the answer.
+/// Checks that the address answers with a success status. The error is one line: no response, or the answer.
 pub async fn probe(url: &str) -> Result<(), String> {
     // The process may hold one provider only; a second install changes nothing.
     drop(rustls::crypto::ring::default_provider().install_default());

@@ -12,7 +12,6 @@ use prometheus_client::registry::Registry;
 use super::{exposition, metrics_format};
 use crate::engine::health::Vitals;
 
-/// The metrics of a process.
 pub fn metrics(registry: Registry) -> Router {
     let registry = Arc::new(registry);
     let metrics = async |State(registry): State<Arc<Registry>>, headers: HeaderMap| {
@@ -21,14 +20,12 @@ pub fn metrics(registry: Registry) -> Router {
     Router::new().route("/metrics", get(metrics)).with_state(registry)
 }
 
-/// The probes of a process.
 pub fn probes(vitals: impl Into<Vitals>) -> Router {
     let live = async |State(vitals): State<Vitals>| answer(vitals.live().map(|()| Vec::new()));
     let ready = async |State(vitals): State<Vitals>| answer(vitals.ready());
     Router::new().route("/live", get(live)).route("/ready", get(ready)).with_state(vitals.into())
 }
 
-/// Yes, but for these; or no, and why.
 fn answer(state: Result<Vec<String>, String>) -> Response {
     match state {
         Ok(but) if but.is_empty() => "yes\n".into_response(),

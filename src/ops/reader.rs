@@ -25,80 +25,68 @@ use crate::ops::snapshot::{MINUTES_SHOWN, Outage, Reading, Sampled, Seen, Snapsh
 use crate::pipelines::profiles::holds_accounts;
 use crate::store::{AccountTotal, Database, ListCrawl, ListTotals, OldReader, Store};
 
-/// The interval between readings while a viewer watches, unless they take long: counting in a large file is a long walk.
+/// Interval between readings while the page has viewers, longer if they are slow: counting in a large file is a long walk.
 const READ_EVERY: Duration = Duration::from_secs(1);
-/// After so long an answer is no news any more.
+/// Age after which a pending answer is outdated.
 const STALE_AFTER: Duration = Duration::from_secs(600);
-/// The interval between measurements of the stored answers, unless they take long,
+/// Interval between measurements of the stored answers, unless they take long,
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
-/// or, where not all were up to date the last time, how soon again,
+/// or after a measurement in which not all were up to date,
 const MEASURE_AGAIN: Duration = Duration::from_secs(2);
-/// and how long that may take, and each look whether the store answers: a store that hangs shows within 15 s.
+/// and time limit of a measurement and of each check of the store. A store that hangs shows within 15 s.
 const STORE_PATIENCE: Duration = Duration::from_secs(3);
-/// How often accounts are counted, unless that takes more than such a part of the time: all of them are.
+/// Interval of counts of the stored accounts; longer if a count takes more than its part of the time, since it reads all of them.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
-/// The age from which a transaction is reported: what it keeps from being cleaned up slows down all others.
+/// Age from which a transaction is reported. It keeps old rows from being cleaned up, which slows down all others.
 const OLD_TRANSACTION: Duration = Duration::from_secs(300);
-/// The interval of checks in between whether the store answers.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// The store, or why it cannot be opened, in one line.
+/// The store, or the reason why it cannot be opened, in one line.
 pub type StoreAtHand = Reloadable<Result<Arc<dyn Store>, String>>;
 
-/// All that lies in that database; or why it cannot be opened, in one line.
+/// The database, or the reason why it cannot be opened, in one line.
 pub type DatabaseAtHand = Reloadable<Result<Database, String>>;
 
-/// The one who reads, for all who watch in this process.
 #[derive(Debug)]
 pub struct Reader {
     whole: Arc<WholeQueue>,
     store: StoreAtHand,
-    /// Where the items are lists.
     database: Option<DatabaseAtHand>,
     terms: Reloadable<Terms>,
-    /// The polled sources, where there may be some.
     polled: Option<Arc<Polled>>,
     seen: watch::Sender<Seen>,
     somebody_watches: Notify,
 }
 
-/// Queue and ledger are asked: what they tell, and how long that took. When the question was put.
+/// A question to queue and ledger: their answer with its duration, and the time of the question.
 type Asking = (AbortOnDropHandle<(Result<Reading, QueueError>, Duration)>, Stopwatch);
 
-/// State kept from one reading to the next.
 #[derive(Debug, Default)]
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
-    /// The last that queue and ledger told.
     reading: Option<Reading>,
-    /// A question that was not answered in time. A file cannot be told to stop counting, so it is not put again meanwhile.
+    /// A question that was not answered in time. Counting in a file cannot be stopped, so the question is not put again meanwhile.
     asking: Option<Asking>,
-    /// How long the last one took that was answered.
     took: Duration,
-    /// Nobody knows since when a service is out that does not answer now.
+    /// A reader that looks once does not know the start of an outage.
     looks_once: bool,
     outage: Option<Outage>,
     store_out: Option<Outage>,
-    /// Why queue or store, which answer, cannot be written.
+    /// The reason why queue or store, which answer, cannot be written.
     unwritable: Option<Outage>,
     old_reader: Option<OldReader>,
     store_checked: Option<Stopwatch>,
     writes_checked: Option<Stopwatch>,
     pollers: Option<String>,
     measured: Sampled,
-    /// Since when that is so, and how long it will do.
+    /// Time of the measurement, and the time until the next one.
     measured_at: Option<(Stopwatch, Duration)>,
-    /// The paces of the three questions to queue and store.
     reading_pace: Pace,
     brief_pace: Pace,
     measuring_pace: Pace,
-    /// The stored accounts, where the items are accounts.
     accounts: Counting<Vec<AccountTotal>, KnownAccounts>,
-    /// The lists, where the items are lists.
     lists: Counting<ListTotals, ListBacklog>,
-    /// The crawls under way, where the items are lists.
     crawls: Counting<Vec<ListCrawl>, Crawls>,
-    /// The queue's counters of the last seconds.
     counted: History,
 }
 
@@ -116,31 +104,28 @@ impl Reader {
         Self { whole, store, database: None, terms, polled: None, seen, somebody_watches }
     }
 
-    /// The same, which tells of the crawls of lists as well.
     #[must_use]
     pub fn with_database(self, database: DatabaseAtHand) -> Self {
         Self { database: Some(database), ..self }
     }
 
-    /// The same, which tells of the pollers as well.
     #[must_use]
     pub(super) fn with_polled(self, polled: Option<Arc<Polled>>) -> Self {
         Self { polled, ..self }
     }
 
-    /// What is seen from now on, about once a second. Nothing [was read](Seen::is_read) at first, unless somebody
-    /// watches already.
+    /// Subscribes to the readings, about one per second. Nothing [was read](Seen::is_read) at first, unless there is a viewer already.
     pub fn watch(&self) -> watch::Receiver<Seen> {
         let seen = self.seen.subscribe();
         self.somebody_watches.notify_one();
         seen
     }
 
-    /// What is seen at this moment: of the last second or two, as a rule. Waits while nobody [runs](Reader::run) it.
+    /// Returns the current reading, normally at most two seconds old. Waits until a task [runs](Reader::run) it.
     pub async fn look(&self) -> Seen {
         let mut seen = self.watch();
         let read = seen.wait_for(Seen::is_read).await;
-        // The sender is our own.
+        // Cannot fail: this reader owns the sender.
         read.map(|seen| seen.clone()).unwrap_or_default()
     }
 
@@ -151,17 +136,17 @@ impl Reader {
         known.seen()
     }
 
-    /// Reads while somebody watches, for ever.
+    /// Reads while there are viewers; never returns.
     pub async fn run(&self) {
         let mut known = Known::default();
         loop {
             if self.seen.receiver_count() == 0 {
-                // By the time that somebody comes, this is no news.
+                // The last reading is outdated when the next viewer comes.
                 self.seen.send_replace(Seen::default());
                 known.outage = None;
                 tokio::select! {
                     () = self.somebody_watches.notified() => {}
-                    // Since when the store is out is known, whenever somebody looks.
+                    // The start of an outage of the store is known even without viewers.
                     () = tokio::time::sleep(CHECK_EVERY) => self.look_at_store(&mut known).await,
                 }
                 continue;
@@ -181,13 +166,13 @@ impl Reader {
         }
     }
 
-    /// Reads all. Answers how long queue and ledger took: the store and the sources have a pace of their own, and one that
-    /// hangs must not hold up the next reading.
+    /// Reads everything. Returns the time that queue and ledger took. The store and the sources have their own pace, and one that hangs
+    /// must not delay the next reading.
     async fn read(&self, known: &mut Known) -> Duration {
         let terms = self.terms.load();
         let asking = known.asking.take().filter(|(_, since)| since.elapsed() < STALE_AFTER);
         let (mut asking, since) = asking.unwrap_or_else(|| self.ask(&terms, known.snapshot.clone()));
-        // Twice what it took the last time is no outage.
+        // Twice the last duration is no outage.
         let (mut answered, mut pace) = (None, READ_EVERY);
         while answered.is_none() && (known.took * 2).saturating_sub(since.elapsed()) > PATIENCE {
             answered = tokio::time::timeout(pace, &mut asking).await.ok();
@@ -215,7 +200,7 @@ impl Reader {
         match reading {
             Ok((reading, took)) => {
                 known.took = took;
-                // A file tells the time at which it began to count.
+                // A file states the time at which the count started.
                 let now = reading.stats.now_ms + since.elapsed_ms();
                 self.show(known, &terms, reading, now).await;
                 took
@@ -227,8 +212,8 @@ impl Reader {
         }
     }
 
-    /// Looks again at what is quick to tell, and shows it with the last counts: a count that takes long must not hide that no
-    /// worker runs, or that it is paused, or that the store is out. Answers how long until the next look.
+    /// Reads the quick figures again and shows them with the last counts. A slow count must not hide that no worker runs, that it is
+    /// paused, or that the store is out. Returns the time until the next look.
     async fn look_again(&self, known: &mut Known) -> Duration {
         let Some(last) = known.reading.clone() else { return READ_EVERY };
         let brief = async {
@@ -254,7 +239,7 @@ impl Reader {
         every
     }
 
-    /// Notes what queue and ledger told, with what the store tells; `now` is the queue's clock, ms since the epoch.
+    /// Shows the answer of queue and ledger, with the store's figures. `now` is the queue's clock, ms since the epoch.
     async fn show(&self, known: &mut Known, terms: &Terms, reading: Reading, now: Millis) {
         let ids = reading.stats.delayed + reading.stats.leased;
         self.measure(known, terms, ids, now).await;
@@ -272,8 +257,8 @@ impl Reader {
         (known.snapshot, known.outage) = (Some(Arc::new(snapshot)), None);
     }
 
-    /// Notes that the queue does not answer. Contact is looked for all the time, so this is when it was lost, whenever
-    /// somebody looks.
+    /// Notes that the queue does not answer. The health check watches the contact all the time, so the start of the outage is known even
+    /// without viewers.
     fn lost_contact(&self, known: &mut Known, why: String) {
         let lost = || self.whole.health.trouble().map_or_else(clock::wall_ms, |trouble| trouble.since_ms);
         known.outage = Some(Outage { why, since_ms: (!known.looks_once).then(lost) });
@@ -284,20 +269,19 @@ impl Reader {
         polled.sources().await.trouble_of(&self.whole.provider)
     }
 
-    /// Looks at the store, unless it has just been looked at.
+    /// Checks the store if the last check is old enough.
     async fn watch_store(&self, known: &mut Known) {
         let is_due = |checked: Option<Stopwatch>| checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
         if is_due(known.store_checked) {
             self.look_at_store(known).await;
         }
-        // Without viewers only the store is looked at: who looks first must not miss that nothing can be saved.
+        // Without viewers only the store is checked. The first viewer must see that nothing can be saved.
         if is_due(known.writes_checked) {
             self.look_at_writes(known).await;
         }
     }
 
-    /// Checks that store and queue can be written, and notes since when they cannot. The queue is asked only while a viewer
-    /// watches.
+    /// Checks that store and queue can be written, and notes since when they cannot. The queue is asked only while the page has viewers.
     async fn look_at_writes(&self, known: &mut Known) {
         if known.store_out.is_some() {
             return; // it would keep the page waiting once more
@@ -308,18 +292,17 @@ impl Reader {
         known.writes_checked = Some(Stopwatch::start());
     }
 
-    /// Checks that the store answers, and notes since when it does not.
     async fn look_at_store(&self, known: &mut Known) {
         let answer = self.check_store().await;
         known.store_out = outage(answer, known.store_out.take(), known.looks_once);
         known.store_checked = Some(Stopwatch::start());
     }
 
-    /// Measures how fresh the stored answers are, where the last measurement is too old; `ids` is how many the queue has,
-    /// `now` the queue's clock, ms since the epoch.
+    /// Measures the freshness of the stored answers if the last measurement is too old. `ids` is the number of ids in the queue, `now`
+    /// the queue's clock, ms since the epoch.
     async fn measure(&self, known: &mut Known, terms: &Terms, ids: u64, now: Millis) {
         if let Some(Outage { why, .. }) = &known.store_out {
-            // As soon as it answers.
+            // Measured again as soon as the store answers.
             (known.measured.error, known.measured_at) = (Some(why.clone()), None);
             return;
         }
@@ -361,7 +344,7 @@ impl Reader {
         // The store of an empty queue may have items that are about to be scheduled.
         let every = if is_well && ids > 0 { MEASURE_EVERY } else { MEASURE_AGAIN };
         let every = match &known.measured.error {
-            // It was not the services' time that passed.
+            // The time did not go into the services' work.
             Some(_) => MEASURE_EVERY,
             None => known.measuring_pace.rest(watch.elapsed(), every),
         };
@@ -371,7 +354,6 @@ impl Reader {
         known.measured_at = Some((Stopwatch::start(), every));
     }
 
-    /// Counts the stored accounts, where the items are accounts and the last count is too old.
     async fn count_accounts(&self, known: &mut Known) {
         if !holds_accounts(self.whole.queue.namespace()) {
             return;
@@ -400,7 +382,6 @@ impl Reader {
         known.lists.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, of).await;
     }
 
-    /// Reads the crawls under way, where the items are lists and the last look is too old.
     async fn read_crawls(&self, known: &mut Known, terms: &Terms) {
         let (Some(lists), Some(database)) = (&terms.lists, self.database.clone()) else { return };
         let namespace = self.whole.queue.namespace().to_owned();
@@ -414,7 +395,7 @@ impl Reader {
         known.crawls.ask(MEASURE_EVERY, STORE_PATIENCE, out, ask, |read| Crawls::of(read, lists.pages)).await;
     }
 
-    /// Asks for all that the queue and the ledger tell. Of the minutes known already, those that are over stay as they are.
+    /// Asks queue and ledger for everything. Known minutes that are over stay as they are.
     fn ask(&self, terms: &Terms, last: Option<Arc<Snapshot>>) -> Asking {
         let (whole, moments) = (self.whole.clone(), moments(terms.buffer_ttl));
         let asking = async move {
@@ -450,14 +431,14 @@ impl Reader {
         }
     }
 
-    /// The oldest transaction in the store's database, if it is too old. A store that does not answer is reported as such.
+    /// The oldest transaction in the store's database, if it is too old. A store that does not answer is reported elsewhere.
     async fn old_reader(&self) -> Option<OldReader> {
         let store = self.store.load();
         let Ok(store) = store.as_ref() else { return None };
         tokio::time::timeout(STORE_PATIENCE, store.old_reader(OLD_TRANSACTION)).await.ok()?.ok()?
     }
 
-    /// Checks that store and queue can be written. One that does not answer is reported as such.
+    /// Checks that store and queue can be written. A service that does not answer is reported elsewhere.
     async fn check_writes(&self) -> Result<(), String> {
         let checks = async {
             if let Ok(store) = self.store.load().as_ref() {
@@ -469,7 +450,7 @@ impl Reader {
     }
 }
 
-/// An outage lasts since it was noticed, whatever the reasons are; who looks once notices none that begins.
+/// An outage keeps its start, even if the reason changes. A reader that looks once knows no start.
 fn outage(answer: Result<(), String>, before: Option<Outage>, looks_once: bool) -> Option<Outage> {
     let why = answer.err()?;
     let since_ms = before.map_or_else(|| (!looks_once).then(clock::wall_ms), |before| before.since_ms);

@@ -40,16 +40,14 @@ use crate::base::subnets::Subnets;
 use crate::base::supervise::contain;
 use crate::base::task::{Task, waits};
 
-/// The head of a request comes within this time, and a connection without one is closed after it.
+/// Time limit for the head of a request. A connection without one is closed after it.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// The time limit for a body, since a slow sender occupies a place. Forms and the starter give up sooner, and say why.
+/// Time limit for a body, since a slow sender holds a slot. Forms and the starter give up sooner, and say why.
 const BODY_PATIENCE: Duration = Duration::from_secs(40);
-/// Connections at once, unless the settings say otherwise.
 const CONNECTIONS: usize = 512;
-/// After a connection could not be taken (no file descriptor is left), for so long none is.
+/// Pause after a connection could not be accepted because no file descriptor was left.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);
 
-/// The address cannot be listened at.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen at {addr}: {error}; choose another with {remedy}")]
 pub struct ServerError {
@@ -59,7 +57,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    /// The same where the address came from elsewhere than `--listen` or `http.listen`.
+    /// Names another source of the address than `--listen` or `http.listen`.
     #[must_use]
     pub fn remedied_by(self, remedy: &'static str) -> Self {
         Self { remedy, ..self }
@@ -76,12 +74,10 @@ pub struct Server {
     connections: usize,
 }
 
-/// The client of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     /// Its address: behind a trusted proxy, the one that the proxy names.
     pub address: IpAddr,
-    /// Closes its connection.
     pub close: CancellationToken,
 }
 
@@ -89,15 +85,12 @@ impl Server {
     /// Listens; port 0 takes a free one.
     ///
     /// # Errors
-    /// The address is taken, or not this machine's.
+    /// The address is taken, or belongs to another machine.
     pub async fn bind(addr: SocketAddr) -> Result<Self, ServerError> {
         Self::bind_as("serves HTTP", addr).await
     }
 
-    /// The same with another line in the log.
-    ///
-    /// # Errors
-    /// As [`Server::bind`].
+    /// Listens as [`Server::bind`] does, with another line in the log.
     pub async fn bind_as(line: &'static str, addr: SocketAddr) -> Result<Self, ServerError> {
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
@@ -111,25 +104,24 @@ impl Server {
         Ok(server)
     }
 
-    /// The same with that door, for so many connections at once.
+    /// Sets the door and the number of concurrent connections.
     #[must_use]
     pub fn guarded(self, door: Door, connections: usize) -> Self {
         Self { door, connections, ..self }
     }
 
-    /// The same behind these proxies, which name the addresses of their clients.
+    /// Trusts these proxies, which name the addresses of their clients.
     #[must_use]
     pub fn behind(self, proxies: Subnets) -> Self {
         Self { proxies, ..self }
     }
 
-    /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Answers until `close`, then accepts no more and ends when what is in work is answered.
+    /// Answers until `close`. Then it accepts no more, and ends after the requests in work.
     pub async fn run(self, router: Router, close: impl Future<Output = ()> + Send + 'static) {
         let router = router.layer(from_fn_with_state(Arc::new(self.door), door::pass));
         let served = Arc::new(Served { router, proxies: self.proxies, task: Task::new("process", "http") });
@@ -143,7 +135,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // A connection without a slot gets no answer: that would take what there is not.
+                    // A connection without a slot gets no answer: an answer would need the slot.
                     if let Some(slot) = limiter.admit(peer.ip()) {
                         let (served, closing) = (served.clone(), closing.clone());
                         serving.spawn(async move {
@@ -168,17 +160,15 @@ impl Server {
     }
 }
 
-/// Returns true if the error is that of one connection, so that the next one can be accepted.
+/// Returns true if the error concerns one connection only, so that the next one can be accepted.
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)
 }
 
-/// What all connections share.
 struct Served {
     router: Router,
     proxies: Subnets,
-    /// The task that all requests are a part of.
     task: Arc<Task>,
 }
 

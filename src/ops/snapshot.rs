@@ -1,4 +1,4 @@
-//! Everything the page shows of a moment. Pure: a reader fetches what it is made of.
+//! All figures of the page at one moment. Pure: a reader fetches its sources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::pipelines::refresh::wave::{self, Wave, last_wave};
 use crate::providers::lookup::Capabilities;
 use crate::quota::{CredentialStatus, Reads};
 
-/// Minutes that are shown: so many past ones, the current one included, and as many to come.
+/// Number of shown minutes: this many past ones, the current one included, and this many to come.
 pub const MINUTES_SHOWN: u32 = 60;
 
 /// More than one in this many arrivals within one minute are a burst, and no rate.
@@ -31,38 +31,31 @@ const BURST_SHARE: u64 = 10;
 /// Answers of the queue and the ledger, at nearly the same moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// The queue.
     pub stats: Stats,
-    /// The credentials.
     pub accounts: Vec<CredentialStatus>,
-    /// The state of the budget of reads, if the provider charges for them.
     pub reads: Option<Reads>,
     /// The ids due at the [`moments`].
     pub due: Vec<LaneDue>,
-    /// The last minutes, the oldest first, the current one last.
+    /// The last minutes, oldest first, the current one last.
     pub minutes: Vec<Minute>,
     /// The freshness of the stored answers, or the reason why it is unknown.
     pub measured: Sampled,
     /// The counts of the last seconds; `None` if it has not been watched for that long.
     pub lately: Option<Lately>,
-    /// The stored accounts, where the items are accounts.
+    /// Present where the items are accounts.
     pub known_accounts: Option<KnownAccounts>,
-    /// The lists, where the items are lists.
+    /// Present where the items are lists.
     pub lists: Option<ListBacklog>,
-    /// The crawls under way, where the items are lists.
     pub crawls: Option<Crawls>,
 }
 
-/// The last measured freshness of the stored answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sampled {
-    /// By lane, the most impatient first, what is leased last; `None` where it was not measured yet, or could not be.
+    /// By lane, most impatient first, leased ids last; `None` before the first measurement, or if it failed.
     pub of: Option<Vec<Measured>>,
-    /// When, by the queue's clock, ms since the epoch.
     pub at_ms: Option<Millis>,
-    /// Why there is nothing newer, in one line.
     pub error: Option<String>,
-    /// How long it will do, ms: measuring takes no more than a part of the time.
+    /// Time until the next measurement, ms: measuring takes no more than a part of the time.
     #[serde(skip)]
     pub for_ms: Millis,
     /// True if the queue was empty although the store has items that belong into it.
@@ -70,103 +63,81 @@ pub struct Sampled {
     pub has_lost: bool,
 }
 
-/// Everything the page shows of a moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Snapshot {
-    /// The words for the items.
     #[serde(skip)]
     pub words: Words,
-    /// The output of `twitter-updater status`.
     #[serde(flatten)]
     pub status: Status,
     /// The credentials, in the order of the settings.
     pub accounts: Vec<CredentialStatus>,
-    /// The freshness of each lane, the most impatient first.
     pub freshness: Vec<Freshness>,
-    /// The ids due within an hour, by lane, the most impatient first.
+    /// The ids due within an hour, by lane, most impatient first.
     pub coming: Vec<Coming>,
-    /// The last hour, the oldest minute first, the current one last.
+    /// The last hour, oldest minute first, the current one last.
     pub minutes: Vec<Minute>,
     /// Items that arrived and calls that were made in these minutes, bursts included.
     pub load: Load,
     /// The calls and credentials needed if tweets keep arriving as in these minutes; `None` if none arrived, or in a burst.
     pub forecast: Option<Forecast>,
-    /// Why the store cannot be used, where that is so: nothing can be saved.
+    /// The reason if the store cannot be used: nothing can be saved.
     pub store_out: Option<Outage>,
-    /// Why queue or store, which answer, cannot be written: nothing is updated.
+    /// The reason if queue or store, which answer, cannot be written: nothing is updated.
     pub unwritable: Option<Outage>,
-    /// The measured freshness of the stored answers.
     pub measured: Sampled,
-    /// What was counted in the last seconds.
     #[serde(skip)]
     pub lately: Lately,
-    /// The last wave of misses in the minutes that the queue keeps.
+    /// The last mass-miss alert in the minutes that the queue keeps.
     pub wave: Option<Wave>,
-    /// The lease of a claimed batch, ms.
     pub lease_ms: Millis,
-    /// The time that an id may wait for its request to fill before it is overdue, ms.
+    /// Time that an id may wait for its request to fill before it is overdue, ms.
     pub buffer_ttl_ms: Millis,
-    /// The maximum number of ids in a request.
     pub request_ids: u64,
 }
 
-/// The latest figures, for viewers.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The last figures; `None` before the first.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Why new posts of this provider are missed, in one line.
+    /// The reason why new posts of this provider are missed, in one line.
     pub pollers: Option<String>,
-    /// Why there are no newer ones, where that is so: queue or ledger are out.
+    /// The reason if there are no newer figures: queue or ledger are out.
     pub outage: Option<Outage>,
 }
 
-/// How fresh a lane is. What is leased is in no lane.
+/// The freshness of a lane. Leased ids are in no lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Freshness {
-    /// The lane.
     pub lane: String,
-    /// Its interval, ms.
     pub interval_ms: Millis,
-    /// Ids in it.
     pub ids: u64,
-    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`, reckoned from a sample; `None` where
-    /// it was not measured.
+    /// Ids whose last answer is older than the interval and `updater.buffer_ttl`, estimated from a sample; `None` if it was not measured.
     pub late: Option<u64>,
-    /// Ids that were found before and are missing from the latest answers, which is not believed yet; likewise.
+    /// Ids that were found before and are missing from the latest answers, not confirmed yet; estimated likewise.
     pub missing: Option<u64>,
-    /// Ids that wait for their first answer; likewise.
+    /// Ids that wait for their first answer; estimated likewise.
     pub waiting: Option<u64>,
-    /// Ids that are due.
     pub due: u64,
-    /// Ids of those that are due for longer than `updater.buffer_ttl`.
+    /// Ids that are due for longer than `updater.buffer_ttl`.
     pub overdue: u64,
-    /// The lateness of the oldest, ms.
     pub oldest_lateness_ms: Millis,
-    /// Ids due later than their lane allows: the updaters mend them.
+    /// Ids due later than their lane allows: the updaters fix them.
     pub beyond: u64,
 }
 
-/// The ids that come due in a lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Coming {
-    /// The lane.
     pub lane: String,
-    /// Ids that come due within the first minute from now, within the second, and so on. What is due already is
-    /// in none, and what is updated until then comes due again.
+    /// Ids that come due within the first minute from now, within the second, and so on. Ids that are due already are in none. Ids that
+    /// are updated until then come due again.
     pub per_minute: Vec<u64>,
 }
 
-/// The measured load of the shown minutes, bursts included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// Time since the first of these minutes began, ms; at least one minute.
+    /// Time since the start of the first of these minutes, ms; at least one minute.
     pub span_ms: Millis,
-    /// Items that were put in.
     pub arrived: u64,
-    /// The most of them in one minute.
     pub most_in_a_minute: u64,
-    /// Calls to the API.
     pub calls: u64,
 }
 
@@ -188,25 +159,22 @@ impl Load {
     }
 }
 
-/// The calls and credentials needed if tweets keep arriving at this rate.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forecast {
-    /// The steady state, at as many tweets a day as that makes.
+    /// The steady state at the rate of these minutes.
     pub plan: Plan,
-    /// Its calls ÷ those there are; `None` where it is not known how many there are.
+    /// Its calls ÷ the calls of the quota; `None` if the quota is unknown.
     pub demand_by_quota: Option<f64>,
 }
 
-/// A service that is out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outage {
-    /// Why, in one line.
     pub why: String,
-    /// When that was first noticed, ms since the epoch; `None` for who looks only once.
+    /// First notice, ms since the epoch; `None` for a reader that looks only once.
     pub since_ms: Option<Millis>,
 }
 
-/// The moments at which it is asked what is due, ms from now: overdue, due, and the minutes to come.
+/// Times at which the queue counts due ids, ms from now: overdue, due, and the minutes to come.
 #[must_use]
 pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
     let coming = (0..=Millis::from(MINUTES_SHOWN)).map(|minute| minute * MINUTE_MS);
@@ -214,7 +182,6 @@ pub fn moments(buffer_ttl: Duration) -> Vec<Millis> {
 }
 
 impl Seen {
-    /// Returns true if a reading succeeded or failed.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.snapshot.is_some() || self.outage.is_some()
@@ -222,7 +189,6 @@ impl Seen {
 }
 
 impl Snapshot {
-    /// What that reading amounts to, with a lookup that can take so much.
     #[must_use]
     pub fn new(reading: Reading, store_out: Option<Outage>, terms: &Terms, capabilities: Capabilities) -> Self {
         let Reading { stats, accounts, reads, due, minutes, measured, lately, known_accounts, lists, crawls } = reading;
@@ -290,13 +256,13 @@ impl Snapshot {
         }
     }
 
-    /// When that was, by the queue's clock, ms since the epoch.
+    /// Time of the figures, by the queue's clock, ms since the epoch.
     #[must_use]
     pub fn at_ms(&self) -> Millis {
         self.status.stats.now_ms
     }
 
-    /// All lanes and what is leased, as one without a name.
+    /// Sum over all lanes and the leased ids, without a name.
     #[must_use]
     pub fn freshness_of_all(&self) -> Freshness {
         let add = |sum: Option<u64>, of: Option<u64>| Some(sum? + of?);
@@ -333,13 +299,13 @@ impl Snapshot {
         self.measured.of.iter().flatten().filter_map(|of| of.unseen).reduce(|sum, unseen| sum + unseen)
     }
 
-    /// The longest that the last answer of a post in the sample is overdue, ms.
+    /// Longest time by which the last answer of a post in the sample is overdue, ms.
     #[must_use]
     pub fn oldest_answer_ms(&self) -> Millis {
         self.measured.of.iter().flatten().map(|of| of.oldest_ms).max().unwrap_or(0)
     }
 
-    /// Seconds of that minute that have gone; of the first second, all of it.
+    /// Elapsed seconds of that minute, at least one.
     #[must_use]
     pub fn seconds_of(&self, minute: &Minute) -> f64 {
         (self.at_ms() - minute.at_ms).clamp(1_000, MINUTE_MS) as f64 / 1e3
@@ -347,7 +313,7 @@ impl Snapshot {
 }
 
 impl Freshness {
-    /// The share of its ids that are up to date; `None` where it has none, or where that was not measured.
+    /// The share of its ids that are up to date; `None` if it has none, or if it was not measured.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         share(self.ids.saturating_sub(self.late? + self.missing?), self.ids)
@@ -358,13 +324,12 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// A day of minutes like these.
 fn forecast(load: &Load, status: &Status, ages: Option<&AgeTable>, fill: Fill) -> Option<Forecast> {
     if load.is_burst() {
         return None;
     }
     let per_day = load.arrived as f64 * Duration::from_secs(86_400).as_millis() as f64 / load.span_ms as f64;
-    // No tweets are no plan.
+    // Without tweets there is no plan.
     let plan = Plan::new(ages?, per_day, fill).ok()?;
     let Overload { supply_calls_per_15_min: supply, unknown, unmetered, .. } = status.quota;
     let is_known = supply > 0.0 && unknown == 0 && unmetered == 0;
@@ -412,7 +377,7 @@ mod tests {
         let due = |name: &str, counts: &[u64]| LaneDue { lane: name.to_owned(), counts: counts.into() };
         let reading = Reading {
             stats: Stats { lanes: vec![lane("18m", 10), lane("1d", 90), lane("new", 5)], ..Stats::default() },
-            // Of another moment: one has come due in between, and a lane is new.
+            // Counts of another moment: one id has come due in between, and a lane is new.
             due: vec![due("1d", &[3, 8, 10, 20]), due("18m", &[1, 11, 11, 12])],
             ..Reading::default()
         };
@@ -467,13 +432,13 @@ mod tests {
         };
         assert_eq!(at(150_000), [5.0, 10.0]);
         assert_eq!(at(120_010), [5.0, 300.0], "of the first second, all of it");
-        // The minute has begun since the queue said its time.
+        // The minute started after the queue stated its time.
         assert_eq!(at(119_990), [300.0 / 59.99, 300.0]);
     }
 
     #[test]
     fn the_forecast_is_a_day_of_minutes_like_these() {
-        // 200 in half an hour: 9,600 a day, and 24 updates each.
+        // 200 in half an hour: 9,600 per day, and 24 updates each.
         let minutes: Vec<_> =
             (0..30).map(|at| minute(at * MINUTE_MS, if at < 10 { &[("scheduled", 20)] } else { &[] })).collect();
         let quota = CredentialStatus { limit: Some(100), window_ms: Some(900_000), ..CredentialStatus::default() };

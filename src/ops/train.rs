@@ -17,16 +17,15 @@ use crate::pipelines::kind::Histories;
 use crate::store::Result;
 use crate::store::export::{Cell, Exported, Tables, Wanted};
 
-/// Items that are kept in memory: a sample, if there are more. Some ten MB.
+/// Maximum number of items in memory, some ten MB. If there are more, they are sampled.
 const MOST: usize = 20_000;
-/// Fewer say too little about an age.
+/// Minimum number of items: fewer say too little about an age.
 const FEWEST: usize = 500;
-/// An item that was first looked up later than this after its creation is left out: when its events happened is not known.
+/// An item that was first looked up later than this after its creation is left out: the times of its events are unknown.
 const FIRST_ANSWER: Millis = 3_600_000;
 /// An item counts as followed up to an age if it was answered at this share of it.
 const FOLLOWED: f64 = 0.9;
 
-/// An item's counts, as they were stored.
 #[derive(Debug, Clone)]
 struct Stored {
     lot: u64,
@@ -36,7 +35,7 @@ struct Stored {
     counts: Vec<(Millis, f64)>,
 }
 
-/// The sample of items of a store: each has the same chance, whatever their order.
+/// A sample of a store's items. Each item has the same chance, in any order.
 #[derive(Debug)]
 pub struct Sample {
     items: Vec<Stored>,
@@ -45,40 +44,33 @@ pub struct Sample {
     most: usize,
 }
 
-/// Why there is nothing to train from.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotTrain {
-    /// Too few items.
     #[error(
         "training needs at least {FEWEST} posts that were looked up in their first hour and followed for {}; there are \
          {found}. Collect for longer, or keep the built-in model",
         format_duration(clock::span(*horizon))
     )]
     TooFew {
-        /// Items that were followed for so long.
+        /// Items that were followed up to that age.
         found: usize,
-        /// The shortest age that would do, ms.
+        /// The shortest sufficient age, ms.
         horizon: Millis,
     },
-    /// Too few events.
     #[error(transparent)]
     TooLittle(#[from] TooLittle),
 }
 
-/// A trained model and what it is worth.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trained {
-    /// The model, trained on all items.
     #[serde(skip)]
     pub model: Model,
-    /// Items.
     pub posts: usize,
-    /// The age up to which they were followed, ms.
     pub followed_for_ms: Millis,
-    /// Missed interactions against the age table with as many calls, on the half of the items that a model was not trained on:
-    /// 0.6 are 40 % fewer.
+    /// Missed interactions ÷ those of the age table with the same number of calls. Measured on the half of the items that a model was not
+    /// trained on: 0.6 means 40 % fewer.
     pub missed_to_table: f64,
-    /// The same of the model in use.
+    /// The same ratio for the model in use.
     pub missed_to_table_by_model_in_use: f64,
 }
 
@@ -89,10 +81,6 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// Reads the histories of a pipeline.
-    ///
-    /// # Errors
-    /// The store is down.
     pub async fn read(
         tables: &dyn Tables,
         histories: &Histories,
@@ -128,11 +116,8 @@ impl Sample {
         }
     }
 
-    /// Trains a model. `training`: its horizon is the one of the age table, and made shorter where too few items were followed
-    /// for so long. `schedule`: by which they were looked up.
-    ///
-    /// # Errors
-    /// There are too few items, or too few events.
+    /// Trains a model. `training` has the horizon of the age table, which is shortened if too few items were followed for that time.
+    /// `schedule` is the one by which they were looked up.
     pub fn train(
         &self,
         training: Training,
@@ -178,7 +163,7 @@ impl Sample {
     }
 }
 
-/// The row of an item; `None` where its date or its counts are not known.
+/// The row of an item; `None` if its date or its counts are unknown.
 fn stored(row: &Exported, weights: &[f64]) -> Option<(String, Stored)> {
     let number = |cell: &Cell| if let Cell::Number(number) = cell { Some(*number) } else { None };
     let [Cell::Text(id), created_at, last_at, at, counts @ ..] = &row.cells[..] else { return None };

@@ -1,7 +1,6 @@
 //! The whole queue of a namespace and its quota, read on request: gauges for a scrape, JSON for a person.
 //!
-//! On `ops` alone: read by each of fifty updaters, they would be the same figures fifty times, and fifty times
-//! the work for the queue.
+//! Only `ops` reads it. Fifty updaters would report the same figures fifty times, and the queue would have fifty times the work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,47 +27,32 @@ use crate::quota::{Budget, CredentialStatus, Ledger, LedgerError, Reads};
 /// Time limit for queue and ledger. A scrape usually has 10 s, and then shows nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// One queue, and the credentials that serve it.
 #[derive(Debug)]
 pub struct WholeQueue {
-    /// The queue.
     pub queue: Arc<dyn Queue>,
     /// The ledger's tag: the same credential name can exist for several providers.
     pub provider: String,
-    /// The quota ledger.
     pub ledger: Arc<dyn Ledger>,
-    /// The credentials' names.
     pub names: Vec<String>,
-    /// The lookup's capabilities.
     pub capabilities: Capabilities,
     /// The settings from which the demand is calculated.
     pub terms: Reloadable<Terms>,
-    /// The budget of reads, where the provider charges for them.
     pub budget: Option<Reloadable<Budget>>,
-    /// Hears whether they answered.
     pub health: Arc<Health>,
 }
 
 impl WholeQueue {
-    /// The reads that are spent of the budget, where there is one.
-    ///
-    /// # Errors
-    /// The ledger is down.
     pub async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
         let Some(budget) = &self.budget else { return Ok(None) };
         let budget = budget.load();
         Ok(Some(budget.reads(&self.ledger.counted(budget.per).await?)))
     }
 
-    /// The ledger's record of each credential.
-    ///
-    /// # Errors
-    /// The ledger is down.
     pub async fn statuses(&self) -> Result<Vec<CredentialStatus>, LedgerError> {
         self.ledger.statuses(self.capabilities.endpoint, &self.names, &[]).await
     }
 
-    /// The answer of queue and ledger, if it arrives in time; updates the process's health.
+    /// Returns the answer of queue and ledger if it arrives in time; updates the process's health.
     pub(super) async fn in_time<T>(
         &self,
         patience: Duration,
@@ -86,15 +70,15 @@ impl WholeQueue {
     }
 }
 
-/// The metrics of all of these, and of the polled sources, as they were seen at this moment (`now`, ms since the epoch), as
-/// text: of a queue that does not answer, that it does not.
+/// Writes the metrics of all queues and of the polled sources as text, at `now`, ms since the epoch. A queue that does not answer is
+/// reported as down.
 pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: Millis) -> String {
     let mut registry = exposition::registry();
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
     let read = || all.iter().filter(|(_, seen)| seen.outage.is_none());
     let up = all.iter().map(|(whole, seen)| (of(whole), flag(seen.outage.is_none() && seen.snapshot.is_some())));
     show(&mut registry, "queue_up", "1 when the queue answered this scrape, else 0", up);
-    // A single failing source has its own alert, which pages nobody.
+    // A single failing source has its own alert, which wakes no person.
     let fresh = |whole: &WholeQueue, seen: &Seen| {
         let pollers = seen.pollers.as_ref().and_then(|_| sources.poller_trouble_of(&whole.provider));
         Answer::of(&Seen { pollers, ..seen.clone() }).state == State::Fresh
@@ -134,7 +118,6 @@ pub(super) fn metrics(all: &[(Arc<WholeQueue>, Seen)], sources: &Sources, now: M
     exposition::text(&registry)
 }
 
-/// The measured freshness of the stored answers.
 fn show_freshness(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot)]) {
     let known = |of: fn(&Snapshot) -> Option<f64>| {
         all.iter().filter_map(move |(whole, snapshot)| Some((namespace(whole.queue.namespace()), of(snapshot)?)))
@@ -205,7 +188,6 @@ fn show_queues(registry: &mut Registry, queues: &[&Stats]) {
     registry.register("queue_events", "The queue's counters since its creation, over all workers", events);
 }
 
-/// The workers whose report has something in that field.
 fn telling(stats: &Stats, field: &str) -> f64 {
     let tells = stats.workers.iter().filter(|worker| worker.fields.get(field).is_some_and(|text| !text.is_empty()));
     tells.count() as f64
@@ -220,7 +202,7 @@ fn show_quotas(registry: &mut Registry, quotas: &[(&WholeQueue, &[CredentialStat
         ];
         [namespace(whole.queue.namespace()), own.to_vec()].concat()
     };
-    // What no answer has told yet is not shown: it is not nought.
+    // Values that no answer has stated yet are left out: they are not zero.
     let known = |of: fn(&CredentialStatus) -> Option<f64>| {
         let known = move |(whole, accounts): &(&WholeQueue, &[CredentialStatus])| {
             let known = accounts.iter().filter_map(|account| Some((labels(whole, account), of(account)?)));
@@ -254,7 +236,7 @@ fn show_budgets(registry: &mut Registry, all: &[(&WholeQueue, &Reads)]) {
 
 fn show_accounts(registry: &mut Registry, all: &[(&WholeQueue, &KnownAccounts)]) {
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
-    // What the store does not tell is not shown: it is not nought.
+    // Values that the store does not state are left out: they are not zero.
     let by_state = all.iter().flat_map(|(whole, known)| {
         let states = known.states.iter().flatten();
         states.map(move |(state, accounts)| {
@@ -318,7 +300,7 @@ fn show_lists(registry: &mut Registry, all: &[(&WholeQueue, &ListFigures)]) {
 
 fn show_crawls(registry: &mut Registry, all: &[(&WholeQueue, &Snapshot, &Crawls)]) {
     let of = |whole: &WholeQueue| namespace(whole.queue.namespace());
-    // What the store does not tell is not shown: it is not nought.
+    // Values that the store does not state are left out: they are not zero.
     let known = || all.iter().filter_map(|(whole, at, crawls)| Some((*whole, *at, *crawls, crawls.under_way?)));
     let under_way = known().map(|(whole, _, _, crawls)| (of(whole), crawls as f64));
     show(registry, "crawls_under_way", "Crawls of lists under way, 1,000 at the most", under_way);

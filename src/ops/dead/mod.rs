@@ -1,9 +1,8 @@
-//! The dead, for a person: who they are and why, back to life, or to the end of it.
+//! The dead, for a person: lists them with their reasons, retries them or drops them.
 //!
-//! The store comes first, then the queue, and what is done already is left as it is: a command that was
-//! cut off, or whose reply was lost, is given again. The store knows its dead also when the queue was
-//! wiped; the queue may know one that the store does not (a half-done retry, a restored database), so both
-//! are asked.
+//! The store comes first, then the queue, and finished work is left as it is. A command that was cut off, or whose reply was lost, can be
+//! given again. The store knows its dead even after the queue was wiped. The queue may know one that the store does not (a half-done
+//! retry, a restored database), so both are asked.
 
 mod text;
 
@@ -18,48 +17,38 @@ use crate::ingest::{Lanes, StarterError};
 use crate::model::post::TweetState;
 use crate::store::{Change, Exhumed, Listing, Standing, Store, StoredTweet, Way};
 
-/// Ids in one call to the services.
 const PAGE: u32 = 500;
 
-/// A dead tweet on the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadTweet {
-    /// Its id.
     pub id: String,
-    /// When it was buried, ms since the epoch; the queue alone knows.
+    /// Time at which it was buried, ms since the epoch; only the queue knows it.
     pub buried_at: Option<Millis>,
-    /// Why.
     pub reason: String,
     /// True if it is dead in the queue; false after a wipe of the queue.
     pub in_queue: bool,
-    /// True if it is dead in the store.
     pub in_store: bool,
 }
 
-/// The list of the dead, or its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DeadList {
     /// Dead items of the store, greatest id first; then those that only the queue knows.
     pub dead: Vec<DeadTweet>,
-    /// The total in the store.
     pub in_store: u64,
-    /// The total in the queue.
     pub in_queue: u64,
-    /// There are more than are listed.
     pub more: bool,
 }
 
-/// The start of a page of dead items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
     /// In the store, greatest id first.
     Store {
-        /// With the ids less than this one; `None`: from the top.
+        /// Ids less than this one follow; `None`: from the top.
         below: Option<String>,
     },
-    /// Among those that only the queue knows, buried first first.
+    /// Among those that only the queue knows, oldest burial first.
     Queue {
-        /// After this many of the queue's dead.
+        /// Number of the queue's dead to skip.
         from: u64,
     },
 }
@@ -70,85 +59,60 @@ impl Default for Cursor {
     }
 }
 
-/// Some of the dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadPage {
-    /// They.
     pub dead: Vec<DeadTweet>,
     /// The start of the next page; `None` after the last.
     pub next: Option<Cursor>,
 }
 
-/// An action on dead items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// They live again, due now.
     Retry,
-    /// Their life ends.
+    /// Ends their tracking.
     Drop,
 }
 
-/// The outcome for an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
-    /// As asked.
     Done,
-    /// Nothing to do: it was already so.
     Already,
     /// It is not dead; one clause names its state.
     Refused(String),
 }
 
-/// The outcomes for the ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// As asked.
     pub done: u64,
-    /// Nothing to do: it was already so.
     pub already: u64,
-    /// Not dead.
     pub refused: u64,
 }
 
-/// The places of an id in queue and store.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Whereabouts {
-    /// Its place in the queue.
     pub places: Vec<Place>,
-    /// Its row in the store.
     pub stored: Option<StoredTweet>,
-    /// Its own changes, oldest first.
     pub changes: Vec<Change>,
-    /// The ways by which it came, the first one first.
+    /// The ways by which it arrived, the first one first.
     pub ways: Vec<Came>,
 }
 
-/// A way by which a tweet arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Came {
-    /// When for the first time, ms since the epoch.
+    /// First arrival by this way, ms since the epoch.
     pub first_at: Millis,
-    /// By which way.
     #[serde(flatten)]
     pub way: Way,
 }
 
-/// Looks after the dead of one namespace.
 #[derive(Debug, Clone)]
 pub struct Dead {
-    /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// Decides the lanes of retried items.
     pub lanes: Lanes,
 }
 
 impl Dead {
-    /// The first `limit` of the dead.
-    ///
-    /// # Errors
-    /// A service is out.
     pub async fn list(&self, limit: usize) -> Result<DeadList, StarterError> {
         let mut list = DeadList {
             dead: Vec::new(),
@@ -167,11 +131,8 @@ impl Dead {
         Ok(list)
     }
 
-    /// Some of the dead, up to `limit`: from the store while it has any, then those that only the queue knows. A
-    /// page may be empty and not the last.
-    ///
-    /// # Errors
-    /// A service is out.
+    /// Lists up to `limit` of the dead: from the store while it has any, then those that only the queue knows. A page may be empty
+    /// without being the last.
     pub async fn page(&self, from: &Cursor, limit: u32) -> Result<DeadPage, StarterError> {
         match from {
             Cursor::Store { below } => self.page_of_store(below.as_deref(), limit).await,
@@ -214,10 +175,7 @@ impl Dead {
         Ok(DeadPage { dead, next })
     }
 
-    /// The full state of an id, dead or not; `None` if it is unknown.
-    ///
-    /// # Errors
-    /// A service is out.
+    /// Returns the full state of an id, dead or not; `None` if it is unknown.
     pub async fn show(&self, id: &str) -> Result<Option<Whereabouts>, StarterError> {
         let places = self.queue.locate(&[id.to_owned()]).await?.pop().unwrap_or_default();
         let stored = self.store.tweet(self.queue.namespace(), id).await?;
@@ -231,7 +189,7 @@ impl Dead {
         Ok(Some(Whereabouts { places, stored, changes, ways }))
     }
 
-    /// Does it to these ids; tells each refusal.
+    /// Applies the action to these ids and reports each refusal.
     ///
     /// # Errors
     /// A service is out; the same call may be made again.
@@ -248,7 +206,7 @@ impl Dead {
         Ok(tally)
     }
 
-    /// Does it to all who are dead now, or to those whose reason holds these words, in capitals or not; tells each refusal.
+    /// Applies the action to all dead items, or to those whose reason holds these words (case is ignored). Reports each refusal.
     ///
     /// # Errors
     /// A service is out; the same call may be made again.
@@ -270,8 +228,8 @@ impl Dead {
             let ids: Vec<String> = meant.map(|row| row.id).collect();
             tally.count(&ids, &self.act_on(act, &ids).await?, &mut on_refused);
         }
-        // Those that only the queue knows. Who is done with leaves this list; who was buried since then waits
-        // for the next command, or this one might never end.
+        // Items that only the queue knows. Each finished one leaves this list. Later burials wait for the next command, or this one might
+        // never end.
         let began = self.queue.brief().await?.now_ms;
         let mut from = 0;
         loop {
@@ -284,7 +242,7 @@ impl Dead {
             let meant = buried.into_iter().filter(|buried| is_meant(&buried.reason));
             let ids: Vec<String> = meant.map(|buried| buried.id).collect();
             let done = self.act_on(act, &ids).await?;
-            // Those that stay.
+            // Refused items stay in the list: skip them.
             from += done.iter().filter(|done| matches!(done, Done::Refused(_))).count() as u64;
             from += (looked_at - ids.len()) as u64;
             tally.count(&ids, &done, &mut on_refused);
@@ -305,7 +263,7 @@ impl Dead {
             known.iter().zip(&answers).filter(|(_, done)| **done == Done::Done).map(|(known, _)| known).collect();
         match act {
             Act::Retry => {
-                // One that a worker has, it is perhaps about to bury.
+                // A worker that holds one may be about to bury it.
                 let leased = self.retry(&todo).await?;
                 for (_, done) in known.iter().zip(&mut answers).filter(|(known, _)| leased.contains(known.id)) {
                     *done = Done::Refused("a worker has it right now: try again in a minute".to_owned());
@@ -316,7 +274,6 @@ impl Dead {
         Ok(answers)
     }
 
-    /// The action for an id.
     fn judge(&self, act: Act, known: &Known<'_>) -> Done {
         let state = known.standing.as_ref().map(|standing| standing.state);
         let in_queue = buried(&known.places).is_some();
@@ -331,7 +288,7 @@ impl Dead {
             (_, Some(TweetState::Dead)) => Done::Done,
             (_, _) if in_queue => Done::Done,
             (Act::Drop, Some(TweetState::Ended)) => {
-                // Dropped already, and perhaps not out of the queue yet.
+                // Dropped already, but perhaps still in the queue.
                 if known.places.is_empty() { Done::Already } else { Done::Done }
             }
             (Act::Drop, Some(state)) => Done::Refused(format!("it is not dead but {state}")),
@@ -343,7 +300,6 @@ impl Dead {
         }
     }
 
-    /// Answers those that a worker has right now.
     async fn retry(&self, todo: &[&Known<'_>]) -> Result<HashSet<String>, StarterError> {
         if todo.is_empty() {
             return Ok(HashSet::new());
@@ -361,7 +317,7 @@ impl Dead {
             return Ok(());
         }
         let (namespace, now) = (self.queue.namespace(), clock::wall_ms());
-        // Dead in the queue alone: the store ends none but its dead.
+        // Dead in the queue alone. The store ends only its own dead, so it buries them first.
         let strange = |known: &&&Known<'_>| {
             !known.standing.as_ref().is_some_and(|of| matches!(of.state, TweetState::Dead | TweetState::Ended))
         };
@@ -373,7 +329,7 @@ impl Dead {
         self.store.exhume(namespace, now, &rows).await?;
         let ids: Vec<String> = todo.iter().map(|known| known.id.clone()).collect();
         self.queue.forget(&ids).await?;
-        // A starter that gave one a new life in between was told that the queue has it.
+        // A starter may have given one a new life in between. The queue then reported that it has it, so it is queued again.
         let standings = self.store.standing(namespace, &ids).await?;
         let lives = |known: &Option<Standing>| {
             known.as_ref().is_some_and(|known| matches!(known.state, TweetState::Live | TweetState::Unavailable))
@@ -390,7 +346,7 @@ impl Dead {
         Exhumed { id: known.id.clone(), created_at: self.lanes.created_at(known.id, known.created_at()), next_due }
     }
 
-    /// Due now, each in the lane of its age.
+    /// Jobs that are due now, each in the lane of its age.
     fn jobs(&self, known: &[&Known<'_>], now: Millis) -> Vec<NewJob> {
         let job = |known: &&Known<'_>| {
             let once = known.standing.as_ref().is_some_and(|known| known.once);
@@ -401,7 +357,6 @@ impl Dead {
     }
 }
 
-/// An id, and what the services say of it.
 struct Known<'a> {
     id: &'a String,
     standing: Option<Standing>,
@@ -433,13 +388,13 @@ fn is_dead(standing: Option<&Standing>) -> bool {
     standing.is_some_and(|standing| standing.state == TweetState::Dead)
 }
 
-/// Tells whether a reason contains these words, in capitals or not. Without words, every reason does.
+/// Returns a test for reasons that contain these words (case is ignored). Without words, every reason passes.
 pub fn holding(words: Option<&str>) -> impl Fn(&str) -> bool + use<> {
     let words = words.map(str::to_lowercase);
     move |reason| words.as_ref().is_none_or(|words| reason.to_lowercase().contains(words))
 }
 
-/// When and why it was buried, where one of the places is the grave.
+/// Returns time and reason of the burial if one of the places is the grave.
 fn buried(places: &[Place]) -> Option<(Millis, &str)> {
     places.iter().find_map(|place| match place {
         Place::Dead { at, reason } => Some((*at, reason.as_str())),

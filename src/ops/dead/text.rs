@@ -8,7 +8,6 @@ use crate::base::humanize::{cut, one_line, when};
 use crate::engine::queue::Place;
 use crate::store::{Change, Way};
 
-/// Characters of a value that changed.
 const CHANGED: usize = 280;
 
 fn when_known(at: Option<Millis>) -> String {
@@ -131,7 +130,6 @@ impl Change {
 }
 
 impl Tally {
-    /// One line for a person.
     #[must_use]
     pub fn line(&self, act: Act) -> String {
         let Self { done: count, already: before, refused } = self;

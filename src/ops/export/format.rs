@@ -13,51 +13,42 @@ use crate::base::humanize::rfc3339_ms;
 use crate::providers::named::{ID_MARK, is_digits};
 use crate::store::export::{Cell, Column, ID_FIELDS, Kind, Table};
 
-/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values, the first line of which names the columns.
+    /// Comma-separated values. The first line names the columns.
     Csv(CsvStyle),
-    /// A JSON object a line.
     Ndjson,
-    /// The only column as it is, a line each: ids, and objects as the network sent them.
+    /// A table with a single column, one value per line: ids, or objects as the network sent them.
     Lines,
-    /// Apache Parquet, compressed.
     #[cfg(feature = "parquet")]
     Parquet,
 }
 
-/// Options of CSV.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CsvStyle {
-    /// No text is read as a formula.
+    /// Protects texts that a spreadsheet would read as a formula.
     pub without_formulas: bool,
-    /// A byte order mark comes first: Excel takes a file without one for a national code page.
+    /// Starts with a byte order mark. Excel reads a file without one in a national code page.
     pub with_bom: bool,
-    /// Ids are digits alone. Otherwise [`ID_MARK`] stands before each id of digits: pandas and R make numbers of digits, and round them
+    /// Ids are digits alone. Otherwise [`ID_MARK`] stands before each id of digits. pandas and R make numbers of digits, and round them
     /// where a cell is empty; Excel rounds all.
     pub with_plain_ids: bool,
 }
 
-/// A word that names no format, or one that this program was built without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchFormat {
-    /// An unknown word.
     #[error("write csv, ndjson, lines or parquet; of edges also gexf or graphml")]
     Unknown,
-    /// The end of a file's name is none.
     #[error(
         "the file's name ends in no format: end it in .csv, .ndjson, .txt or .parquet, of edges also .gexf or .graphml, or say \
          which by --format; for gzip, leave --to out and pipe into gzip"
     )]
     UnknownEnd,
-    /// One list of all rows.
     #[error(
         "JSON would be one list of all rows: write NDJSON, one object per line (--format ndjson, or a name that ends in .ndjson); \
          `jq -s . FILE` makes a list of it"
     )]
     Json,
-    /// The feature is off.
     #[error(
         "this program was built without Parquet: build it with `cargo build --release --features parquet`, or write csv and let DuckDB or pandas make the Parquet file"
     )]
@@ -83,10 +74,7 @@ impl FromStr for Format {
 }
 
 impl Format {
-    /// The format that the name of a file ends in; of a name without an end, lines of a table that has one column, else CSV.
-    ///
-    /// # Errors
-    /// The name's end is none, or one that this program was built without.
+    /// Returns the format that the file's name ends in. Without an end it is lines if the table has one column, else CSV.
     pub fn of(table: &Table, file: Option<&Path>) -> Result<Self, NoSuchFormat> {
         let usual = if table.columns.len() == 1 { Self::Lines } else { Self::Csv(CsvStyle::default()) };
         let end = file.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
@@ -100,19 +88,18 @@ impl Format {
         }
     }
 
-    /// True if an interrupted file of this format can be continued.
     pub(super) fn goes_on(self) -> bool {
         matches!(self, Self::Csv(_) | Self::Ndjson | Self::Lines)
     }
 }
 
-/// A spreadsheet takes a cell for a formula that begins so (OWASP, CSV injection); in the wide forms, too.
+/// First characters that make a spreadsheet read a cell as a formula (OWASP, CSV injection), with their wide forms.
 const FORMULA: &[char] = &['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 const BOM: &str = "\u{feff}";
 
-/// Escapes the line ends of Unicode in JSON from that place on: Python's `splitlines`, JavaScript before 2019 and others break a line
-/// there. In JSON they stand only within strings.
+/// Escapes Unicode line ends in JSON from index `from` on: Python's `splitlines`, JavaScript before 2019 and others break a line there.
+/// JSON has them only within strings.
 fn escape_line_ends(json: &mut Vec<u8>, from: usize) {
     const ENDS: [(&str, &str); 3] = [("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029"), ("\u{85}", "\\u0085")];
     let text = String::from_utf8_lossy(&json[from..]);
@@ -123,7 +110,6 @@ fn escape_line_ends(json: &mut Vec<u8>, from: usize) {
     }
 }
 
-/// Returns true if the row is a change of a field that holds an id.
 fn changes_id(columns: &[Column], cells: &[Cell]) -> bool {
     let is_field = |column: &Column, cell: &Cell| {
         column.name == "field" && matches!(cell, Cell::Text(field) if ID_FIELDS.contains(&&**field))
@@ -131,7 +117,6 @@ fn changes_id(columns: &[Column], cells: &[Cell]) -> bool {
     columns.iter().zip(cells).any(|(column, cell)| is_field(column, cell))
 }
 
-/// Rows on their way into bytes.
 pub(super) enum Encoder {
     Csv {
         columns: &'static [Column],
@@ -145,14 +130,14 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// At the beginning of a file, or where one goes on.
+    /// `from_the_beginning` is false if it continues a file.
     pub fn new(format: Format, columns: &'static [Column], from_the_beginning: bool) -> Self {
         match format {
             Format::Csv(style) => {
                 let bom = if style.with_bom && from_the_beginning { BOM } else { "" };
                 let mut csv = csv::Writer::from_writer(bom.as_bytes().to_vec());
                 if from_the_beginning {
-                    // Into memory: it cannot fail.
+                    // The writer writes into memory and cannot fail.
                     let _ = csv.write_record(columns.iter().map(|column| column.name));
                 }
                 Self::Csv { columns, style, out: Box::new(csv) }
@@ -223,7 +208,6 @@ impl Encoder {
         Ok(())
     }
 
-    /// Bytes that can be taken, about.
     pub fn ready(&self) -> usize {
         match self {
             Self::Csv { out, .. } => out.get_ref().len(),
@@ -233,7 +217,6 @@ impl Encoder {
         }
     }
 
-    /// All rows so far.
     pub fn take(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Csv { out, .. } => {
@@ -246,7 +229,6 @@ impl Encoder {
         }
     }
 
-    /// The end of the file.
     pub fn finish(mut self) -> io::Result<Vec<u8>> {
         match self {
             #[cfg(feature = "parquet")]
@@ -256,7 +238,7 @@ impl Encoder {
     }
 }
 
-/// A moment to the millisecond; what is no date as the number it is.
+/// An RFC 3339 time with milliseconds, or the number itself if it is no date.
 pub(super) fn time(at: Millis) -> String {
     rfc3339_ms(at).unwrap_or_else(|| at.to_string())
 }

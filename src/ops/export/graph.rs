@@ -1,8 +1,8 @@
-//! The graph of who follows whom as a file.
+//! The graph of follows as a file.
 //!
-//! Each two accounts have one edge, from the follower to the followed one. Of its times, those are certain in which pages show
-//! it: a spell in GEXF is from the first page that showed it (or the time of the follow, where the network states that) to the
-//! last one, open if it is there. The bounds between which it really began and ended are its attributes.
+//! Each pair of accounts has one edge, from the follower to the followed account. Only the times at which pages show it are certain. A
+//! spell in GEXF starts with the first page that showed it, or with the follow if the network states its time. It ends with the last such
+//! page, and is open if the edge is still there. The bounds of its true start and end are attributes.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -19,34 +19,25 @@ use crate::base::humanize::{counted, grouped};
 use crate::base::shutdown::Stop;
 use crate::store::{Edge, GraphPart, GraphWanted, Graphs, Interval, Node};
 
-/// A graph on its way out.
 #[derive(Debug)]
 pub struct GraphExport {
-    /// The store.
     pub graphs: Arc<dyn Graphs>,
-    /// The wanted part.
     pub wanted: GraphWanted,
-    /// The same in the words of who asked.
+    /// The same part in the caller's words.
     pub request: String,
-    /// As what.
     pub format: GraphFormat,
 }
 
-/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drawn {
-    /// Accounts.
     pub nodes: u64,
     /// Pairs of accounts, one of which follows or followed the other.
     pub edges: u64,
-    /// Bytes.
     pub bytes: u64,
-    /// The duration.
     pub seconds: f64,
 }
 
 impl fmt::Display for Drawn {
-    /// One line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, edges, bytes, seconds } = self;
         let (nodes, edges) = (counted(*nodes, "account", "accounts"), counted(*edges, "edge", "edges"));
@@ -55,18 +46,12 @@ impl fmt::Display for Drawn {
 }
 
 impl GraphExport {
-    /// Writes it to standard output; `None` where its reader stopped reading, which is no error.
-    ///
-    /// # Errors
-    /// The store is down, or writing failed.
+    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
     pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Option<Drawn>, ExportError> {
         into_output(async |to| self.write(to, stop, progress).await).await
     }
 
-    /// Writes it to a file, anew after an interruption.
-    ///
-    /// # Errors
-    /// See [`ExportError`].
+    /// Writes it to a file; starts again after an interruption.
     pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64) + Sync) -> Result<Drawn, ExportError> {
         let note = Note::of(&self.request);
         into_file(path, note, false, async |to, _| self.write(to, stop, progress).await).await
@@ -131,12 +116,10 @@ const EDGE: [Attribute; 9] = [
     ("surely", "boolean"),
 ];
 
-/// A file of follows in the making.
 struct GraphFile {
     markup: Markup,
-    /// It is that of one moment.
+    /// True if it is the graph of one moment.
     is_cut: bool,
-    /// The intervals of the edge that is read.
     pair: Vec<Interval>,
 }
 
@@ -178,7 +161,6 @@ impl GraphFile {
         self.markup.node(&node.id, handle.unwrap_or(&node.id), &values);
     }
 
-    /// Writes the edge whose intervals are complete.
     fn edge(&mut self) {
         let pair = std::mem::take(&mut self.pair);
         let (Some(first), Some(last)) = (pair.first(), pair.last()) else { return };
@@ -199,7 +181,6 @@ impl GraphFile {
         self.markup.edge(&MarkupEdge { source, target, weight: None, values: &values, spells: &spells });
     }
 
-    /// The rest of the file; the numbers of its accounts and edges.
     fn finish(mut self) -> (Vec<u8>, u64, u64) {
         self.edge();
         self.markup.finish();
@@ -207,7 +188,7 @@ impl GraphFile {
     }
 }
 
-/// The time in which pages show it.
+/// Returns the time in which pages show the edge.
 fn spell(edge: &Edge) -> (String, Option<String>) {
     let start = edge.followed_at.unwrap_or(edge.appeared_by);
     // Between the request for a page and its answer, both ends are possible.

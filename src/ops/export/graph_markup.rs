@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-/// The format of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphFormat {
-    /// GEXF 1.2; with times, unless it is that of one moment.
+    /// GEXF 1.2; with times, unless the graph is of one moment.
     Gexf,
-    /// GraphML, which has no times of its own: they are attributes.
+    /// GraphML has no times of its own: they are attributes.
     Graphml,
 }
 
 impl GraphFormat {
-    /// The format of that name, which is the end of a file's name, too.
+    /// Returns the format of that name, which is also the end of a file's name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         match word {
@@ -22,7 +21,6 @@ impl GraphFormat {
         }
     }
 
-    /// The format that the name of a file ends in.
     #[must_use]
     pub fn of(file: &Path) -> Option<Self> {
         Self::named(&file.extension()?.to_str()?.to_ascii_lowercase())
@@ -32,15 +30,10 @@ impl GraphFormat {
 /// An attribute: its name, and its type in GEXF and in GraphML.
 pub(super) type Attribute = (&'static str, &'static str);
 
-/// What a graph is about.
 pub(super) struct Subject {
-    /// Its name.
     pub name: &'static str,
-    /// Attributes of its nodes, in their order.
     pub nodes: &'static [Attribute],
-    /// Attributes of its edges.
     pub edges: &'static [Attribute],
-    /// True if its edges have times.
     pub is_dynamic: bool,
 }
 
@@ -48,27 +41,21 @@ pub(super) struct Subject {
 pub(super) struct Markup {
     format: GraphFormat,
     subject: Subject,
-    /// Bytes that can be written.
     pub out: Vec<u8>,
-    /// Nodes so far.
     pub nodes: u64,
-    /// Edges so far.
     pub edges: u64,
 }
 
-/// An edge of a graph.
 pub(super) struct MarkupEdge<'a> {
     pub source: &'a str,
     pub target: &'a str,
     pub weight: Option<u64>,
-    /// Its attributes, in the order of [`Subject::edges`].
     pub values: &'a [Option<String>],
-    /// Times at which it is there, from and until.
+    /// Times at which the edge exists, from and until.
     pub spells: &'a [(String, Option<String>)],
 }
 
 impl Markup {
-    /// Begins a file.
     pub fn new(format: GraphFormat, subject: Subject) -> Self {
         let mut markup = Self { format, subject, out: Vec::new(), nodes: 0, edges: 0 };
         markup.begin();
@@ -114,7 +101,7 @@ impl Markup {
         }
     }
 
-    /// Adds a node with its attributes, in the order of [`Subject::nodes`].
+    /// Adds a node; its values have the order of [`Subject::nodes`].
     pub fn node(&mut self, id: &str, label: &str, values: &[Option<String>]) {
         self.nodes += 1;
         let (id, label) = (escaped(id), escaped(label));
@@ -126,7 +113,7 @@ impl Markup {
         self.text("</node>\n");
     }
 
-    /// Adds an edge; from the first one on no node can be added.
+    /// Adds an edge. After the first edge, no node can be added.
     pub fn edge(&mut self, edge: &MarkupEdge<'_>) {
         let (is_gexf, number) = (self.format == GraphFormat::Gexf, self.edges);
         if number == 0 && is_gexf {
@@ -169,7 +156,6 @@ impl Markup {
         }
     }
 
-    /// Ends the file.
     pub fn finish(&mut self) {
         let end = match (self.format, self.edges) {
             (GraphFormat::Gexf, 0) => "</nodes>\n<edges>\n</edges>\n</graph>\n</gexf>\n",
@@ -180,8 +166,8 @@ impl Markup {
     }
 }
 
-/// A text between tags or in an attribute. White space but blanks is written as a number: a reader of attributes would make
-/// blanks of it. What no XML 1.0 file can hold becomes U+FFFD.
+/// Escapes a text between tags or in an attribute. White space except blanks becomes a number, since attribute readers would make blanks
+/// of it. Characters that XML 1.0 forbids become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Data out: a table of the store into a file, or onto standard output.
+//! Export of a table of the store to a file or to standard output.
 //!
 //! ```text
 //!   FILE.part       what is written so far
@@ -6,9 +6,9 @@
 //!   FILE            when all is there
 //! ```
 //!
-//! The part is flushed to the disk before the note says so. Whoever was killed therefore cuts off what the note does not
-//! know of, and goes on behind its last row: nothing is lost, nothing comes twice. A Parquet file is one piece with an index
-//! at its end, so it is started again.
+//! The part is flushed to the disk before the note says so. After a kill, the next run cuts off the bytes that the note does not cover
+//! and goes on behind its last row. No row is lost and none comes twice. A Parquet file is one piece with an index at its end, so it is
+//! started again.
 
 mod format;
 mod graph;
@@ -38,43 +38,32 @@ use crate::base::shutdown::Stop;
 use crate::store::StoreError;
 use crate::store::export::{Cell, Table, Tables, Wanted};
 
-/// Bytes after which what is written is flushed and noted: what a killed export does again.
+/// Bytes between two flushes with a note: the work that a killed export repeats.
 const NOTED_BYTES: usize = 4 << 20;
-/// Bytes that are written at once.
 const WRITTEN_BYTES: usize = 256 << 10;
 
-/// A table on its way out.
 #[derive(Debug)]
 pub struct Export {
-    /// The store.
     pub tables: Arc<dyn Tables>,
-    /// The table.
     pub table: &'static Table,
-    /// The selection of rows.
     pub wanted: Wanted,
-    /// The same in the words of who asked: "since 30 days ago" is another moment when it is asked again.
+    /// The selection in the caller's words: "since 30 days ago" is another moment when it is asked again.
     pub request: String,
-    /// As what.
     pub format: Format,
 }
 
-/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
-    /// The table.
     pub table: &'static str,
-    /// Rows that are in the file.
     pub rows: u64,
     /// Rows written before the interruption.
     pub rows_before: u64,
-    /// Bytes.
     pub bytes: u64,
-    /// The duration of this run.
+    /// Duration of this run.
     pub seconds: f64,
 }
 
 impl fmt::Display for Done {
-    /// One line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, rows, rows_before, bytes, seconds } = self;
         let (rows, bytes) = (counted(*rows, "row", "rows"), grouped(*bytes));
@@ -86,40 +75,33 @@ impl fmt::Display for Done {
     }
 }
 
-/// Why a table is not out.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// There is something of that name.
     #[error("{0} is there already: name another file, or delete it")]
     IsThere(PathBuf),
-    /// That name is a device, a pipe or a folder.
     #[error("{0} is no plain file: name one, or write to standard output (--to -)")]
     NoPlainFile(PathBuf),
-    /// The part that is there is one of another export.
+    /// The existing part belongs to another export.
     #[error("{0} is a part of another export: finish that one with its own command, or delete it and {0}.json")]
     Other(PathBuf),
-    /// The part that is there is not what its note says, or has none.
+    /// The existing part does not match its note, or has none.
     #[error("{0} cannot be continued: {1}; delete it and {0}.json to begin anew")]
     Broken(PathBuf, String),
-    /// Writing failed; says what comes of the same command.
+    /// Writing failed. The last field states the effect of the same command.
     #[error("{0} cannot be written: {1}{2}")]
     Write(PathBuf, io::Error, &'static str),
-    /// The command was stopped after so many rows; likewise.
+    /// The command was stopped after this number of rows. The last field states the effect of the same command.
     #[error("stopped after {}{}", counted(*.0, "row", "rows"), .1)]
     Stopped(u64, &'static str),
-    /// The store is down.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What comes of the same command after an interruption.
 const GOES_ON: &str = "; the same command goes on from there";
 const BEGINS_ANEW: &str = "; the same command begins anew";
 
-/// The flushed part of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Note {
-    /// What is exported.
     request: String,
     since: Option<Millis>,
     until: Option<Millis>,
@@ -129,18 +111,12 @@ struct Note {
 }
 
 impl Export {
-    /// Writes it to standard output; `None` where its reader stopped reading, which is no error.
-    ///
-    /// # Errors
-    /// The store is down, or writing failed.
+    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
     pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Done>, ExportError> {
         into_output(async |to| self.write(to, self.note(), stop, progress).await).await
     }
 
-    /// Writes it to a file, and goes on where an earlier one ended.
-    ///
-    /// # Errors
-    /// See [`ExportError`].
+    /// Writes it to a file, and goes on where an earlier export ended.
     pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Done, ExportError> {
         let write = async |to: &mut Part, note| self.write(to, note, stop, progress).await;
         into_file(path, self.note(), self.format.goes_on(), write).await
@@ -201,13 +177,11 @@ impl Export {
 }
 
 impl Note {
-    /// Nothing is written yet of what was asked for in these words.
     fn of(request: &str) -> Self {
         Self { request: request.to_owned(), since: None, until: None, bytes: 0, rows: 0, after: None }
     }
 }
 
-/// Writes onto standard output; `None` where its reader stopped reading.
 async fn into_output<T>(
     write: impl AsyncFnOnce(&mut Output<io::Stdout>) -> Result<T, ExportError>,
 ) -> Result<Option<T>, ExportError> {
@@ -217,7 +191,7 @@ async fn into_output<T>(
     }
 }
 
-/// Writes the part of a file, which gets its name at last; `goes_on`: behind what an earlier one has written.
+/// Writes the part of a file and renames it at the end. `goes_on`: behind the rows of an earlier export.
 async fn into_file<T>(
     path: &Path,
     new: Note,
@@ -239,15 +213,12 @@ async fn into_file<T>(
     Ok(done)
 }
 
-/// Where bytes go.
 trait Sink {
-    /// What it is called in an error.
     fn name(&self) -> &Path;
 
-    /// What comes of the same command after one.
+    /// Effect of the same command after an error.
     fn again(&self) -> &'static str;
 
-    /// Writes these.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Flushes everything written so far.
@@ -283,15 +254,15 @@ struct Part {
 }
 
 impl Part {
-    /// Opens the part of that file, cut off behind what is certain, or a new one. A part of another export, or one that is
-    /// not what was written, is refused and stays as it is.
+    /// Opens the part of that file, cut off behind its certain bytes, or a new one. A part of another export, or one that does not match
+    /// its note, is rejected and stays as it is.
     fn open(path: &Path, new: Note, goes_on: bool) -> Result<(Self, Note), ExportError> {
         let (path, note) = (with_end(path, ".part"), with_end(path, ".part.json"));
         let failed = |why| ExportError::Write(path.clone(), why, "");
         let broken = |why: &str| ExportError::Broken(path.clone(), why.to_owned());
-        // Its owner's alone, since it holds data of people.
+        // Readable by its owner only, since it holds data of people.
         let file = private_file::open(&path).map_err(failed)?;
-        // Two at once would write over each other.
+        // Two exports at once would write over each other.
         let is_ours = file.try_lock().map_err(|_| io::Error::new(ErrorKind::WouldBlock, "another export writes it"));
         is_ours.map_err(failed)?;
         let there = file.metadata().map_err(failed)?.len();
@@ -308,27 +279,24 @@ impl Part {
         };
         let known = known.filter(|_| goes_on).unwrap_or(new);
         let mut part = Self { path: path.clone(), note, file, goes_on };
-        // From here on, what is in the file is known to be ours.
+        // From here on, the bytes in the file are known to be ours.
         part.note(&known).and_then(|()| part.cut(known.bytes)).map_err(failed)?;
         Ok((part, known))
     }
 
-    /// What is certain, and no more.
     fn cut(&mut self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)?;
         self.file.seek(SeekFrom::End(0)).map(drop)
     }
 
-    /// Gives it its name.
     fn finish(self, path: &Path) -> io::Result<()> {
         private_file::check_name(&self.path, &self.file)?;
         std::fs::rename(&self.path, path)?;
         std::fs::remove_file(&self.note)
     }
 
-    /// Removes a part that cannot be continued.
     fn discard(&self) {
-        // What stays is overwritten by the next export of that name.
+        // The next export of that name overwrites leftovers.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(&self.note);
     }
@@ -349,7 +317,7 @@ impl Sink for Part {
 
     fn note(&mut self, note: &Note) -> io::Result<()> {
         self.file.sync_data()?;
-        // In one piece, or not at all.
+        // Atomic: in one piece, or not at all.
         let mut fresh = tempfile::NamedTempFile::new_in(private_file::folder_of(&self.note))?;
         fresh.write_all(&serde_json::to_vec(note)?)?;
         fresh.as_file().sync_data()?;
@@ -365,7 +333,6 @@ mod tests {
     use super::*;
     use crate::store::export::{POSTS, Rows};
 
-    /// A store whose tables are empty.
     #[derive(Debug)]
     struct Empty;
 

@@ -1,7 +1,8 @@
-//! Networks of posts as a file: which account replies to which, names which, or repeats posts of which.
+//! Networks of accounts as a file: replies, mentions or reposts.
 //!
-//! Each two accounts have one edge, from the author of the posts; its weight is their number. An account that replies to itself (a thread)
-//! or repeats its own post has an edge to itself; one that names itself has none, since on X each reply to itself does. Pairs are counted in memory: some 50 bytes each, and 150 for each account.
+//! Each pair of accounts has one edge, from the author of the posts; its weight is their number. An account that replies to itself (a
+//! thread) or repeats its own post has an edge to itself. One that names itself has none, since on X each reply to itself does. Pairs are
+//! counted in memory: some 50 bytes each, and 150 for each account.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,25 +19,19 @@ use crate::model::account::{Person, Role};
 use crate::store::Forgetting;
 use crate::store::export::{Cell, Exported, HANDLES, OBJECTS, REPLIES, Table, Tables, Wanted};
 
-/// Accounts of which the store is asked at once whether they are forgotten.
 const ASKED: usize = 1_000;
 
-/// What joins two accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// One replies to the other.
     Replies,
     /// One names the other in its post, or replies to it.
     Mentions,
-    /// One repeats a post of the other.
     Reposts,
 }
 
 impl Network {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Replies, Self::Mentions, Self::Reposts];
 
-    /// The word on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,13 +41,11 @@ impl Network {
         }
     }
 
-    /// The network of that name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|network| network.as_str() == word)
     }
 
-    /// The rows that tell of it.
     fn table(self) -> &'static Table {
         match self {
             Self::Replies => &REPLIES,
@@ -61,39 +54,29 @@ impl Network {
     }
 }
 
-/// A network on its way out.
 #[derive(Debug)]
 pub struct NetworkExport {
-    /// The store.
     pub tables: Arc<dyn Tables>,
-    /// Those who are to be forgotten.
     pub forgetting: Arc<dyn Forgetting>,
-    /// The name of the accounts' network in the list of those who are to be forgotten.
+    /// The name of the accounts' network in the list of forgotten accounts.
     pub people_of: String,
-    /// The network.
     pub network: Network,
-    /// The posts that tell of it.
     pub posts: Wanted,
-    /// The pipeline of the accounts' profiles.
     pub profiles: String,
     /// Reads the accounts of a post's object.
     pub people: fn(&str) -> Vec<Person>,
-    /// What is wanted, in the words of who asked.
     pub request: String,
-    /// As what.
     pub format: GraphFormat,
 }
 
 const NODE: [Attribute; 2] = [("handle", "string"), ("author", "boolean")];
 const EDGE: [Attribute; 2] = [("first_at", "string"), ("last_at", "string")];
 
-/// An account of the network.
 #[derive(Debug, Default)]
 struct Account {
     handle: Option<String>,
-    /// A post of it tells of the network.
+    /// True if a counted post is by it.
     is_author: bool,
-    /// It is to be forgotten.
     is_forgotten: bool,
 }
 
@@ -105,7 +88,7 @@ struct Pair {
     last: Option<Millis>,
 }
 
-/// Accounts and pairs so far, accounts by their numbers.
+/// Accounts and pairs so far. Each account has a number.
 #[derive(Debug, Default)]
 struct Counted {
     numbers: HashMap<String, u32>,
@@ -147,18 +130,12 @@ impl Counted {
 }
 
 impl NetworkExport {
-    /// Writes it to standard output; `None` where its reader stopped reading, which is no error.
-    ///
-    /// # Errors
-    /// The store is down, or writing failed.
+    /// Writes it to standard output. `None`: the reader stopped reading, which is no error.
     pub async fn to_output(&self, stop: &Stop, progress: impl Fn(u64)) -> Result<Option<Drawn>, ExportError> {
         into_output(async |to| self.write(to, stop, progress).await).await
     }
 
-    /// Writes it to a file, anew after an interruption.
-    ///
-    /// # Errors
-    /// See [`ExportError`].
+    /// Writes it to a file; starts again after an interruption.
     pub async fn to_file(&self, path: &Path, stop: &Stop, progress: impl Fn(u64)) -> Result<Drawn, ExportError> {
         into_file(path, Note::of(&self.request), false, async |to, _| self.write(to, stop, progress).await).await
     }
@@ -246,7 +223,6 @@ impl NetworkExport {
         }
     }
 
-    /// Counts a row of [`Network::table`].
     fn count(&self, cells: &[Cell], counted: &mut Counted) {
         let text = |at: usize| match cells.get(at) {
             Some(Cell::Text(text)) => Some(text.as_str()),

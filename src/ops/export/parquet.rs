@@ -1,4 +1,4 @@
-//! Rows as an Apache Parquet file, compressed by Snappy, which everybody reads.
+//! Rows as an Apache Parquet file, compressed by Snappy, which all readers support.
 
 use std::io;
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use parquet::schema::types::Type;
 
 use crate::store::export::{Cell, Column, Kind};
 
-/// The maximum size of a row group, which is in memory before it is written.
+/// Maximum size of a row group, which is held in memory before it is written.
 const GROUP_ROWS: usize = 50_000;
 const GROUP_BYTES: usize = 32 << 20;
 
-/// Rows on their way.
 pub struct Encoder {
     columns: Vec<Values>,
     rows: usize,
@@ -24,7 +23,7 @@ pub struct Encoder {
     file: io::Result<SerializedFileWriter<Vec<u8>>>,
 }
 
-/// The values of a column, and for each row whether there is one.
+/// The values of a column, and for each row a mark if it has one.
 struct Values {
     there: Vec<i16>,
     of: Of,
@@ -68,7 +67,6 @@ impl Encoder {
         if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES { self.end_group() } else { Ok(()) }
     }
 
-    /// Bytes that can be taken.
     pub fn ready(&self) -> usize {
         self.file.as_ref().map_or(0, |file| file.inner().len())
     }
@@ -97,7 +95,6 @@ impl Encoder {
 }
 
 impl Values {
-    /// All of them; what is left is empty.
     fn take(&mut self) -> Self {
         let of = match &mut self.of {
             Of::Texts(texts) => Of::Texts(std::mem::take(texts)),

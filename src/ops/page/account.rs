@@ -1,4 +1,4 @@
-//! An account: its state, its profile, what changed of it, its counts over time, and its collected posts.
+//! An account: its state, its profile with changes, its counts over time, and its collected posts.
 
 use std::sync::Arc;
 
@@ -20,19 +20,14 @@ use crate::ops::dead::{Dead, Whereabouts};
 use crate::pipelines::visits::holds_visits;
 use crate::store::{Bearer, Change, CountsAt, KeptHandle, StoredAccount, StoredTweet};
 
-/// Changes that are listed.
 const CHANGES: usize = 200;
-/// Characters of a value that changed.
 const CHANGED: usize = 280;
-/// Collected posts that are listed.
 const POSTS: u32 = 50;
-/// Points of the chart, at the most: more cannot be told apart.
+/// Maximum number of points of the chart: more look alike.
 const POINTS: usize = 400;
-/// The longest handle or id that is looked for, in bytes.
 const LONGEST: usize = 512;
 const DAY_MS: f64 = 86_400_000.0;
 
-/// All that is known of an account at one moment.
 struct Seen {
     now: Millis,
     account: StoredAccount,
@@ -40,20 +35,18 @@ struct Seen {
     changes: Vec<Change>,
     counts: Vec<CountsAt>,
     posts: Vec<String>,
-    /// The visits of its timeline, where it is followed or was.
+    /// The visits of its timeline, if it is followed or was.
     visits: Option<StoredTweet>,
 }
 
-/// The answer to a search.
 enum Found {
     One(Box<Seen>),
-    /// Accounts that have that handle, or had it.
+    /// Current and former accounts of that handle.
     Several(Vec<Bearer>),
     /// A handle whose account is not known.
     Kept(KeptHandle),
 }
 
-/// The page of an account, by its id or its handle.
 pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
     let name = asked.trim().trim_start_matches('@').to_owned();
     let answer = |status: StatusCode, title: &str, content: Markup| {
@@ -87,7 +80,7 @@ pub(super) async fn show(page: &Arc<Page>, asked: String) -> Response {
 }
 
 impl Page {
-    /// The addresses of the accounts that have that handle, or had it; none where the items are no accounts.
+    /// Returns the addresses of the current and former accounts of that handle; empty where the items are no accounts.
     pub(super) async fn called(&self, handle: &str) -> Result<Vec<String>, String> {
         let handle = handle.trim().trim_start_matches('@').to_owned();
         if !self.routes.holds_accounts() || handle.is_empty() || handle.len() > LONGEST {
@@ -134,13 +127,11 @@ impl Page {
     }
 }
 
-/// Returns true if a pipeline visits the accounts that another one looks up.
 fn is_visited_in(pipeline: &str, accounts: &str) -> bool {
     let provider = |namespace| PipelineId::read(namespace).map(|of| of.provider);
     holds_visits(pipeline) && provider(pipeline) == provider(accounts)
 }
 
-/// What is known of a handle without an account.
 fn without_account(KeptHandle { at, reason }: &KeptHandle) -> Markup {
     html! {
         p.problem.none #problem role="alert" {
@@ -249,7 +240,6 @@ impl Seen {
         }
     }
 
-    /// The newest first.
     fn changes(&self) -> Markup {
         let shown = |value: &Option<String>| match value.as_deref() {
             None | Some("") => "(none)".to_owned(),
@@ -270,7 +260,6 @@ impl Seen {
         }
     }
 
-    /// Its newest collected posts, with their pages.
     fn posts(&self, page: &Page) -> Markup {
         let namespace = page.routes.namespace.as_deref().and_then(PipelineId::read);
         let posts = namespace.map(|of| PipelineId::posts(&of.provider).to_string()).unwrap_or_default();
@@ -298,7 +287,7 @@ impl Seen {
         let mut points: Vec<(f64, f64)> =
             drawn.filter_map(|at| Some((days(at.checked_at), at.counts.followers? as f64))).collect();
         let (last, first) = (*points.last()?, *points.first()?);
-        // The newest answer changed nothing since. One that did not find the account has no counts.
+        // The newest answer changed no count since the last point. An answer without the account has no counts.
         let is_found = self.account.misses == 0;
         if is_found {
             points.push((self.account.checked_at.map_or(0.0, days).max(last.0), last.1));

@@ -8,7 +8,6 @@ use crate::model::account::AccountState;
 use crate::ops::Snapshot;
 use crate::ops::report::known_accounts::KnownAccounts;
 
-/// The meaning of a state in a few words.
 fn meaning(state: AccountState) -> &'static str {
     match state {
         AccountState::Live => "the network returns it",
@@ -20,7 +19,6 @@ fn meaning(state: AccountState) -> &'static str {
     }
 }
 
-/// `#accounts`
 pub(super) fn section(snapshot: &Snapshot) -> Markup {
     let unknown = KnownAccounts::default();
     let known = snapshot.status.known_accounts.as_ref().unwrap_or(&unknown);
@@ -61,7 +59,7 @@ pub(super) fn section(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// The same for the card of the overview: the states that accounts are in, and the age of the oldest data.
+/// Facts for the card of the overview: the states with their accounts, and the age of the oldest data.
 pub(super) fn facts(known: &KnownAccounts) -> Markup {
     html! {
         @match &known.states {

@@ -1,4 +1,4 @@
-//! What the pages load beside their text, from the binary itself.
+//! The style sheet, the script and the icon of the pages, from the binary itself.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,6 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 
-/// A file.
 struct Asset {
     kind: &'static str,
     text: &'static str,
@@ -17,23 +16,20 @@ const CSS: Asset = Asset { kind: "text/css; charset=utf-8", text: include_str!("
 const SCRIPT: Asset = Asset { kind: "text/javascript; charset=utf-8", text: include_str!("page.js") };
 const ICON: Asset = Asset { kind: "image/svg+xml", text: include_str!("icon.svg") };
 
-/// Changes whenever one of them, or the program, does: pages name it, so that none is older than its page.
+/// Changes with each asset and with the program. Pages name it, so that no asset is older than its page.
 pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
     let all = [CSS.text, SCRIPT.text, ICON.text, env!("CARGO_PKG_VERSION")].concat();
     digest(&SHA256, all.as_bytes()).as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// `/page.css`
 pub(super) async fn css(headers: HeaderMap) -> Response {
     answer(&headers, &CSS)
 }
 
-/// `/page.js`
 pub(super) async fn script(headers: HeaderMap) -> Response {
     answer(&headers, &SCRIPT)
 }
 
-/// `/icon.svg`
 pub(super) async fn icon(headers: HeaderMap) -> Response {
     answer(&headers, &ICON)
 }

@@ -1,4 +1,4 @@
-//! Why an account belongs to a community, or does not; and the decision of a person about it.
+//! The reasons why an account belongs to a community or does not, and the decision of a person about it.
 
 use maud::{Markup, html};
 
@@ -12,10 +12,8 @@ use crate::model::pipeline_id::PipelineId;
 use crate::pipelines::profiles::PROFILES;
 use crate::store::{BelongingChange, Communities, CommunityAccount, StoreError, StoredAppearance};
 
-/// Appearances of an account that are listed.
 const APPEARANCES: u32 = 20;
 
-/// An account in a community.
 #[derive(Debug)]
 struct Known {
     namespace: String,
@@ -24,11 +22,10 @@ struct Known {
     appearances: Vec<StoredAppearance>,
 }
 
-/// An account in the communities that know it; or why that is unknown.
+/// An account in the communities that know it, or the reason why that is unknown.
 pub(super) struct Belongs(Result<Vec<Known>, String>);
 
 impl Page {
-    /// `#community`, as read a moment ago.
     pub(super) async fn community_section(&self) -> Markup {
         let database = self.database.load();
         let threshold = self.whole.terms.load().threshold.unwrap_or(0.0);
@@ -36,14 +33,12 @@ impl Page {
         self.community.section(&database, namespace, threshold, &|id| self.to_account(id)).await
     }
 
-    /// Where an account of the community is shown.
     fn to_account(&self, id: &str) -> String {
         let provider = PipelineId::read(self.whole.queue.namespace()).map(|id| id.provider);
         let profiles = provider.map(|of| PipelineId::items(&of, PROFILES).to_string()).unwrap_or_default();
         self.routes.to_item_of(&profiles, id).unwrap_or_else(|| self.routes.to_item(id))
     }
 
-    /// The account of that id in all communities of its network.
     pub(super) async fn belongs(&self, id: &str) -> Belongs {
         let database = self.database.load();
         let read = match database.as_ref() {
@@ -74,7 +69,6 @@ impl Page {
         Ok(known)
     }
 
-    /// Where a form about a community's account is sent to.
     fn to_decide(&self, namespace: &str) -> String {
         let root = self.routes.all.iter().find(|(name, _)| name == namespace).map(|(_, root)| root.clone());
         root.map_or_else(|| self.routes.to("/belong"), |root| format!("{root}/belong"))
@@ -82,7 +76,7 @@ impl Page {
 }
 
 impl Belongs {
-    /// Nothing where no community knows it.
+    /// Empty if no community knows the account.
     pub(super) fn markup(&self, page: &Page) -> Markup {
         let all = match &self.0 {
             Ok(all) => all,
@@ -92,7 +86,7 @@ impl Belongs {
     }
 }
 
-/// What a state means, after "it".
+/// The meaning of a state, after "it".
 fn meaning(state: Belonging) -> &'static str {
     match state {
         Belonging::Seen => "appeared, and is no candidate yet",
@@ -158,7 +152,7 @@ impl Known {
     }
 }
 
-/// Decides about an account; nothing where nobody may.
+/// The form for a decision about an account; empty without a token.
 fn decide_form(page: &Page, namespace: &str, account: &str) -> Markup {
     if page.in_common.token.is_none() {
         return html! {};

@@ -1,7 +1,7 @@
-//! Renderings of live pages: each is made once for all who watch it, and its bytes are shared.
+//! Renderings of live pages. Each is made once for all watchers, who share its bytes.
 //!
-//! A page is rendered while it has a watcher. A watcher holds a reference to the newest rendering alone, so a slow one skips
-//! the renderings between, and then gets all parts.
+//! A page is rendered while it has a watcher. A watcher holds only the newest rendering. A slow watcher skips the renderings between, and
+//! then gets all parts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,54 +17,48 @@ use super::assets::VERSION;
 use super::words::without_times;
 use crate::base::clock::Millis;
 
-/// The delay after which a browser reconnects a broken stream, ms.
+/// Delay after which a browser reconnects a broken stream, ms.
 const RETRY_MS: u64 = 1_000;
 
-/// A part of a page, by its id.
 pub(super) type Part = Cow<'static, str>;
 
-/// A live page at one moment.
 #[derive(Debug)]
 pub(super) struct Shot {
-    /// The moment of its figures, ms since the epoch.
+    /// Time of its figures, ms since the epoch.
     pub at: Millis,
-    /// The moment at which it was made, by the same clock.
+    /// Time at which it was made, by the same clock.
     pub now: Millis,
-    /// Its parts, by their ids.
     pub parts: Vec<(Part, String)>,
 }
 
-/// What a page puts into place.
 #[derive(Debug, Serialize)]
 struct Snapshot<'a> {
-    /// The moment of the figures,
+    /// Time of the figures, ms since the epoch,
     at: Millis,
-    /// and that at which they are sent, by the same clock: the figures may be old. Both ms since the epoch.
+    /// and the time at which they are sent, by the same clock: the figures may be old.
     now: Millis,
     version: &'a str,
     parts: HashMap<&'a str, &'a str>,
 }
 
-/// A rendering, with the events made from it when the first watcher needs them.
+/// A rendering. Its events are made when the first watcher needs them.
 #[derive(Debug)]
 pub(super) struct Rendering {
-    /// Counts the renderings of a page.
     number: u64,
     shot: Shot,
-    /// For each part, true if it differs from that of the rendering before.
+    /// For each part, true if it differs from the previous rendering.
     changed: Vec<bool>,
     all: OnceLock<Bytes>,
     changes: OnceLock<Bytes>,
 }
 
 impl Rendering {
-    /// Counts the renderings of a page.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The event for a watcher that was sent the rendering of this number last. One is sent for each rendering, also if
-    /// nothing changed: it says that the figures are of now.
+    /// Returns the event for a watcher whose last rendering had this number. Each rendering has an event, even without changes: it shows
+    /// that the figures are current.
     pub(super) fn event_after(&self, sent: Option<u64>) -> Bytes {
         match sent.is_some_and(|sent| sent + 1 == self.number) {
             true => self.changes.get_or_init(|| self.event(|part| self.changed[part])).clone(),
@@ -77,13 +71,12 @@ impl Rendering {
         let parts = parts.iter().enumerate().filter(|(part, _)| is_sent(*part));
         let parts = parts.map(|(_, (id, html))| (&**id, &**html)).collect();
         let snapshot = Snapshot { at: *at, now: *now, version: &VERSION, parts };
-        // Texts and numbers alone: it cannot fail, and has no line breaks.
+        // The data holds only texts and numbers: serializing cannot fail and makes no line breaks.
         let data = serde_json::to_string(&snapshot).unwrap_or_default();
         format!("event: figures\nretry: {RETRY_MS}\ndata: {data}\n\n").into()
     }
 }
 
-/// Compares each rendering of a page with the one before.
 #[derive(Debug, Default)]
 struct Renderer {
     number: u64,
@@ -108,7 +101,7 @@ type Sender = watch::Sender<Option<Arc<Rendering>>>;
 /// Receives the newest rendering of a page; closed when the page has no more of them.
 pub(super) type Receiver = watch::Receiver<Option<Arc<Rendering>>>;
 
-/// The watched pages, by what is watched.
+/// The watched pages, by name.
 #[derive(Debug, Default)]
 pub(super) struct Broadcasts(Mutex<HashMap<String, Sender>>);
 
@@ -121,7 +114,7 @@ impl Broadcasts {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(&page) {
             let mut receiver = sender.subscribe();
-            // The rendering that is there is sent at once.
+            // The current rendering is sent at once.
             receiver.mark_changed();
             return receiver;
         }
@@ -133,7 +126,7 @@ impl Broadcasts {
     }
 }
 
-/// A watched page. Dropped, also by a panic, its watchers' streams end.
+/// A watched page. When it is dropped, even by a panic, the streams of its watchers end.
 struct Entry {
     broadcasts: Arc<Broadcasts>,
     page: String,
@@ -141,7 +134,6 @@ struct Entry {
 }
 
 impl Entry {
-    /// Renders the page while it is watched.
     async fn render(self, shots: impl Stream<Item = Shot> + Send) {
         let (mut shots, mut renderer) = (std::pin::pin!(shots), Renderer::default());
         loop {
@@ -155,7 +147,7 @@ impl Entry {
         }
     }
 
-    /// Removes it if that holds; no watcher can join in between. Returns true if it is removed.
+    /// Removes the page if `holds` returns true; no watcher can join in between. Returns false if it stays.
     fn is_removed(&self, holds: impl FnOnce(&Sender) -> bool) -> bool {
         let mut watched = self.broadcasts.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_own = watched.get(&self.page).is_some_and(|of| of.same_channel(&self.sender));
@@ -203,7 +195,7 @@ mod tests {
         let rendering = first.borrow_and_update().clone().unwrap();
         let whole = rendering.event_after(None);
         assert!(text(&whole).contains("old") && text(&whole).contains("same"), "{}", text(&whole));
-        // The first watcher goes on, the second one has not read yet.
+        // The first watcher reads on. The second one has not read yet.
         sender.send(shot(2, &[("a", "new"), ("b", "same")])).await.unwrap();
         first.changed().await.unwrap();
         let rendering = first.borrow_and_update().clone().unwrap();

@@ -1,8 +1,7 @@
 //! A chart as SVG, drawn by plotters.
 //!
-//! It has a few colours only, the [`Ink`]s; `page.css` gives each its value in both colour schemes, by the
-//! attribute that the drawing carries. Text takes its size from there, too: the drawing is scaled to the width of
-//! its box, and its text must not shrink with it.
+//! It has only a few colours, the [`Ink`]s. `page.css` gives each its value in both colour schemes, by the attribute in the drawing.
+//! `page.css` sets the text size, too: the drawing scales to the width of its box, and its text must not shrink with it.
 
 use std::ops::Range;
 
@@ -15,39 +14,33 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::words::plain;
 
-/// The drawing's size in its own units; in a box as wide on the screen, one is a pixel.
+/// Size of the drawing in its own units; in a box of that width on the screen, one unit is a pixel.
 const SIZE: (u32, u32) = (880, 380);
 /// Room for the numbers on the left; they are twice as large on a phone.
 const LEFT: u32 = 108;
-/// Room for those below.
 const BELOW: u32 = 50;
-/// Around the rest; the first and last words of an axis reach into it.
+/// Margin of the rest; the first and last words of an axis reach into it.
 const MARGIN: u32 = 26;
-/// Room above for the words of marks.
 const ABOVE: u32 = 46;
-/// What is highest does not touch the edge.
+/// Factor that keeps the highest point off the edge.
 const HEADROOM: f64 = 1.04;
-/// What plotters asks for; `page.css` says it anew.
+/// Font that plotters needs; `page.css` overrides it.
 const FONT: (&str, i32) = ("sans-serif", 22);
 
-/// A colour by what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// Numbers and words.
     Text,
-    /// Lines behind all others.
     Grid,
-    /// What is looked at first.
+    /// The most important series.
     First,
-    /// What goes with it.
+    /// The series that goes with it.
     Second,
-    /// What is less.
+    /// The least important series.
     Third,
-    /// A part of a sum: 0 to 6, from the most impatient on.
+    /// A part of a sum: 0 to 6, the most impatient part first.
     Part(usize),
 }
 
-/// How many parts have a colour of their own.
 pub(super) const PARTS: usize = 7;
 
 impl Ink {
@@ -75,20 +68,17 @@ impl Ink {
         RGBColor(red, green, blue)
     }
 
-    /// As it stands in the drawing.
     pub(super) fn hex(self) -> String {
         let (red, green, blue) = self.rgb();
         format!("#{red:02X}{green:02X}{blue:02X}")
     }
 }
 
-/// What numbers on an axis are told in, once they are ten times as large.
+/// Units of the numbers on an axis, used from ten times their value on.
 const UNITS: [(f64, &str); 2] = [(1e6, ", millions"), (1e3, ", thousands")];
 
-/// One of the two directions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
-    /// What it measures, with its unit.
     title: String,
     range: Range<f64>,
     logarithmic: bool,
@@ -96,25 +86,24 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Evenly from the first to the last of the range, with a line and a word at each tick.
     pub(super) fn even(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
         Self { title: title.to_owned(), range, logarithmic: false, ticks }
     }
 
-    /// By the logarithm; the range lies above 0.
+    /// A logarithmic axis; the range lies above 0.
     pub(super) fn logarithmic(title: &str, range: Range<f64>, ticks: Vec<(f64, String)>) -> Self {
         Self { title: format!("{title}, on a logarithmic axis"), range, logarithmic: true, ticks }
     }
 
-    /// From 0 to a little more than `most`, with round numbers; in thousands or millions where they are long.
+    /// From 0 to a little more than `most`, with round numbers; large ones in thousands or millions.
     pub(super) fn up_to(title: &str, most: f64) -> Self {
         let (by, unit) = UNITS.into_iter().find(|(by, _)| most >= *by * 10.0).unwrap_or((1.0, ""));
         let most = if most > 0.0 { most * HEADROOM } else { 1.0 };
-        // The steps people count in, three to six of them.
+        // Round steps, three to six of them.
         let rough = most / 4.0;
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|by| by * power).find(|step| *step >= rough);
-        // Half an id is none.
+        // Half an id does not exist.
         let step = step.unwrap_or(rough).max(1.0).ceil();
         let count = (most / step).ceil().max(1.0);
         let ticks = (0..=count as u32).map(|at| f64::from(at) * step).map(|at| (at, plain(at / by))).collect();
@@ -150,18 +139,14 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// From point to point.
     Line,
-    /// The same, and filled down to the axis.
     Filled,
-    /// From point to point, with a dot at each.
     Dotted,
 }
 
-/// Points that belong together, by their x. One whose y is no number is a gap.
+/// Points (x, y) of one series. A point whose y is not a number is a gap.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
     pub name: String,
@@ -170,10 +155,10 @@ pub(super) struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The series to draw: the first of the series in front of the others.
+/// The series to draw, the first of them in front of the others.
 #[derive(Debug, Clone)]
 pub(super) struct Chart {
-    /// The gist in words, for who does not see it.
+    /// The gist in words, for readers who cannot see the chart.
     pub gist: String,
     pub x: Axis,
     pub y: Axis,
@@ -183,7 +168,6 @@ pub(super) struct Chart {
 }
 
 impl Chart {
-    /// The chart with its legend.
     pub(super) fn markup(&self) -> Markup {
         html! {
             figure.chart {
@@ -222,11 +206,11 @@ impl Chart {
             self.draw(&area).and_then(|()| area.present())
         };
         if let Err(error) = drawn {
-            // Text into a String: only a bug of ours ends here.
+            // Writing text to a String fails only by a bug of ours.
             tracing::error!(%error, "a chart cannot be drawn");
             return String::new();
         }
-        // plotters begins it for a file of its own; here it fills its box, and has a name.
+        // plotters writes the head for a separate file. Here the drawing fills its box and has a name.
         let inside = drawing.split_once('>').map_or("", |(_, inside)| inside);
         let (width, height) = SIZE;
         let head = html! { (self.gist) }.into_string();
@@ -275,7 +259,7 @@ impl Chart {
                         chart.draw_series(LineSeries::new(points(), color.stroke_width(3)))?;
                     }
                 }
-                // One point is no line.
+                // A single point makes no line.
                 if series.shape == Shape::Dotted || points().len() == 1 {
                     chart.draw_series(points().map(|at| Circle::new(at, 4, color.filled())))?;
                 }
@@ -324,7 +308,7 @@ mod tests {
     fn decades_are_equally_wide_on_a_logarithmic_axis() {
         let x = some().x;
         assert_eq!([1.0, 10.0, 100.0].map(|at| x.map(&at, (0, 100))), [0, 50, 100]);
-        // What lies before it begins is drawn at its edge.
+        // A value before the start of the axis is drawn at its edge.
         assert_eq!(x.map(&0.0, (0, 100)), 0);
     }
 

@@ -1,4 +1,4 @@
-//! Communities: size and growth, what led to candidates, and near misses.
+//! Communities: size and growth, reasons of candidates, and near misses.
 
 use std::time::Duration;
 
@@ -14,17 +14,14 @@ use crate::ops::counting::Counting;
 use crate::pipelines::community::shown::COMMUNITY;
 use crate::store::{Communities, CommunityAccount, CommunitySize, Database, StoreError};
 
-/// How often all is counted, while somebody watches, unless that takes more than its part of the time.
+/// Interval of counts while the page has viewers; longer if a count takes more than its part of the time.
 const EVERY: Duration = Duration::from_secs(15);
-/// The time limit: the rest of the page waits for it.
+/// Time limit of a count: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Near misses that are listed.
 const NEAR: u32 = 20;
-/// Points of the chart, at the most.
 const POINTS: u32 = 400;
 const HOUR_MS: f64 = 3_600_000.0;
 
-/// What was read of a community.
 #[derive(Debug, Default)]
 struct Read {
     size: CommunitySize,
@@ -33,11 +30,10 @@ struct Read {
     near: Vec<CommunityAccount>,
 }
 
-/// What was read last, for all who watch.
+/// The last reading, shared by all viewers.
 #[derive(Debug, Default)]
 pub(super) struct CommunityRead(Mutex<Counting<Read, Result<Read, String>>>);
 
-/// Returns true if a namespace is that of a community.
 pub(super) fn is_community(namespace: &str) -> bool {
     PipelineId::is_of(namespace, COMMUNITY)
 }
@@ -52,7 +48,6 @@ async fn read(communities: &dyn Communities, namespace: &str, threshold: f64) ->
 }
 
 impl CommunityRead {
-    /// `#community`, as read a moment ago; `address` says where an account is shown.
     pub(super) async fn section(
         &self,
         database: &Result<Database, String>,
@@ -71,7 +66,6 @@ impl CommunityRead {
     }
 }
 
-/// The name of a community.
 pub(super) fn name_of(namespace: &str) -> String {
     PipelineId::read(namespace).and_then(|id| id.partition).unwrap_or_else(|| namespace.to_owned())
 }
@@ -129,7 +123,6 @@ fn reasons(by_reason: &[(String, String, i64)]) -> Markup {
     }
 }
 
-/// Members and candidates over time.
 fn chart(growth: &[CommunitySize], now: &CommunitySize) -> Option<Chart> {
     let hours = |at: Millis| (at - now.at) as f64 / HOUR_MS;
     let all: Vec<&CommunitySize> = growth.iter().chain(std::iter::once(now)).collect();

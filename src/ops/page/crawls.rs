@@ -17,12 +17,9 @@ use crate::ops::report::crawls::Crawls;
 use crate::pipelines::profiles::PROFILES;
 use crate::store::{CrawlRecord, Edges};
 
-/// Rows of the table of crawls under way.
 const ROWS: usize = 50;
-/// Crawls of each list of an account that are shown.
 const NEWEST: u32 = 10;
 
-/// `#crawls`
 pub(super) fn section(snapshot: &Snapshot, routes: &Routes) -> Markup {
     let unread = Crawls { error: Some("they were not read yet".to_owned()), ..Crawls::default() };
     let crawls = snapshot.status.crawls.as_ref().unwrap_or(&unread);
@@ -78,11 +75,11 @@ fn table(crawls: &Crawls, routes: &Routes, now: Millis) -> Markup {
     }
 }
 
-/// The newest crawls of an account's lists, those of the followers first; or why they are unknown.
+/// The newest crawls of an account's lists, followers first; or the reason why they are unknown.
 pub(super) struct OfAccount(Result<Vec<(Side, Vec<CrawlRecord>)>, String>);
 
 impl Page {
-    /// Reads the newest crawls of the account with this id. In a namespace of lists, those of this list.
+    /// Reads the newest crawls of the account with this id. In a namespace of lists, it reads the crawls of this list.
     pub(super) async fn crawls_of(&self, owner: &str) -> OfAccount {
         let database: Arc<_> = self.database.load();
         let read = match database.as_ref() {
@@ -106,14 +103,13 @@ impl Page {
         Ok(all)
     }
 
-    /// Returns true if the items of these pages are lists.
     pub(super) fn holds_lists(&self) -> bool {
         self.whole.terms.load().lists.is_some()
     }
 }
 
 impl OfAccount {
-    /// Nothing where no list of the account was ever read.
+    /// Empty if no list of the account was ever read.
     pub(super) fn markup(&self) -> Markup {
         let all = match &self.0 {
             Ok(all) => all,
@@ -159,7 +155,7 @@ fn row(crawl: &CrawlRecord) -> Markup {
     }
 }
 
-/// Whether it is complete, or why not.
+/// States that a crawl is complete, or why it is not.
 fn how(crawl: &CrawlRecord) -> String {
     let why = match crawl.ended.as_deref() {
         None => return format!("under way ({})", crawl.kind),

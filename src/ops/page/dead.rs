@@ -1,4 +1,4 @@
-//! The dead: who they are and why, back to life, or to the end of it.
+//! The dead: lists them with their reasons, retries them or drops them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,42 +26,38 @@ use crate::ingest::StarterError;
 use crate::ops::dead::{Act, Cursor, Dead, DeadPage, DeadTweet, Tally, holding};
 use crate::pipelines::kind::Words;
 
-/// Rows on a page, as long as there are so many.
+/// Minimum number of rows on a page, if there are more rows.
 const ROWS: usize = 50;
-/// Rows that are read at once,
+/// Rows per read,
 const READ: u32 = 50;
-/// and how often at the most, in search of those of a reason, or of what is on the next page.
+/// and maximum number of reads per page, in search of rows with a reason, or of the first row of the next page.
 const READS: usize = 200;
-/// The longest words of a reason.
 const WORDS: usize = 200;
-/// What the box of a form says that is meant for many.
+/// Value of the box that confirms an action on all.
 const SURE: &str = "yes";
 
-/// Which page of the list, and what was done before it is shown.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     below: Option<String>,
     from: Option<Number>,
-    /// Words of a reason.
     #[serde(default)]
     reason: String,
     retried: Option<String>,
     dropped: Option<String>,
     already: Option<String>,
-    /// What was done to so many,
+    /// Name of the action on several posts,
     many: Option<String>,
     #[serde(default)]
     done: Number,
-    /// and to so many not.
+    /// with the number of refused ones.
     #[serde(default)]
     refused: Number,
 }
 
-/// What is shown of the list.
 #[derive(Debug, Default)]
 struct Shown {
     from: Cursor,
-    /// Words of their reasons; none: all of them.
+    /// Words that the reasons contain; `None`: all reasons.
     words: Option<String>,
 }
 
@@ -72,7 +68,6 @@ impl Shown {
     }
 }
 
-/// To whom it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     One,
@@ -85,15 +80,14 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
     let told = told(&asked, page.words()).map(|told| html! { p.told #told role="status" { (told) } });
     let from = match (asked.from, asked.below) {
         (Some(Number(from)), _) => Cursor::Queue { from },
-        // Text that is no id was not written by a link of the list.
+        // A text that is no id does not come from a link of the list.
         (None, below) => Cursor::Store { below: below.filter(|below| check_id(below).is_ok()) },
     };
     page.list(&Shown::of(from, &asked.reason), StatusCode::OK, told).await
 }
 
-/// What was done.
 fn told(asked: &Asked, words: Words) -> Option<Markup> {
-    // What is no id was not written by us.
+    // A text that is no id does not come from us.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let many = asked.many.as_deref().and_then(|many| {
         let Number(refused) = asked.refused;
@@ -113,13 +107,12 @@ fn told(asked: &Asked, words: Words) -> Option<Markup> {
     })
 }
 
-/// The route of the form that does this.
 pub(super) fn post(act: Act, whom: Whom) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
             let (ask, cookie) = match page.form(&Sender { address: from.ip(), headers }, form) {
                 Ok(allowed) => allowed,
-                // A guess beyond the limit costs no look at the store.
+                // A guess beyond the limit must not cost a query of the store.
                 Err(refused) if refused.0 == StatusCode::TOO_MANY_REQUESTS => return page.refused(refused),
                 Err(refused) => return page.not_done(refused, "").await,
             };
@@ -135,7 +128,6 @@ pub(super) fn post(act: Act, whom: Whom) -> MethodRouter<Arc<Page>> {
     )
 }
 
-/// What an act is called once it is done.
 fn word(act: Act) -> &'static str {
     match act {
         Act::Retry => "retried",
@@ -144,7 +136,7 @@ fn word(act: Act) -> &'static str {
 }
 
 impl Page {
-    /// Answers where it leads.
+    /// Acts on one post and returns the address to show next.
     async fn act_on(&self, act: Act, id: &str) -> Result<String, Refused> {
         let (id, done) = self.to_post(id, ToPost::Dead(act)).await?;
         tracing::info!(?act, done, "dead posts changed on the page");
@@ -153,7 +145,7 @@ impl Page {
         Ok(self.routes.to_dead(&[(told, id.as_str())]))
     }
 
-    /// The same for all, or for those of a reason.
+    /// Acts on all posts, or on those with the words of a reason. Returns the address to show next.
     async fn act_on_all(&self, act: Act, ask: &Ask) -> Result<String, Refused> {
         if ask.sure != SURE {
             return Err((StatusCode::BAD_REQUEST, "Nothing was changed: tick the box that all are meant.".to_owned()));
@@ -170,12 +162,10 @@ impl Page {
         Ok(self.routes.to_dead(&[("many", word(act)), ("done", &done), ("refused", &refused)]))
     }
 
-    /// The list, with the reason before it.
     async fn not_done(&self, (status, why): Refused, words: &str) -> Response {
         self.list(&Shown::of(Cursor::default(), words), status, Some(problem(&why))).await
     }
 
-    /// The list from there on, with a line before it.
     async fn list(&self, shown: &Shown, status: StatusCode, told: Option<Markup>) -> Response {
         let read = async |dead: &Dead| {
             let in_store = dead.store.dead(dead.queue.namespace()).await?;
@@ -228,7 +218,6 @@ impl Page {
         }
     }
 
-    /// Leads to those of a reason.
     fn filter(&self, words: Option<&str>) -> Markup {
         html! {
             form.act #filter method="get" action=(self.routes.to("/dead")) {
@@ -240,7 +229,6 @@ impl Page {
         }
     }
 
-    /// Retries or drops all of them.
     fn many(&self, words: Option<&str>) -> Markup {
         let whom = words.map_or_else(
             || format!("all dead {}", self.words().many),
@@ -260,7 +248,6 @@ impl Page {
         }
     }
 
-    /// The ways to other pages of the list, where there are any.
     fn pages(&self, page: &DeadPage, shown: &Shown) -> Markup {
         let words = shown.words.as_ref().map(|words| ("reason", words.as_str()));
         let to = |at: Option<(&str, &str)>| {
@@ -283,7 +270,7 @@ impl Page {
     }
 }
 
-/// The rows of a page. Another follows only where it has rows, or where it would take too long to see.
+/// Reads the rows of a page. A next page is linked only if it has rows, or if the search for its rows would take too long.
 async fn rows(dead: &Dead, shown: &Shown) -> Result<DeadPage, StarterError> {
     let is_meant = holding(shown.words.as_deref());
     let mut page = DeadPage { dead: Vec::new(), next: Some(shown.from.clone()) };

@@ -16,10 +16,8 @@ use super::words::{cut, error, one_line};
 use crate::base::clock::{self, Millis};
 use crate::engine::queue::{ERRORS_KEPT, RecordedError};
 
-/// The longest words that are searched for.
 const WORDS: usize = 200;
 
-/// Query of the search: words that the errors contain.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]

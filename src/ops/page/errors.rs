@@ -1,5 +1,5 @@
-//! The last errors: those that workers recorded, for a week; and those that the page has seen, as long as its process lives, since a
-//! queue that is out records none.
+//! The last errors. Workers record theirs for a week. The page keeps those that it has seen while its process lives, since a queue that
+//! is out records none.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -18,12 +18,10 @@ use crate::store::OldReader;
 
 /// Rows of the front page, and errors that it reads.
 pub(super) const SHOWN: usize = 10;
-/// Errors of the page itself that are kept: one that lasts must not come back as a new one.
+/// Number of the page's own errors that are kept. A lasting error must not come back as a new one.
 const KEPT: usize = 100;
-/// The longest message, in characters.
 const LONGEST: usize = 300;
 
-/// Where an error was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Service(&'static str),
@@ -31,7 +29,7 @@ enum Place {
     Post(String),
 }
 
-/// A message, where it came from last, and since when; `None` where only the page knows, which has just seen it.
+/// A message with its last place and its start; `None` if only the page knows the error, which it has just seen.
 #[derive(Debug)]
 struct Found {
     at: Option<Millis>,
@@ -46,7 +44,6 @@ pub(super) struct Noted {
     message: String,
 }
 
-/// The errors that the page of a namespace has seen.
 #[derive(Debug, Default)]
 pub(super) struct Errors(Mutex<Vec<Noted>>);
 
@@ -149,22 +146,18 @@ fn note(kept: &mut Vec<Noted>, found: Found, now: Millis) {
     }
 }
 
-/// A message as it is shown.
 fn message(text: &str) -> String {
     cut(&error(text), LONGEST)
 }
 
-/// A row of the list.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
-    /// An error that the page itself saw.
     Own(&'a Noted),
-    /// An error that workers recorded.
     Recorded(&'a RecordedError),
 }
 
 impl Row<'_> {
-    /// When it occurred last, ms since the epoch.
+    /// Last occurrence, ms since the epoch.
     fn at(&self) -> Millis {
         match self {
             Self::Own(noted) => noted.at,
@@ -187,7 +180,6 @@ fn shown(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
     }
 }
 
-/// The rows, in their order.
 pub(super) fn table(rows: &[Row<'_>], routes: &Routes, now: Millis) -> Markup {
     html! {
         div.scroll #errors-box tabindex="0" role="region" aria-label="The last errors" {

@@ -21,17 +21,14 @@ use super::watchers::{Place, Watchers};
 use crate::engine::health::Health;
 use crate::ops::server::Client;
 
-/// The interval of comments, so that proxies do not close the stream.
+/// Interval of comments, so that proxies do not close the stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Such a comment.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
-/// The interval between readings of a tweet's page.
 const TWEET_EVERY: Duration = Duration::from_secs(3);
 
-/// A piece of the stream.
 pub(super) type Sent = Result<Bytes, Infallible>;
 
-/// What is watched: a tweet, or the front page with so much of the past.
+/// The watched page: a tweet, or the front page with this range of the past.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     tweet: Option<String>,
@@ -63,7 +60,7 @@ pub(super) async fn stream(
     })
 }
 
-/// The stream for a client, until the process is to stop or the stream has to give way.
+/// The stream for a client. It ends when the process stops or the stream has to give way.
 pub(super) fn answer(
     health: &Arc<Health>,
     watchers: &Arc<Watchers>,
@@ -83,7 +80,6 @@ pub(super) fn answer(
     (head, Body::from_stream(events)).into_response()
 }
 
-/// The events for a viewer, who holds its place meanwhile.
 fn events(receiver: Receiver, place: Place) -> impl Stream<Item = Sent> {
     stream::unfold((receiver, None, place), async |(mut receiver, mut sent, place)| {
         loop {
@@ -103,7 +99,7 @@ fn events(receiver: Receiver, place: Place) -> impl Stream<Item = Sent> {
 
 fn front_shots(page: Arc<Page>, range: Range) -> impl Stream<Item = Shot> {
     let mut seen = page.reader.watch();
-    // What was read already is sent at once.
+    // The last reading is sent at once.
     seen.mark_changed();
     stream::unfold((page, seen, range), async |(page, mut source, range)| {
         let seen = loop {
@@ -123,7 +119,7 @@ fn tweet_shots(page: Arc<Page>, id: PostId) -> impl Stream<Item = Shot> {
     let every = tokio::time::interval(TWEET_EVERY);
     stream::unfold((page, every, id), async |(page, mut every, id)| {
         every.tick().await;
-        // While a service is out there is nothing to send: the page tries again, and says so.
+        // The stream ends while a service is out. The page tries again, and says so.
         let seen = page.tweet(&id).await.ok().flatten()?;
         let parts = vec![("tweet".into(), seen.section().into_string())];
         Some((Shot { at: seen.at(), now: seen.at(), parts }, (page, every, id)))

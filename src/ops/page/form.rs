@@ -11,28 +11,27 @@ use serde::Deserialize;
 
 use super::pages::Page;
 
-/// The greatest form, in bytes: an id, a reason and a token.
+/// Maximum size of a form, in bytes: an id, a reason and a token.
 pub(super) const FORM_BYTES: usize = 16 << 10;
-/// The time limit for a form: a browser sends it with the head of the request.
+/// Time limit for a form: a browser sends it with the head of the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a form says.
 #[derive(Debug, Deserialize)]
 pub(super) struct Ask {
     #[serde(default)]
     pub reason: String,
     #[serde(default)]
     pub id: String,
-    /// Words of the reasons of those that are meant,
+    /// Words of the reasons of the meant posts,
     #[serde(default)]
     pub words: String,
-    /// and that all of them are.
+    /// and the confirmation that all of them are meant.
     #[serde(default)]
     pub sure: String,
     pub token: SecretString,
 }
 
-/// A form as it came, or the reason why it was not read.
+/// A received form, or the reason why it was not read.
 pub(super) struct Sent(pub Result<Ask, (StatusCode, String)>);
 
 impl FromRequest<Arc<Page>> for Sent {

@@ -26,12 +26,11 @@ use crate::engine::queue::{Buried, MINUTE_MS, QueueError, RowRange};
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::pipelines::kind::Words;
 
-/// The last dead that are read: their reasons are among the last errors,
+/// Number of the last dead posts to read: their reasons are among the last errors,
 const LATEST: u32 = 50;
-/// and so many of them are named.
+/// and number of those that are named.
 const NAMED: usize = 5;
 
-/// How much of the past is asked for.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
@@ -49,7 +48,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
         @if status == StatusCode::BAD_REQUEST { (problem(&format!("{}. Shown is the last hour.", unknown_range()))) }
         @let (answer, sections) = front.parts.split_at(1);
         @for (_, part) in answer { (PreEscaped(part)) }
-        // What is read aloud when the answer becomes another; the answer itself is replaced with each figure.
+        // A screen reader reads this when the answer changes. The answer itself is replaced with each figure.
         p.unseen #spoken role="status" data-state=(Answer::of(&seen).state) {}
         div.grid { @for (_, part) in sections { (PreEscaped(part)) } }
         (page.hands())
@@ -61,7 +60,6 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 }
 
 impl Page {
-    /// The front page with these figures and that range of the past.
     pub(super) async fn with_range(&self, seen: &Seen, range: Range) -> Arc<Front> {
         let front = self.made(seen).await;
         let Some(snapshot) = seen.snapshot.as_ref().filter(|_| range != Range::Hour) else { return front };
@@ -82,7 +80,7 @@ impl Page {
         Arc::new(Front { at: front.at, parts })
     }
 
-    /// That range of the past, read once a minute for all who watch.
+    /// Returns that range of the past, read once a minute for all viewers.
     async fn past(&self, range: Range, snapshot: &Snapshot) -> Result<Arc<Past>, QueueError> {
         let minute = snapshot.at_ms().div_euclid(MINUTE_MS);
         let mut known = self.past.lock().await;
@@ -95,7 +93,7 @@ impl Page {
         Ok(past)
     }
 
-    /// The front page with these figures, made once for all who watch.
+    /// Returns the front page with these figures, made once for all viewers.
     async fn made(&self, seen: &Seen) -> Arc<Front> {
         let same = |last: &Seen| {
             let snapshot = match (&last.snapshot, &seen.snapshot) {
@@ -113,7 +111,6 @@ impl Page {
         front
     }
 
-    /// Made anew.
     pub(super) async fn front(&self, seen: &Seen) -> Front {
         let mut parts: Vec<(Part, String)> = vec![("headline".into(), headline(seen).into_string())];
         let at = seen.snapshot.as_ref().map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms());
@@ -170,7 +167,7 @@ impl Page {
                 parts.push((id.into(), empty.into_string()));
             }
         }
-        // The figures say why a queue does not answer.
+        // The figures state why a queue does not answer.
         let recorded = match seen.outage {
             None => self.whole.queue.errors(errors::SHOWN).await,
             Some(_) => Ok(Vec::new()),
@@ -183,8 +180,8 @@ impl Page {
         Front { at, parts }
     }
 
-    /// The last that were buried, the latest first; read when their number has changed. None where the queue does
-    /// not answer: the rest says so.
+    /// The last buried posts, latest first. They are read when their number has changed. Empty if the queue does not answer: the rest of
+    /// the page says so.
     async fn latest_dead(&self, dead: u64) -> Vec<Buried> {
         let mut known = self.latest.lock().await;
         if known.0 != dead {
@@ -199,7 +196,6 @@ impl Page {
     }
 }
 
-/// A section whose past cannot be read.
 fn unreadable(id: &str, name: &str, range: Range, why: &QueueError, routes: &Routes) -> Markup {
     html! {
         section.panel id=(id) aria-label=(name) {
@@ -210,7 +206,7 @@ fn unreadable(id: &str, name: &str, range: Range, why: &QueueError, routes: &Rou
     }
 }
 
-/// What is so, and why, of `Late: 3 of 9 tweets are overdue: there are too few workers`.
+/// Splits a sentence such as `Late: 3 of 9 tweets are overdue: there are too few workers` into the state and its reason.
 fn said(sentence: &str) -> (&str, Option<&str>) {
     let what = sentence.find(": ").and_then(|state| Some(state + 2 + sentence[state + 2..].find(": ")?));
     what.map_or((sentence, None), |end| (&sentence[..end], Some(&sentence[end + 2..])))

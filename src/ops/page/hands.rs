@@ -29,38 +29,32 @@ use crate::ops::dead::{self, Dead};
 use crate::pipelines::community::by_hand::ByHand;
 use crate::store::Way;
 
-/// The longest reason.
 const REASON: usize = 200;
-/// How long a page of the queue is ours that puts back what was lost.
+/// Lease of a page of the queue while a refresh puts lost items back.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Why nothing was done.
 pub(super) type Refused = (StatusCode, String);
 
-/// Where a form comes from.
 pub(super) struct Sender {
     pub address: IpAddr,
     pub headers: HeaderMap,
 }
 
-/// What is done to the whole pipeline, or to a post from its page.
+/// An action on the whole pipeline, or on a post from its page.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
     Pause,
     Resume,
     Refresh,
-    /// Decides whether an account belongs to a community.
     Belong,
 }
 
-/// What is done to one post.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ToPost {
     Refresh,
     Dead(dead::Act),
 }
 
-/// The route of a form that does this.
 pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
     routing::post(
         async move |State(page): State<Arc<Page>>, from: ConnectInfo<SocketAddr>, headers: HeaderMap, form: Sent| {
@@ -77,8 +71,8 @@ pub(super) fn post(act: Act) -> MethodRouter<Arc<Page>> {
 }
 
 impl Page {
-    /// What the form says, where its sender may act: the token came with it, or came from this browser before. Answers the
-    /// cookie of a new session, too.
+    /// Returns the form if its sender may act: the token came with it, or came from this browser before. Also returns the cookie of a new
+    /// session.
     pub(super) fn form(&self, sender: &Sender, form: Sent) -> Result<(Ask, Option<HeaderValue>), Refused> {
         let Some(token) = &self.in_common.token else {
             let why = "The page is read-only: to act here, give it a token (ops.token_file).";
@@ -111,7 +105,7 @@ impl Page {
         }
     }
 
-    /// What can be done to the whole pipeline; nothing where nobody may.
+    /// The actions on the whole pipeline; empty without a token.
     pub(super) fn hands(&self) -> Markup {
         if self.in_common.token.is_none() {
             return html! {};
@@ -133,7 +127,7 @@ impl Page {
         }
     }
 
-    /// Makes a post or an account due now; nothing where nobody may.
+    /// The form that makes a post or an account due now; empty without a token.
     pub(super) fn refresh_form(&self, id: &str) -> Markup {
         if self.in_common.token.is_none() {
             return html! {};
@@ -147,7 +141,6 @@ impl Page {
         }
     }
 
-    /// A page that says why nothing was done.
     pub(super) fn refused(&self, (status, why): Refused) -> Response {
         let (routes, title, now) = (&self.routes, "Nothing was changed".to_owned(), clock::wall_ms());
         let content = html! { h1 { (title) } (problem(&why)) p { a href=(routes.to("/")) { "To the overview" } } };
@@ -159,7 +152,7 @@ impl Page {
         answer
     }
 
-    /// Answers where it leads.
+    /// Acts and returns the address to show next.
     async fn act(&self, act: Act, ask: &Ask) -> Result<String, Refused> {
         let reason = cut(&one_line(&ask.reason), REASON);
         match act {
@@ -177,7 +170,6 @@ impl Page {
         }
     }
 
-    /// Decides about an account of the community.
     async fn decide(&self, ask: &Ask, reason: &str) -> Result<String, Refused> {
         let wrong = |why: &str| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}."));
         if !is_community(self.whole.queue.namespace()) {
@@ -212,7 +204,7 @@ impl Page {
         Ok(())
     }
 
-    /// Does it to the post of that id. Answers the id, and whether it was still to be done.
+    /// Acts on the post of that id. Returns the id, and false if there was nothing left to do.
     pub(super) async fn to_post(&self, id: &str, act: ToPost) -> Result<(PostId, bool), Refused> {
         let id = PostId::parse(id).map_err(|why| (StatusCode::BAD_REQUEST, format!("Nothing was changed: {why}.")))?;
         let mut refused = None;
@@ -238,7 +230,7 @@ impl Page {
     }
 }
 
-/// A service that did not answer has perhaps done it.
+/// The refusal after an error of a service, which may have acted nevertheless.
 pub(super) fn not_known(why: &str) -> Refused {
     let why = format!("The result is unknown; try again: {}", one_line(why));
     (StatusCode::SERVICE_UNAVAILABLE, why)
@@ -252,7 +244,7 @@ pub(super) async fn log_out(State(site): State<Arc<Site>>, headers: HeaderMap) -
     with_session(Redirect::to("/"), site.sessions.no_cookie())
 }
 
-/// Asks for the token; empty where it came from this browser before.
+/// The field for the token. It may stay empty if the token came from this browser before.
 pub(super) fn token_field() -> Markup {
     html! {
         input type="password" name="token" placeholder="Token, once" aria-label="Token: once in this browser"
@@ -260,7 +252,6 @@ pub(super) fn token_field() -> Markup {
     }
 }
 
-/// The same answer with a session's cookie.
 pub(super) fn with_session(answer: impl IntoResponse, cookie: Option<HeaderValue>) -> Response {
     let mut answer = answer.into_response();
     if let Some(cookie) = cookie {

@@ -1,4 +1,4 @@
-//! The id of a post, or of an account, as somebody types it, or as an address of ours holds it.
+//! The id of a post or of an account, as a person types it, or as our addresses hold it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::model::post::TweetId;
 pub(super) struct PostId(String);
 
 impl PostId {
-    /// Digits, or an AT URI (`at://…`) or a DID (`did:…`) as Bluesky has them. The error is a clause.
+    /// Accepts digits, or an AT URI (`at://…`) or a DID (`did:…`) as Bluesky has them. The error is a clause.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {
             return check_id(text).map(|()| Self(text.to_owned())).map_err(str::to_owned);
@@ -18,7 +18,7 @@ impl PostId {
         TweetId::parse(text).map(|id| Self(id.to_string())).map_err(|why| why.to_string())
     }
 
-    /// The id in what somebody typed: itself, or the address of a post on Twitter or Mastodon.
+    /// Finds the id in a typed text: an id itself, or the address of a post on Twitter or Mastodon.
     pub(super) fn typed(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if ["at://", "did:"].iter().any(|start| text.starts_with(start)) {

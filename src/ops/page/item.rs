@@ -1,4 +1,4 @@
-//! The parts that the pages of all items have: the place in the queue, and the newest object.
+//! Common parts of the pages of all items: the place in the queue, and the newest object.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,6 @@ use crate::engine::queue::Place;
 use crate::model::post::TweetState;
 use crate::ops::dead::Whereabouts;
 
-/// The newest object, as the network sent it.
 pub(super) fn object(raw: &str) -> Markup {
     let (text, is_cut) = original::indented(raw);
     html! {
@@ -22,7 +21,6 @@ pub(super) fn object(raw: &str) -> Markup {
     }
 }
 
-/// The place of an item in the queue, or why it has none.
 pub(super) fn place(whereabouts: &Whereabouts, now: Millis) -> Markup {
     let stored = whereabouts.stored.as_ref();
     let places = &whereabouts.places;

@@ -14,11 +14,10 @@ use super::words::one_line;
 use crate::base::clock::Millis;
 use crate::ops::page::routes::Routes;
 
-/// Where an item is searched for in all namespaces.
 pub(super) const FIND: &str = "/find";
 
-/// Nothing from elsewhere, no script or style in a page's text, and nobody frames it. `same-origin` for the
-/// referrer: with none at all, a browser would not say either from where a form is sent.
+/// Nothing comes from elsewhere, a page's text has no script or style, and no site may frame it. The referrer is `same-origin`: without
+/// any referrer, a browser would not state either from where a form is sent.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         CONTENT_SECURITY_POLICY,
@@ -30,28 +29,22 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// A page.
 pub(super) struct Document<'a> {
     /// The namespace of the page, and the addresses of the others.
     pub routes: &'a Routes,
-    /// Its name, before that of the program.
     pub title: String,
-    /// The address that the navigation marks, without what all addresses of the namespace begin with.
+    /// The address that the navigation marks, without the common prefix of the namespace.
     pub here: &'static str,
-    /// The moment its figures are of, ms since the epoch.
+    /// Time of its figures, ms since the epoch.
     pub at: Millis,
-    /// Now, by the same clock: the figures may be old.
+    /// Current time by the same clock: the figures may be old.
     pub now: Millis,
-    /// Where its figures go on, if they do.
     pub events: Option<String>,
-    /// The text of the search field.
     pub asked: String,
-    /// What is in it.
     pub content: Markup,
 }
 
 impl Document<'_> {
-    /// As an answer.
     pub(super) fn answer(self, status: StatusCode) -> Response {
         let mut response = (status, Html(self.markup().into_string())).into_response();
         for (name, value) in HEADERS {
@@ -109,7 +102,6 @@ impl Document<'_> {
     }
 }
 
-/// The pages of a namespace.
 fn pages(routes: &Routes, here: &str) -> Markup {
     html! {
         nav aria-label="Pages" {
@@ -120,14 +112,13 @@ fn pages(routes: &Routes, here: &str) -> Markup {
     }
 }
 
-/// What can be searched for, as a label: posts,
+/// Labels of the search: for posts,
 const POSTS: &str = "Id or address of a post";
-/// accounts,
+/// for accounts,
 const ACCOUNTS: &str = "Account’s id or handle";
-/// or both.
+/// or for both.
 const ALL: &str = "Id, address or @handle";
 
-/// The search for an item: a form that leads to its page.
 fn search(action: &str, label: &str, asked: &str) -> Markup {
     html! {
         form role="search" action=(action) method="get" {
@@ -139,7 +130,6 @@ fn search(action: &str, label: &str, asked: &str) -> Markup {
     }
 }
 
-/// All of them, and the overview.
 fn namespaces(routes: &Routes, here: &str) -> Markup {
     // The page itself, or a page of that namespace.
     let current = |is: bool| is.then_some(if here == "/" { "page" } else { "true" });
@@ -163,7 +153,6 @@ pub(super) fn problem(text: &str) -> Markup {
     html! { p.problem #problem role="alert" { (text) } }
 }
 
-/// An id that leads to its page, where it can be an item's.
 pub(super) fn item_link(routes: &Routes, id: &str) -> Markup {
     html! {
         @match PostId::parse(id) {

@@ -7,7 +7,6 @@ use crate::base::humanize::grouped;
 use crate::ops::Snapshot;
 use crate::ops::report::list_backlog::{ListFigures, TierFigures};
 
-/// `#lists`
 pub(super) fn section(snapshot: &Snapshot) -> Markup {
     let lists = snapshot.status.lists.as_ref();
     html! {

@@ -1,4 +1,4 @@
-//! Media by state: how many are stored, how many wait, and why the others are not.
+//! Media by state: how many are stored, how many wait, and why the others are not stored.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::ops::counting::Counting;
 use crate::pipelines::media::MEDIA;
 use crate::store::{MediaTotal, Store, StoreError};
 
-/// How often they are counted, while somebody watches, unless that takes more than its part of the time: all of them are.
+/// Interval of counts while the page has viewers; longer if a count takes more than its part of the time, since it reads all media.
 const EVERY: Duration = Duration::from_secs(15);
-/// The time limit: the rest of the page waits for it.
+/// Time limit of a count: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The counts of a namespace, and the bytes of the files of all namespaces.
@@ -26,17 +26,15 @@ struct Counted {
     bytes: i64,
 }
 
-/// What was counted last, for all who watch.
+/// The last counts, shared by all viewers.
 #[derive(Debug, Default)]
 pub(super) struct MediaCounts(Mutex<Counting<Counted, Result<Counted, String>>>);
 
-/// Returns true if a namespace holds media.
 pub(super) fn is_media(namespace: &str) -> bool {
     PipelineId::is_of(namespace, MEDIA)
 }
 
 impl MediaCounts {
-    /// `#media`, as counted a moment ago.
     pub(super) async fn section(&self, store: StoreAtHand, namespace: &str) -> Markup {
         let (mut counting, namespace) = (self.0.lock().await, namespace.to_owned());
         let ask = || async move {
@@ -53,7 +51,6 @@ async fn counts(store: &dyn Store, namespace: &str) -> Result<Counted, StoreErro
     Ok(Counted { totals: store.media_totals(namespace).await?, bytes: store.media_bytes().await? })
 }
 
-/// What a state means, in a few words.
 fn meaning(state: MediaState) -> &'static str {
     match state {
         MediaState::Waiting => "to be fetched",

@@ -16,12 +16,11 @@
 //! | `GET /events` | what has changed of the front page, of `?range=`, or of `?tweet=`, as server-sent events |
 //! | `GET /page.css`, `/page.js`, `/icon.svg` | what the pages load: nothing comes from elsewhere |
 //!
-//! Where there are several namespaces, each has these below `/n/<namespace>`, all but what the pages load, which is one
-//! for all; `GET /` and `GET /events` are an overview of them, and `GET /find?id=` leads to a tweet or an account in
-//! any of them.
+//! If there are several namespaces, each has these below `/n/<namespace>`, except for the files that the pages load. `GET /` and
+//! `GET /events` are then an overview, and `GET /find?id=` leads to a tweet or an account in any namespace.
 //!
-//! HTML is made here and nowhere else: the script puts what `/events` sends into place and knows no figures.
-//! Without it the page shows everything once.
+//! Only the server makes HTML. The script puts the parts from `/events` into place and knows no figures. Without it, the page shows
+//! everything once.
 
 mod account;
 mod accounts;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// A number in a query. One that is out of range is the nearest in range.
+/// A number in a query. A number out of range becomes the nearest one in range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Number(pub u64);
 
@@ -16,7 +16,7 @@ impl<'de> Deserialize<'de> for Number {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(D::Error::custom("not a whole number"));
         }
-        // All digits: only a number that is too great cannot be parsed.
+        // All are digits: only a number that is too large cannot be parsed.
         Ok(Self(if text.starts_with('-') { 0 } else { digits.parse().unwrap_or(u64::MAX) }))
     }
 }

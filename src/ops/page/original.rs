@@ -6,18 +6,16 @@ use serde::Deserialize;
 use super::ids::PostId;
 use crate::model::provider::Provider;
 
-/// Of an object, in characters, at the most; a post is 2 to 10 KB.
+/// Maximum length of a shown object, in characters; a post is 2 to 10 KB.
 const SHOWN: usize = 40_000;
-/// Where an object opens in another, it goes that far to the right.
 const INDENT: &str = "  ";
 
-/// What an object says of its address.
 #[derive(Debug, Deserialize)]
 struct Addressed {
     url: Option<String>,
 }
 
-/// The address of a post at the network of that ledger, for a browser; `None` where it cannot be known.
+/// The address of a post at the network of that ledger, for a browser; `None` if it is unknown.
 pub(super) fn address(ledger: &str, id: &PostId, raw: Option<&str>) -> Option<Url> {
     let address = match ledger.parse::<Provider>().ok()? {
         Provider::Twitter | Provider::X => format!("https://x.com/i/web/status/{id}"),
@@ -25,15 +23,15 @@ pub(super) fn address(ledger: &str, id: &PostId, raw: Option<&str>) -> Option<Ur
             let (author, key) = id.as_str().strip_prefix("at://")?.split_once("/app.bsky.feed.post/")?;
             format!("https://bsky.app/profile/{author}/post/{key}")
         }
-        // Each instance has its own, and its posts say where they are.
+        // Each instance has its own, and its posts state their addresses.
         Provider::Mastodon(_) => serde_json::from_str::<Addressed>(raw?).ok()?.url?,
     };
-    // What another server wrote must not become a script.
+    // Text from another server must not become a script.
     Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
 }
 
-/// A JSON object with a line for each of its values, as it was written otherwise: neither order nor digits change. Of a
-/// long one its beginning, and whether that is so.
+/// Writes a JSON object with one line per value; order and digits stay as they are. Of a long object it returns the beginning, and true
+/// for the cut.
 pub(super) fn indented(raw: &str) -> (String, bool) {
     let (mut text, mut depth, mut is_string, mut is_escaped) = (String::new(), 0_usize, false, false);
     let line = |text: &mut String, depth: usize| {

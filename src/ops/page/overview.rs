@@ -28,7 +28,7 @@ use crate::ops::server::Client;
 use crate::ops::{Answer, Seen, Snapshot};
 use crate::quota::CredentialStatus;
 
-/// How often it is sent: each namespace is read by itself, and none may hurry the rest.
+/// Interval of updates. Each namespace is read on its own, and none may hurry the rest.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// `GET /`, of several namespaces.
@@ -50,7 +50,7 @@ pub(super) async fn show(State(site): State<Arc<Site>>) -> Response {
 
 /// `GET /events`, of several namespaces.
 pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Extension<Client>) -> Response {
-    // The process is stopping for all of them.
+    // All pages share one process, so the first page's health stands for it.
     let Some(health) = site.pages.first().map(|page| page.whole.health.clone()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -59,7 +59,7 @@ pub(super) async fn stream(State(site): State<Arc<Site>>, Extension(client): Ext
     events::answer(&health, &watchers, &client, || broadcasts.watch("overview".to_owned(), || shots(site)))
 }
 
-/// `GET /find?id=`, of several namespaces: the page of that item in the one that knows it, or of the account of that handle.
+/// `GET /find?id=`, of several namespaces: redirects to the item in the namespace that knows it, or to the account of that handle.
 pub(super) async fn find(
     State(site): State<Arc<Site>>,
     asked: Result<Query<tweet::Asked>, QueryRejection>,
@@ -74,7 +74,7 @@ pub(super) async fn find(
         Ok(id) => id,
         Err(why) => {
             let called = join_all(site.pages.iter().map(|page| page.called(&asked))).await;
-            // One that cannot be searched now says so on its own page.
+            // A namespace that cannot be searched now says so on its own page.
             let addresses: Vec<String> = called.into_iter().filter_map(Result::ok).flatten().collect();
             return match &addresses[..] {
                 [] => answer(StatusCode::BAD_REQUEST, "Not an id", no_post(&why)),
@@ -112,7 +112,7 @@ pub(super) async fn find(
 fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
     let watch = |page: &Arc<Page>| {
         let mut seen = page.reader.watch();
-        // What was read already is sent at once.
+        // The last reading is sent at once.
         seen.mark_changed();
         seen
     };
@@ -126,7 +126,7 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
             let (changed, ..) = select_all(changes).await;
             changed.ok()?;
             let seen: Vec<Seen> = receivers.iter_mut().map(|seen| seen.borrow_and_update().clone()).collect();
-            // Each is, or could not be, within a few seconds.
+            // Each has been read, or has failed, within a few seconds.
             if seen.iter().all(Seen::is_read) {
                 break seen;
             }
@@ -136,21 +136,19 @@ fn shots(site: Arc<Site>) -> impl Stream<Item = Shot> {
     })
 }
 
-/// Now, by the clock of the newest figures; by our own where all are old. ms since the epoch.
+/// Current time by the clock of the newest figures, or by our own clock if all are old. ms since the epoch.
 fn of_now(seen: &[Seen]) -> Millis {
     let fresh = seen.iter().filter(|seen| seen.snapshot.is_some() && seen.outage.is_none());
     fresh.map(now).max().unwrap_or_else(clock::wall_ms)
 }
 
 impl Site {
-    /// All of them in one answer.
     fn answer(&self, seen: &[Seen]) -> Answer {
         let states = seen.iter().map(|seen| Answer::of(seen).state);
         let names = self.routes.all.iter().map(|(name, _)| name.as_str());
         Answer::of_all(&names.zip(states).collect::<Vec<_>>())
     }
 
-    /// What of the overview changes by itself.
     async fn overview(&self, seen: &[Seen]) -> Front {
         let answer = self.answer(seen);
         let headline = html! {
@@ -171,7 +169,6 @@ impl Site {
     }
 }
 
-/// A namespace at a glance.
 fn card(id: &str, name: &str, address: &str, seen: &Seen) -> Markup {
     let answer = Answer::of(seen);
     let title = format!("{id}-name");
@@ -224,7 +221,6 @@ fn facts(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// Of all credentials together, as far as it is known.
 fn calls_left(accounts: &[CredentialStatus]) -> Markup {
     // Without an open window, all of the limit is left.
     let known: Vec<(u64, u64)> = accounts

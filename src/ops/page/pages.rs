@@ -1,4 +1,4 @@
-//! The pages of one namespace: what they are made from, and what of them is kept for all who watch.
+//! The pages of one namespace, their sources, and the results that all viewers share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,29 +27,22 @@ use crate::ops::polled::Polled;
 use crate::ops::{Archive, DatabaseAtHand, Reader, Seen, Terms, WholeQueue};
 use crate::pipelines::kind::Words;
 
-/// The live parts of a front page: each part has an id, by which it is replaced.
+/// The live parts of a front page. The id of a part names its place.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// The moment of its figures, or of now where there are none, ms since the epoch.
+    /// Time of its figures, or the current time if there are none; ms since the epoch.
     pub at: Millis,
-    /// The parts, by their ids, from the top.
     pub parts: Vec<(Part, String)>,
 }
 
-/// A namespace that is shown.
 #[derive(Debug)]
 pub struct Shown {
-    /// Its queue, and the credentials that serve it.
     pub whole: Arc<WholeQueue>,
-    /// For its tweets and its dead.
     pub archive: Archive,
-    /// What its figures are reckoned by.
     pub terms: Reloadable<Terms>,
-    /// All that lies in the database.
     pub database: DatabaseAtHand,
 }
 
-/// The pages of one namespace, and what they are made from.
 #[derive(Debug)]
 pub(super) struct Page {
     pub whole: Arc<WholeQueue>,
@@ -57,13 +50,12 @@ pub(super) struct Page {
     pub database: DatabaseAtHand,
     pub routes: Routes,
     pub reader: Arc<Reader>,
-    /// Ends with the page.
     _reading: AbortOnDropHandle<()>,
-    /// The front page, as it was made last for all who watch.
+    /// The last front page, shared by all viewers.
     pub made: Mutex<Option<(Seen, Arc<Front>)>>,
-    /// The past by range, as it was read in a minute, ms since the epoch.
+    /// The past by range, with the minute of its reading.
     pub past: Mutex<HashMap<Range, (Millis, Arc<Past>)>>,
-    /// The last that were buried, when there were so many.
+    /// The last buried posts, with the number of dead posts at that reading.
     pub latest: Mutex<(u64, Vec<Buried>)>,
     pub young: Young,
     pub media: MediaCounts,
@@ -72,28 +64,23 @@ pub(super) struct Page {
     pub in_common: InCommon,
 }
 
-/// What the pages of all namespaces have in common.
 #[derive(Debug, Clone)]
 pub(super) struct InCommon {
-    /// Asked for by everything that changes something; without one, nothing can be changed.
+    /// Required by every change; without one, the pages are read-only.
     pub token: Option<AccessToken>,
-    /// The streams of all pages.
     pub watchers: Arc<Watchers>,
-    /// The renderings that are watched.
     pub broadcasts: Arc<Broadcasts>,
-    /// Browsers that sent the token.
     pub sessions: Arc<Sessions>,
-    /// The polled sources, where this page shows them.
     pub polled: Option<Arc<Polled>>,
 }
 
 impl Page {
-    /// Starts the one who reads the figures: call it on the runtime.
+    /// Starts the task that reads the figures: call it on the runtime.
     pub(super) fn new(shown: Shown, routes: Routes, mut in_common: InCommon) -> Arc<Self> {
         let Shown { whole, archive, terms, database } = shown;
         let reader = Reader::new(whole.clone(), archive.store(), terms);
         let reader = Arc::new(reader.with_database(database.clone()).with_polled(in_common.polled.clone()));
-        // Of several, the overview shows the sources.
+        // With several namespaces, only the overview shows the sources.
         in_common.polled = in_common.polled.filter(|_| routes.all.is_empty());
         let (own, namespace) = (reader.clone(), whole.queue.namespace().to_owned());
         let reading = tokio::spawn(async move {
@@ -124,13 +111,12 @@ impl Page {
 }
 
 impl Page {
-    /// The words for its items.
     pub(super) fn words(&self) -> Words {
         self.whole.terms.load().words
     }
 }
 
-/// Now, by the clock of the figures, which is the queue's; by our own where they are old, or none. ms since the epoch.
+/// Current time by the queue's clock, or by our own if the figures are old or missing. ms since the epoch.
 pub(super) fn now(seen: &Seen) -> Millis {
     let fresh = seen.snapshot.as_ref().filter(|_| seen.outage.is_none());
     fresh.map_or_else(clock::wall_ms, |snapshot| snapshot.at_ms())

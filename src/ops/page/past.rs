@@ -1,4 +1,4 @@
-//! The past that the charts show: the last hour by minute, or more of it by hour or day.
+//! The past that the charts show: the last hour by minute, or a longer range by hour or day.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,11 @@ use crate::engine::lateness::Lateness;
 use crate::engine::queue::{HOUR_MS, Hour, Minute};
 use crate::ops::snapshot::{MINUTES_SHOWN, Snapshot};
 
-/// What an axis of the past measures.
 pub(super) const FROM_NOW: &str = "time from now";
-/// How many minutes an axis may show, and how many lie between two of its words: as many as there is something
-/// to be seen in.
+/// Minutes of an axis, with the number of minutes between two of its words. The shortest axis that holds all busy minutes is chosen.
 const MINUTES: [(u32, usize); 4] = [(5, 1), (15, 5), (30, 10), (MINUTES_SHOWN, 15)];
 const HOURS_OF_A_DAY: Millis = 24;
 
-/// How much of the past is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 pub(super) enum Range {
     /// By minute.
@@ -40,7 +37,7 @@ pub(super) enum Range {
 impl Range {
     pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
 
-    /// As an address has it.
+    /// The word in an address.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Hour => "1h",
@@ -50,7 +47,7 @@ impl Range {
         }
     }
 
-    /// After "last": `hour`.
+    /// The name after "last": `hour`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -60,7 +57,6 @@ impl Range {
         }
     }
 
-    /// What a step is.
     pub const fn step(self) -> &'static str {
         match self {
             Self::Hour => "minute",
@@ -69,7 +65,7 @@ impl Range {
         }
     }
 
-    /// How long a step is, in hours; `None`: a minute.
+    /// Length of a step, in hours; `None`: a minute.
     const fn step_h(self) -> Option<Millis> {
         match self {
             Self::Hour => None,
@@ -78,7 +74,7 @@ impl Range {
         }
     }
 
-    /// How many steps lie before the current one, and how many between two words of the axis.
+    /// Number of steps before the current one, and number of steps between two words of the axis.
     const fn steps(self) -> (u32, usize) {
         match self {
             Self::Hour => (MINUTES_SHOWN, 15),
@@ -88,25 +84,23 @@ impl Range {
         }
     }
 
-    /// How many hours the queue is asked for.
     pub fn hours(self) -> u32 {
         let step = self.step_h().and_then(|hours| u32::try_from(hours).ok()).unwrap_or(0);
         (self.steps().0 + 1) * step
     }
 }
 
-/// A minute, an hour or a day.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Step {
-    /// The seconds of it that are known; 0 where nothing is.
+    /// Number of its seconds that are known; 0 without data.
     seconds: f64,
     counters: BTreeMap<String, i64>,
-    /// How late the ids were that were claimed in it.
+    /// Lateness of the ids that were claimed in it.
     pub lateness: Lateness,
 }
 
 impl Step {
-    /// How often per second that was counted; `None` where nothing is known.
+    /// Rate per second of that counter; `None` without data.
     pub fn per_second(&self, counter: &str) -> Option<f64> {
         let count = self.counters.get(counter).copied().unwrap_or(0);
         (self.seconds > 0.0).then(|| count as f64 / self.seconds)
@@ -119,7 +113,6 @@ impl Step {
     }
 }
 
-/// Steps up to the current one, the oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Past {
     pub range: Range,
@@ -127,12 +120,11 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Nothing is known of it.
     pub const fn none(range: Range) -> Self {
         Self { range, steps: Vec::new() }
     }
 
-    /// The last hour, minute by minute: each is known, also one in which nothing was done.
+    /// The last hour by minute. Each minute has data, even if it was idle.
     pub fn by_minute(snapshot: &Snapshot) -> Self {
         let step = |minute: &Minute| Step {
             seconds: snapshot.seconds_of(minute),
@@ -142,7 +134,7 @@ impl Past {
         Self { range: Range::Hour, steps: snapshot.minutes.iter().map(step).collect() }
     }
 
-    /// That range, of hours, at `now`, ms since the epoch. Days are those of UTC.
+    /// A range made of hours, at `now`, ms since the epoch. Days are those of UTC.
     pub fn by_hour(range: Range, hours: &[Hour], now: Millis) -> Self {
         let before = range.steps().0 as usize;
         let mut steps = vec![Step::default(); before + 1];
@@ -156,27 +148,24 @@ impl Past {
         Self { range, steps }
     }
 
-    /// Of all steps together.
     pub fn lateness(&self) -> Lateness {
         let mut all = Lateness::default();
         self.steps.iter().for_each(|step| all.merge(&step.lateness));
         all
     }
 
-    /// Of all steps together, what these counters say.
     pub fn count(&self, names: &[&str]) -> u64 {
         let counts = self.steps.iter().flat_map(|step| names.iter().map(|name| step.counters.get(*name)));
         counts.flatten().map(|count| u64::try_from(*count).unwrap_or(0)).sum()
     }
 
-    /// A point per step, by how many steps ago it was; none where there is nothing to show.
+    /// A point per step: its age in steps (0 or negative) and its value, or NaN without data.
     pub fn points(&self, of: impl Fn(&Step) -> Option<f64>) -> Vec<(f64, f64)> {
         let steps = self.shown();
         let ago = |at: usize| at as f64 + 1.0 - steps.len() as f64;
         steps.iter().enumerate().map(|(at, step)| (ago(at), of(step).unwrap_or(f64::NAN))).collect()
     }
 
-    /// The axis of the points.
     pub fn axis(&self) -> Axis {
         let (shown, apart) = match self.range {
             Range::Hour => minutes(self.shown().len().saturating_sub(1)),
@@ -193,7 +182,7 @@ impl Past {
         Axis::even(FROM_NOW, -f64::from(shown)..0.0, words.collect())
     }
 
-    /// Of an hour, the minutes from the first on in which anything was done.
+    /// The shown steps; of an hour, the minutes from the first busy one on.
     fn shown(&self) -> &[Step] {
         if self.range != Range::Hour {
             return &self.steps;
@@ -201,11 +190,10 @@ impl Past {
         let is_idle = |step: &&Step| step.counters.is_empty() && step.lateness.ids() == 0;
         let idle = self.steps.iter().take_while(is_idle).count();
         let (shown, _) = minutes(self.steps.len() - idle);
-        // A line goes from minute to minute: one more than there is between them.
+        // A line goes from minute to minute, so it has one more point than gaps.
         &self.steps[self.steps.len().saturating_sub(shown as usize + 1)..]
     }
 
-    /// What a point is, where it is not a minute.
     pub fn note(&self) -> Markup {
         let step = self.range.step();
         html! {
@@ -217,7 +205,7 @@ impl Past {
         }
     }
 
-    /// Links to each range. `section`: the section they stand in, and come back to.
+    /// Links to each range. `section`: the section that holds the links and is shown again.
     pub fn ranges(&self, routes: &Routes, section: &str) -> Markup {
         html! {
             nav.ranges aria-label={ "Time range of " (section) } {
@@ -230,13 +218,11 @@ impl Past {
     }
 }
 
-/// What is said to an address with another range.
 pub(super) fn unknown_range() -> String {
     let [words @ .., last] = Range::ALL.map(Range::word);
     format!("There is no such range: ask for ?range= with {} or {last}", words.join(", "))
 }
 
-/// The axis that holds so many minutes.
 pub(super) fn minutes(count: usize) -> (u32, usize) {
     let fits = |(shown, _): &(u32, usize)| *shown as usize >= count;
     MINUTES.into_iter().find(fits).unwrap_or(MINUTES[MINUTES.len() - 1])
@@ -270,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_day_is_one_of_utc() {
-        // The current day has 10 hours and a half, of which ten were recorded.
+        // The current day has 10.5 hours, of which ten were recorded.
         let hours: Vec<Hour> = (1..=34).map(|ago| hour(ago, 60, 3_600)).collect();
         let past = Past::by_hour(Range::Month, &hours, NOW);
         assert_eq!(rates(&past), [(-1.0, 1.0), (0.0, 1.0)]);

@@ -1,4 +1,4 @@
-//! The polled sources, where there are any: how far each was read, when it is polled again, and what is missing of it.
+//! The polled sources: how far each was read, its next poll, and its gaps.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::base::humanize::grouped;
 use crate::ops::report::sources::{Source, Sources, Turn, times};
 use crate::store::{SourceGap, SourceTrouble};
 
-/// `#sources`; nothing is to be seen of it where there are none.
+/// `#sources`; hidden if there are none.
 pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
     if sources.is_empty() {
         return html! { div #sources hidden {} };

@@ -1,4 +1,4 @@
-//! The rhythm of a followed account: when it posts, its kind, its next visit and why then.
+//! The rhythm of a followed account: when it posts, its kind, its next visit and the reason for that time.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,6 @@ use crate::engine::schedule::visits::rhythm::Kind;
 use crate::pipelines::visits::summary::VisitSummary;
 use crate::store::StoredTweet;
 
-/// The visits of an account, as its row has them. Empty before the first one.
 pub(super) fn section(row: &StoredTweet) -> Markup {
     let summary = row.raw.as_deref().and_then(|raw| serde_json::from_str::<VisitSummary>(raw).ok());
     html! {
@@ -91,7 +90,7 @@ mod tests {
         {
             assert!(shown.contains(text), "{text}: {shown}");
         }
-        // Before the first visit, and of an older version.
+        // Before the first visit, and a row of an older version.
         for raw in [None, Some(String::new()), Some("{}".to_owned())] {
             let shown = section(&StoredTweet { raw, ..StoredTweet::default() }).into_string();
             assert!(shown.contains("Visits of its timeline") && !shown.contains("Hours of its day"), "{shown}");

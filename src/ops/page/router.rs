@@ -1,4 +1,4 @@
-//! All that `ops` serves: the pages of each namespace, an overview of several, and the figures for programs.
+//! All routes of `ops`: the pages of each namespace, an overview of several, and the figures for programs.
 
 use std::sync::Arc;
 
@@ -24,19 +24,16 @@ use crate::ops::probes::probes;
 use crate::ops::report::status::{Known, Report};
 use crate::ops::{Seen, WholeQueue, metrics_format, whole_queue};
 
-/// Of which namespace.
 #[derive(Debug, Default, Deserialize)]
 struct Asked {
     namespace: Option<String>,
 }
 
 impl Site {
-    /// All routes, and the probes of the process.
     pub fn router(self: &Arc<Self>) -> Router {
         self.pages().merge(self.figures()).merge(self.metrics())
     }
 
-    /// `/metrics`
     pub fn metrics(self: &Arc<Self>) -> Router {
         let metrics = async |State(site): State<Arc<Self>>, headers: HeaderMap| {
             let (seen, sources) = tokio::join!(site.seen(), site.sources());
@@ -45,14 +42,12 @@ impl Site {
         Router::new().route("/metrics", get(metrics)).with_state(self.clone())
     }
 
-    /// `/status` and the probes: figures for programs, and no post.
     pub fn figures(self: &Arc<Self>) -> Router {
         let whole = self.pages.iter().map(|page| &page.whole);
         let vitals = Vitals::new(whole.map(|one| (one.queue.namespace().to_owned(), one.health.clone())));
         Router::new().route("/status", get(status)).with_state(self.clone()).merge(probes(vitals))
     }
 
-    /// The pages.
     pub fn pages(self: &Arc<Self>) -> Router {
         let mut own = Router::new()
             .route("/page.css", get(assets::css))
@@ -73,7 +68,6 @@ impl Site {
 }
 
 impl Page {
-    /// Its routes, where its ways lead.
     fn router(self: &Arc<Self>) -> Router {
         let to = |path: &str| self.routes.to(path);
         let pages = Router::new()
@@ -96,7 +90,7 @@ impl Page {
             true => pages.merge(Router::new().route(&to(ACCOUNT), get(tweet::show)).with_state(self.clone())),
             false => pages,
         };
-        // Without the last slash, as people type it.
+        // People type the address without the last slash.
         let (typed, meant) = (to(""), to("/"));
         if typed.is_empty() { pages } else { pages.route(&typed, get(async move || Redirect::permanent(&meant))) }
     }
@@ -106,7 +100,7 @@ fn code(answers: bool) -> StatusCode {
     if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// `GET /status`: as `twitter-updater status --json` says it; of several namespaces all, or the one that is asked for.
+/// `GET /status`: the answer of `twitter-updater status --json`, for all namespaces or for the requested one.
 async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(asked)) = asked else { return (StatusCode::BAD_REQUEST, "ask for ?namespace=NAME\n").into_response() };
     if let Some(name) = &asked.namespace {
@@ -123,6 +117,6 @@ async fn status(State(site): State<Arc<Site>>, asked: Result<Query<Asked>, Query
     let (seen, sources) = tokio::join!(site.seen(), site.sources());
     let known = |(whole, seen): &(Arc<WholeQueue>, Seen)| seen.known(whole.queue.namespace());
     let report = Report::of(seen.iter().map(known).collect(), sources);
-    // What one does not say must not hide what the others do.
+    // A silent namespace must not hide the answers of the others.
     (code(report.answers()), Json(report)).into_response()
 }

@@ -9,17 +9,16 @@ use crate::pipelines::visits::holds_visits;
 
 /// The path of an item's page,
 pub(super) const TWEET: &str = "/tweet";
-/// and where the items are accounts.
+/// and of an account's page.
 pub(super) const ACCOUNT: &str = "/account";
 
-/// What the addresses of a page begin with, and what there is beside it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Routes {
-    /// Whose pages these are; `None` for those of all.
+    /// The namespace of the pages; `None` for the common ones.
     pub namespace: Option<String>,
-    /// Before each path of them: nothing where there is one namespace only, and for what all have in common.
+    /// Prefix of each path; empty for common pages, and for a single namespace.
     root: String,
-    /// Each namespace with the root of its pages; none where there is only one.
+    /// Each namespace with the root of its pages; empty if there is only one.
     pub all: Arc<[(String, String)]>,
     pub optional: OptionalRoutes,
 }
@@ -34,7 +33,7 @@ pub(super) struct OptionalRoutes {
 }
 
 impl Routes {
-    /// Of the pages of each namespace, in this order. Of a single one they are where those of all would be.
+    /// The routes of each namespace, in this order. A single namespace takes the common addresses.
     pub(super) fn of(namespaces: &[String], optional: OptionalRoutes) -> Vec<Self> {
         if let [only] = namespaces {
             return vec![Self { namespace: Some(only.clone()), root: String::new(), all: Arc::default(), optional }];
@@ -50,69 +49,57 @@ impl Routes {
         all.iter().map(routes).collect()
     }
 
-    /// Of what all have in common.
     pub(super) fn in_common(&self) -> Self {
         Self { namespace: None, root: String::new(), all: self.all.clone(), optional: self.optional }
     }
 
-    /// The address of that path.
     pub(super) fn to(&self, path: &str) -> String {
         format!("{}{path}", self.root)
     }
 
-    /// Returns true if the items of these pages are accounts.
     pub(super) fn holds_accounts(&self) -> bool {
         self.namespace.as_deref().is_some_and(holds_accounts)
     }
 
-    /// Returns true if the items of these pages are followed accounts.
     pub(super) fn holds_visits(&self) -> bool {
         self.namespace.as_deref().is_some_and(holds_visits)
     }
 
-    /// Returns true if any of the namespaces holds accounts.
     pub(super) fn show_accounts(&self) -> bool {
         self.all.iter().any(|(name, _)| holds_accounts(name))
     }
 
-    /// The path of an item's page, without its id.
     pub(super) fn to_items(&self) -> String {
         self.to(path_of_items(self.namespace.as_deref()))
     }
 
-    /// The page of an item, by its id.
     pub(super) fn to_item(&self, id: &str) -> String {
         format!("{}?id={}", self.to_items(), escaped(id))
     }
 
-    /// The page of an item of another namespace; `None` where that is not shown here.
+    /// The page of an item of another namespace; `None` if that namespace is not shown here.
     pub(super) fn to_item_of(&self, namespace: &str, id: &str) -> Option<String> {
         let (_, root) = self.all.iter().find(|(name, _)| name == namespace)?;
         Some(format!("{root}{}?id={}", path_of_items(Some(namespace)), escaped(id)))
     }
 
-    /// That section of the front page, with so much of the past.
     pub(super) fn to_range(&self, range: &str, section: &str) -> String {
         self.to(&format!("/?range={range}#{section}"))
     }
 
-    /// Where the front page goes on, with so much of the past.
     pub(super) fn to_events_of_range(&self, range: &str) -> String {
         self.to(&format!("/events?range={range}"))
     }
 
-    /// The list of the dead, with these values in its query.
     pub(super) fn to_dead(&self, query: &[(&str, &str)]) -> String {
         let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
         self.to(&format!("/dead?{}", query.join("&")))
     }
 
-    /// Where a tweet's page goes on.
     pub(super) fn to_events_of(&self, id: &str) -> String {
         self.to(&format!("/events?tweet={}", escaped(id)))
     }
 
-    /// The figures of these pages for programs.
     pub(super) fn to_status(&self) -> String {
         match &self.namespace {
             Some(name) if !self.all.is_empty() => format!("/status?namespace={}", escaped(name)),
@@ -120,7 +107,7 @@ impl Routes {
         }
     }
 
-    /// How a page is called: with its namespace, where there are several.
+    /// The title of a page: with its namespace, if there are several.
     pub(super) fn title(&self, title: &str) -> String {
         match &self.namespace {
             Some(name) if !self.all.is_empty() => format!("{title} · {name}"),
@@ -129,13 +116,12 @@ impl Routes {
     }
 }
 
-/// The path of the pages of a namespace's items.
 fn path_of_items(namespace: Option<&str>) -> &'static str {
     if namespace.is_some_and(holds_accounts) { ACCOUNT } else { TWEET }
 }
 
-/// A name as a segment of a path, or as a value of a query: bytes that may not stand in both are written in hexadecimal
-/// digits (RFC 3986, 3.3 and 3.4).
+/// Escapes a name as a segment of a path or as a value of a query. Bytes that are not allowed in both are written in hexadecimal (RFC
+/// 3986, 3.3 and 3.4).
 fn escaped(name: &str) -> String {
     const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
     utf8_percent_encode(name, WRITTEN).to_string()

@@ -13,12 +13,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::base::clock::Stopwatch;
 use crate::base::token::Generation;
 
-/// The cookie that stands for the token, and how long it does.
+/// The cookie that stands for the token.
 const COOKIE_NAME: &str = "twitter-updater-session";
-/// The same behind TLS. Browsers accept this name only from the host itself, over TLS.
+/// Its name behind TLS. Browsers accept this name only from the host itself, over TLS.
 const SECURE_COOKIE_NAME: &str = "__Host-twitter-updater-session";
 const SESSION: Duration = Duration::from_secs(8 * 3_600);
-/// Sessions at a time; of more, the oldest ends.
+/// Maximum number of sessions; a further one ends the oldest.
 const SESSIONS: usize = 256;
 
 /// Browsers that sent the token. A session ends with its token.
@@ -31,24 +31,23 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Session {
     since: Stopwatch,
-    /// The token that began it.
     token: Generation,
 }
 
 impl Sessions {
-    /// No session yet. Behind TLS, cookies are sent over TLS alone.
+    /// Behind TLS, cookies are sent over TLS alone.
     pub fn new(behind_tls: bool) -> Self {
         Self { open: Mutex::default(), behind_tls }
     }
 
-    /// Returns true if one of its cookies is that of a session of this token.
+    /// Returns true if a cookie names a session of this token.
     pub fn knows(&self, headers: &HeaderMap, token: Generation) -> bool {
         let mut sessions = self.open();
         sessions.retain(|_, session| session.since.elapsed() < SESSION && session.token == token);
         self.named(headers).any(|name| sessions.contains_key(name))
     }
 
-    /// A new one, as a cookie that no script reads and no other site's page sends.
+    /// Starts a session and returns its cookie, which no script reads and no other site's page sends.
     pub fn begin(&self, token: Generation) -> Option<HeaderValue> {
         let mut name = [0; 24];
         SystemRandom::new().fill(&mut name).ok()?;
@@ -70,7 +69,7 @@ impl Sessions {
         self.named(headers).filter(|name| sessions.remove(*name).is_some()).count() > 0
     }
 
-    /// The cookie that makes a browser forget its own.
+    /// The cookie that makes a browser forget its session.
     pub fn no_cookie(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.cookie("", Duration::ZERO)).ok()
     }
@@ -89,7 +88,6 @@ impl Sessions {
         format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}", age.as_secs())
     }
 
-    /// The sessions that these cookies name.
     fn named<'a>(&self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> + use<'a> {
         let name = self.cookie_name();
         let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());

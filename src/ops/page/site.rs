@@ -1,4 +1,4 @@
-//! The pages of all namespaces, and what they have in common.
+//! The pages of all namespaces, and their common parts.
 
 use std::sync::Arc;
 
@@ -14,38 +14,28 @@ use crate::ops::polled::Polled;
 use crate::ops::report::sources::{SourceBook, Sources};
 use crate::ops::{Seen, WholeQueue};
 
-/// The pages of all namespaces: of a single one at `/`; of several an overview there, and each below `/n/`.
+/// The pages of all namespaces: a single one at `/`; several below `/n/`, with an overview at `/`.
 #[derive(Debug)]
 pub struct Site {
-    /// Of each namespace, in the order given.
     pub(super) pages: Vec<Arc<Page>>,
-    /// Of what they have in common.
     pub(super) routes: Routes,
-    /// The streams of all pages.
     pub(super) watchers: Arc<Watchers>,
-    /// The renderings that are watched.
     pub(super) broadcasts: Arc<Broadcasts>,
-    /// Browsers that sent the token.
     pub(super) sessions: Arc<Sessions>,
-    /// The polled sources.
     pub(super) polled: Option<Arc<Polled>>,
 }
 
-/// How a site is reached.
 #[derive(Debug, Default)]
 pub struct Access {
-    /// Every change asks for it; without one the pages are read-only.
+    /// Required by every change; without one the pages are read-only.
     pub token: Option<AccessToken>,
-    /// Browsers come through a proxy that speaks TLS with them.
+    /// True if browsers come through a proxy that speaks TLS with them.
     pub behind_tls: bool,
-    /// `/metrics` has a port of its own.
     pub has_metrics_port: bool,
 }
 
 impl Site {
-    /// Of these namespaces, in this order. The polled sources are shown where there are any, by who knows them.
-    ///
-    /// Starts those who read the figures: call it on the runtime.
+    /// Builds the pages of these namespaces, in this order, and starts the readers of their figures: call it on the runtime.
     #[must_use]
     pub fn new(shown: Vec<Shown>, access: Access, sources: Option<SourceBook>) -> Arc<Self> {
         let Access { token, behind_tls, has_metrics_port } = access;
@@ -69,12 +59,10 @@ impl Site {
         Arc::new(Self { pages, routes: in_common, watchers, broadcasts, sessions, polled })
     }
 
-    /// What is seen of each namespace at this moment.
     pub(super) async fn seen(&self) -> Vec<(Arc<WholeQueue>, Seen)> {
         join_all(self.pages.iter().map(async |page| (page.whole.clone(), page.reader.look().await))).await
     }
 
-    /// The polled sources, as read a moment ago.
     pub(super) async fn sources(&self) -> Sources {
         match &self.polled {
             Some(polled) => polled.sources().await,

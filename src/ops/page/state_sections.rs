@@ -15,10 +15,8 @@ use crate::pipelines::kind::Words;
 use crate::pipelines::refresh::wave::Wave;
 use crate::quota::{CredentialStatus, Reads};
 
-/// Workers that are named.
 const WORKERS: usize = 100;
 
-/// `#freshness`
 pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
     let all = snapshot.freshness_of_all();
     let Words { one, many, .. } = snapshot.words;
@@ -72,7 +70,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// The lanes that are none come last. A bracket is called by its age, which begins with a digit.
+/// Brackets come first, then the other lanes. The name of a bracket is its age, which starts with a digit.
 fn brackets_first(snapshot: &Snapshot) -> impl Iterator<Item = &Freshness> {
     let is_bracket = |lane: &&Freshness| lane.lane.starts_with(|c: char| c.is_ascii_digit());
     let others = move |lane: &&Freshness| !is_bracket(lane);
@@ -101,7 +99,6 @@ fn fresh_lane(lane: &Freshness) -> Markup {
     }
 }
 
-/// `#quota`
 pub(super) fn quota(snapshot: &Snapshot) -> Markup {
     let (text, load, one) = (snapshot.status.quota.to_string(), &snapshot.load, snapshot.words.one);
     html! {
@@ -129,7 +126,6 @@ pub(super) fn quota(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// How many posts may still be read.
 fn budget(reads: &Reads, now: i64) -> Markup {
     let Reads { reads, limit, spent, reset_in_ms, today, dollars, .. } = reads;
     html! {
@@ -195,11 +191,10 @@ fn credential(account: &CredentialStatus, now: i64) -> Markup {
     }
 }
 
-/// `#workers`
 pub(super) fn workers(snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.status.stats;
     let mut workers: Vec<&WorkerStats> = stats.workers.iter().collect();
-    // Each keeps its place, whoever has beaten last.
+    // Sorted by name, so that a row keeps its place after each heartbeat.
     workers.sort_by(|one, other| one.worker.cmp(&other.worker));
     let kinds =
         |field: &str| workers.iter().filter_map(|worker| worker.fields.get(field)).collect::<BTreeSet<_>>().len();
@@ -266,7 +261,6 @@ fn worker(worker: &WorkerStats, now: i64) -> Markup {
     }
 }
 
-/// `#dead`, with the latest of them.
 pub(super) fn dead(snapshot: &Snapshot, latest: &[Buried], routes: &Routes) -> Markup {
     let dead = snapshot.status.stats.dead;
     let Words { one, many, .. } = snapshot.words;

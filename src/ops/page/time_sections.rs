@@ -1,4 +1,4 @@
-//! The sections with a chart: lateness, what is coming, and the flow.
+//! The sections with a chart: lateness, coming posts, and the flow.
 
 use maud::{Markup, html};
 
@@ -10,14 +10,13 @@ use crate::base::clock::Millis;
 use crate::base::humanize::grouped;
 use crate::ops::snapshot::{Coming, MINUTES_SHOWN, Snapshot};
 
-/// Where an axis of lateness has a word, ms.
+/// Labels of an axis of lateness, ms.
 const LATENESS: [f64; 12] =
     [1.0, 10.0, 100.0, 1e3, 10e3, 60e3, 600e3, 3_600e3, 21_600e3, 86_400e3, 604_800e3, 31_557_600e3];
-/// And where it has one besides, as long as there would be few.
+/// Labels in between, used if there are fewer than `FEW`.
 const BETWEEN: [f64; 8] = [3.0, 30.0, 300.0, 3e3, 30e3, 180e3, 1_800e3, 10_800e3];
-/// How many are few.
 const FEW: usize = 4;
-/// `#lateness`. `oldest_ms`: the lateness of the oldest due id, where that is told as well.
+/// `oldest_ms`: the lateness of the oldest due id, if it is shown as well.
 pub(super) fn lateness(past: &Past, oldest_ms: Option<Millis>, routes: &Routes) -> Markup {
     let (all, name) = (past.lateness(), past.range.name());
     html! {
@@ -49,7 +48,7 @@ fn lateness_chart(past: &Past, p50: Millis, p99: Millis) -> Chart {
     let values =
         || series.iter().flat_map(|series| &series.points).map(|(_, late)| *late).filter(|late| !late.is_nan());
     let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(1.0, f64::max));
-    // From the word below the least to the one above the most.
+    // From the label below the least to the label above the most.
     let start = LATENESS.into_iter().rev().find(|at| *at <= least).unwrap_or(LATENESS[0]);
     let end = LATENESS.into_iter().find(|at| *at >= most && *at > start).unwrap_or(most * 2.0);
     let range = start..=end;
@@ -78,7 +77,6 @@ fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
     }
 }
 
-/// `#coming`
 pub(super) fn coming(snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.status.stats;
     let within =
@@ -115,7 +113,7 @@ fn coming_chart(coming: &[Coming]) -> Chart {
         for (sum, ids) in sums.iter_mut().zip(&lane.per_minute) {
             *sum += ids;
         }
-        // A minute is as wide as it is long: up, along, down.
+        // A minute is a step of its full width: up, along, down.
         let steps =
             sums.iter().enumerate().flat_map(|(at, sum)| [(at as f64, *sum as f64), (at as f64 + 1.0, *sum as f64)]);
         let (name, ink) = (lane.lane.clone(), Ink::Part(part.min(PARTS - 1)));
@@ -143,7 +141,6 @@ fn coming_chart(coming: &[Coming]) -> Chart {
     }
 }
 
-/// `#flow`
 pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
     let counted = |name: &str| past.count(&[name]);
     let done = [
@@ -173,14 +170,14 @@ pub(super) fn flow(past: &Past, routes: &Routes) -> Markup {
     }
 }
 
-/// Ids in each request that gave outcomes; `None` where there was none.
+/// Ids per request with outcomes; `None` without such requests.
 fn ids_per_request(requests: u64, failed: u64, looked_up: u64) -> Option<f64> {
     let answered = requests.saturating_sub(failed);
     // A heartbeat may come between a request and its answer.
     (answered > 0 && looked_up > 0).then(|| looked_up as f64 / answered as f64)
 }
 
-/// In which time a rate is at least 1, as far as there is one: its seconds and its name.
+/// The shortest unit in which a rate is at least 1, as seconds and name; of lower rates the hour.
 fn rate_unit(per_second: f64) -> (f64, &'static str) {
     let units = [(1.0, "second"), (60.0, "minute"), (3_600.0, "hour")];
     let is_large = |(seconds, _): &(f64, &str)| per_second * seconds >= 1.0;
@@ -232,7 +229,6 @@ mod tests {
         Snapshot::new(Reading { stats, ..reading }, None, &Terms::usual(), CAPABILITIES)
     }
 
-    /// So many idle minutes, then these.
     fn minutes_of(idle: usize, then: &[(&str, i64)]) -> Vec<Minute> {
         let all = idle + then.len();
         let mut minutes: Vec<Minute> = (0..all)

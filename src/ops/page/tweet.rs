@@ -1,4 +1,4 @@
-//! A tweet: where it is, what is known of it, and its counts over its life.
+//! A tweet: its place, its stored data, and its counts over its life.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,16 +33,14 @@ use crate::store::{MetricsAt, StoredTweet};
 
 /// Rows of the table; the chart has all.
 const ROWS: usize = 200;
-/// Points of the chart, at the most: more cannot be told apart.
+/// Maximum number of points of the chart: more look alike.
 const POINTS: usize = 400;
-/// The ages at which the axis of time has a word,
+/// Ages that label the axis of time,
 const AGES: &str = "1s 10s 1m 10m 1h 6h 1d 7d 30d 180d 2y 20y";
-/// and where it has one besides, as long as there would be few.
+/// and labels in between, used if there are few.
 const BETWEEN: &str = "3s 30s 3m 30m 2h 12h 3d 14d 90d";
-/// How many are few.
 const FEW: usize = 4;
 
-/// A count: its name, and where it stands.
 type Count = (&'static str, fn(&Metrics) -> Option<i64>);
 const COUNTS: [Count; 6] = [
     ("likes", |counts| counts.favorite_count),
@@ -52,31 +50,26 @@ const COUNTS: [Count; 6] = [
     ("bookmarks", |counts| counts.bookmark_count),
     ("views", |counts| counts.impression_count),
 ];
-/// Those that are drawn: views are of another size than all else.
+/// The drawn counts. Views have another size than the others.
 const DRAWN: [(Count, Ink); 3] = [(COUNTS[0], Ink::First), (COUNTS[1], Ink::Second), (COUNTS[2], Ink::Third)];
 
-/// What is asked for.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
     pub id: String,
 }
 
-/// All that is known of a tweet at one moment.
 pub(super) struct Seen {
     id: PostId,
-    /// The word for what it is.
     called: &'static str,
     now: Millis,
     whereabouts: Whereabouts,
     history: Vec<MetricsAt>,
     created_at: Option<Millis>,
     schedule: Arc<dyn Schedule>,
-    /// Its address at its network.
     address: Option<Url>,
 }
 
-/// That what was typed is no post's id, for this reason, a clause.
 pub(super) fn no_post(why: &str) -> Markup {
     nothing(&format!("{why}. Give an id, or the address of a post: https://twitter.com/user/status/ID"))
 }
@@ -132,7 +125,7 @@ pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Aske
 }
 
 impl Page {
-    /// What is known of it; `None` when nobody knows it.
+    /// Reads its state; `None` if neither queue nor store knows it.
     pub(super) async fn tweet(&self, id: &PostId) -> Result<Option<Seen>, String> {
         let look = async |dead: &Dead| {
             let key = id.as_str();
@@ -162,12 +155,10 @@ impl Page {
 }
 
 impl Seen {
-    /// When it was looked at, ms since the epoch.
     pub(super) fn at(&self) -> Millis {
         self.now
     }
 
-    /// Its page but for what all pages have around them.
     pub(super) fn section(&self) -> Markup {
         let stored = self.whereabouts.stored.as_ref();
         html! {
@@ -263,7 +254,6 @@ impl Seen {
         }
     }
 
-    /// Why it has that interval, ms.
     fn why(&self, stored: &StoredTweet, interval: Millis) -> Option<String> {
         let item = Known::answered(self.id.as_str(), self.created_at, stored.checked_at);
         let explained = self.schedule.explained(&item, interval, self.now)?;
@@ -278,7 +268,7 @@ impl Seen {
         ))
     }
 
-    /// What changed of it beside its counts, the newest first.
+    /// Changes except for its counts, newest first.
     fn changes(&self) -> Markup {
         let changes = &self.whereabouts.changes;
         html! {
@@ -294,7 +284,7 @@ impl Seen {
         }
     }
 
-    /// The history, and the newest answer where it changed nothing. One that did not find it has no counts.
+    /// The history, and the newest answer if it changed nothing. An answer without the post has no counts.
     fn points(&self, stored: &StoredTweet) -> Vec<MetricsAt> {
         let mut points = self.history.clone();
         if let (Some(last), Some(checked_at)) = (points.last().copied(), stored.checked_at)
@@ -348,13 +338,13 @@ impl Seen {
         }
     }
 
-    /// Nothing where its age is not known.
+    /// `None` if its age is unknown.
     fn chart(&self, points: &[MetricsAt]) -> Option<Chart> {
         let made = self.created_at?;
         let first = points.first()?.checked_at - made;
         let life = self.life(first);
         let step = points.len().div_ceil(POINTS);
-        // The last one counts: where the tweet is now.
+        // Counted from the end, so that the newest point is always drawn.
         let drawn = || points.iter().rev().step_by(step).rev();
         let mut series = Vec::new();
         for ((name, of), ink) in DRAWN {
@@ -391,13 +381,11 @@ impl Seen {
         })
     }
 
-    /// The brackets by age, where it is scheduled by age.
     fn brackets(&self) -> &[Bracket] {
         self.schedule.ages().map_or(&[], AgeTable::brackets)
     }
 
-    /// The ages that are drawn: from its first count, or early in the first bracket, to the end of the bracket that
-    /// it is in.
+    /// The drawn ages: from its first count, or early in the first bracket, to the end of its current bracket.
     fn life(&self, first: Millis) -> Range<f64> {
         let brackets = self.brackets();
         let early = brackets.first().map_or(first, |bracket| first.min(bracket.under / 10));

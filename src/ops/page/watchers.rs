@@ -1,4 +1,4 @@
-//! Viewers of live pages: a limited number, of which no address keeps all.
+//! Viewers of live pages: a limited number, of which no address takes all.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,17 +10,16 @@ use tokio_util::sync::CancellationToken;
 use crate::base::subnets::subnet;
 use crate::ops::server::Client;
 
-/// The maximum number of streams. A further one takes the place of another.
+/// Maximum number of streams. A further one takes the place of another.
 const WATCHERS: usize = 100;
 
-/// The open streams.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Mutex<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// By the order in which they came: the subnet of the client, and what closes its connection.
+    /// Streams in order of arrival: the subnet of the client, and the token that closes its connection.
     streams: BTreeMap<u64, (IpAddr, CancellationToken)>,
 }
 
@@ -32,8 +31,8 @@ pub(super) struct Place {
 }
 
 impl Watchers {
-    /// A place for a stream of that client. If all are taken, the oldest stream of the address with the most streams is
-    /// closed; this stream counts, too.
+    /// Returns a place for a stream of that client. If all are taken, it closes the oldest stream of the address with the most streams;
+    /// this stream counts, too.
     pub fn admit(self: &Arc<Self>, client: &Client) -> Place {
         let from = subnet(client.address);
         let mut open = self.open();

@@ -1,4 +1,4 @@
-//! Numbers, shares and moments as the page writes them.
+//! Numbers, shares and times as the page writes them.
 
 use maud::{Markup, html};
 
@@ -7,9 +7,8 @@ pub(super) use crate::base::humanize::cut;
 use crate::base::humanize::{self, grouped, rfc3339, span};
 use crate::model::bound::is_cut;
 
-/// Characters of a text that a page shows.
 const EXCERPT: usize = 4_000;
-/// Characters of a text that a page shows on one line.
+/// Maximum length of a text on one line, in characters.
 const LINE: usize = 500;
 
 /// A text on one line, or its beginning: [`humanize::one_line`].
@@ -17,7 +16,6 @@ pub(super) fn one_line(text: &str) -> String {
     humanize::one_line(&cut(text, LINE))
 }
 
-/// A post's or an account's own text, or its beginning.
 pub(super) fn excerpt(text: &str) -> Markup {
     let shown = cut(text, EXCERPT);
     let is_all = shown.len() == text.len();
@@ -30,13 +28,13 @@ pub(super) fn excerpt(text: &str) -> Markup {
     }
 }
 
-/// A whole span: `3m 20s`; below a second in ms.
+/// A span in whole units: `3m 20s`; below a second in ms.
 pub(super) fn time(ms: Millis) -> String {
     let ms = ms.max(0);
     span(if ms < 1_000 { ms } else { ms / 1_000 * 1_000 })
 }
 
-/// A number to the tenth: `2.5`, `97`, `1,234`.
+/// A number rounded to a tenth: `2.5`, `97`, `1,234`.
 pub(super) fn plain(number: f64) -> String {
     let tenths = (number.max(0.0) * 10.0).round() as u64;
     match tenths % 10 {
@@ -45,7 +43,7 @@ pub(super) fn plain(number: f64) -> String {
     }
 }
 
-/// A share of 1 in percent. What is not whole is never shown as 100 %, what is not nought never as 0 %.
+/// A share of 1 in percent. Only a whole share is shown as 100 %, and only zero as 0 %.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 100.0 || percent <= 0.0 {
@@ -54,23 +52,22 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", percent.clamp(0.1, 99.9))
 }
 
-/// A number of things.
 pub(super) fn count(number: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A word that begins a heading: ASCII.
+/// Capitalizes an ASCII word for a heading.
 pub(super) fn capital(word: &str) -> String {
     let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
     first.to_ascii_uppercase() + rest
 }
 
-/// A number as it is stored: a dash where there is none, or what no number of things can be.
+/// A stored number; a dash if it is missing or negative.
 pub(super) fn stored(number: impl Into<Option<i64>>) -> String {
     number.into().and_then(|number| u64::try_from(number).ok()).map_or("–".to_owned(), grouped)
 }
 
-/// A moment as a date: `2026-01-31 09:30:00 UTC`.
+/// A date: `2026-01-31 09:30:00 UTC`.
 pub(super) fn date(at: Millis) -> Markup {
     html! {
         @match rfc3339(at) {
@@ -80,8 +77,8 @@ pub(super) fn date(at: Millis) -> Markup {
     }
 }
 
-/// A moment seen from `now`, to the second, `in 3m` or `3m ago`, which goes on in the browser. `past` is the word
-/// for what is over: `ago`, or `late`.
+/// A time relative to `now`, to the second: `in 3m` or `3m ago`. The browser keeps it running. `past` is the word for past times: `ago`,
+/// or `late`.
 pub(super) fn relative(at: Millis, now: Millis, past: &str) -> Markup {
     let at = at / 1_000 * 1_000;
     let left = at.saturating_sub(now);
@@ -99,7 +96,7 @@ pub(super) fn relative(at: Millis, now: Millis, past: &str) -> Markup {
     }
 }
 
-/// Without what a browser moves on by itself, see [`relative`]: two such texts that are alike show the same.
+/// Removes the times that a browser keeps running, see [`relative`]. Two texts with equal results show the same.
 pub(super) fn without_times(html: &str) -> String {
     let before = |part: &str| part.rfind("data-past=").unwrap_or(part.len());
     let mut parts = html.split("</time>").peekable();
@@ -111,9 +108,9 @@ pub(super) fn without_times(html: &str) -> String {
     text
 }
 
-/// What a database's driver says before the database's own words.
+/// Prefixes of a database's driver before the database's own words.
 const DRIVER: [&str; 2] = ["error returned from database: ", "error communicating with database: "];
-/// What databases and systems say, and what it means; the first that fits.
+/// Messages of databases and systems with their meanings; the first match counts.
 const MEANINGS: [(&str, &str); 13] = [
     ("password authentication failed", "it refuses the user or the password"),
     ("Connection refused", "nothing listens at its address"),
@@ -130,7 +127,7 @@ const MEANINGS: [(&str, &str); 13] = [
     ("disk is full", "its disk is full"),
 ];
 
-/// An error as one line, with our words for what a database's driver or the system says at its end.
+/// An error as one line, with our words for the message of the database's driver or the system at its end.
 pub(super) fn error(text: &str) -> String {
     let text = one_line(text);
     let meant = |words: &str| MEANINGS.iter().find(|(said, _)| words.contains(said)).map(|(_, meaning)| *meaning);
@@ -147,9 +144,9 @@ pub(super) fn error(text: &str) -> String {
     }
 }
 
-/// A share as a bar, full where all is well or left; its number stands beside it in words.
+/// A share as a bar, full if all is well or left. Its number stands beside it.
 pub(super) fn bar(share: f64, tone: &str) -> Markup {
-    // Wide enough to be seen, unless it is nought.
+    // Wide enough to be seen, unless it is zero.
     let width = if share > 0.0 { (share * 100.0).clamp(1.0, 100.0) } else { 0.0 };
     html! {
         svg class={ "bar " (tone) } viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" focusable="false" {

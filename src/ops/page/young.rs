@@ -1,4 +1,4 @@
-//! The youngest posts, with their counts: a way from the front page to a post, and where one sees them grow.
+//! The youngest posts with their counts: a link from the front page to a post, and a place to see them grow.
 
 use std::time::Duration;
 
@@ -13,27 +13,22 @@ use crate::ops::Archive;
 use crate::ops::dead::Dead;
 use crate::store::{Listing, StoreError, StoredTweet};
 
-/// How many are shown.
 const SHOWN: u32 = 5;
-/// How often they are read, while somebody watches.
 const EVERY: Duration = Duration::from_secs(2);
-/// The same where the store did not answer.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The time limit: the rest of the page waits for it.
+/// Time limit of a read: the rest of the page waits for it.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Of a text, in characters.
 const TEXT: usize = 80;
 
-/// What was read last, for all who watch.
+/// The last reading, shared by all viewers.
 type Read = Option<(Stopwatch, Result<Vec<StoredTweet>, String>)>;
 
-/// The youngest posts that live: those of the greatest ids.
+/// The youngest living posts: the greatest ids.
 #[derive(Debug, Default)]
 pub(super) struct Young(Mutex<Read>);
 
 impl Young {
-    /// `#tweets`, as read a moment ago. Where the store does not answer it says so, and keeps nobody waiting again
-    /// for a moment.
+    /// `#tweets`, as last read. It says so if the store does not answer, and does not wait again for a moment.
     pub(super) async fn section(&self, archive: &Archive, routes: &Routes, now: Millis) -> Markup {
         let mut read = self.0.lock().await;
         let tweets = match read.take() {

@@ -1,13 +1,12 @@
 //! The calls, the time and the money that a number of accounts needs, for each network. Pure.
 //!
-//! **Demand.** An account is looked up once in the interval of its lane: active, idle or frozen. The shares of the lanes are
-//! given, since they depend on whose accounts they are; the same formula as in `status` makes calls of it
-//! ([`Fill::calls_per_window`]).
+//! **Demand.** An account is looked up once per interval of its lane: active, idle or frozen. The user gives the shares of the lanes,
+//! since they depend on the accounts. The formula of `status` turns them into calls ([`Fill::calls_per_window`]).
 //!
-//! **One round.** The time in which all accounts are looked up once with all the calls of the quota: that of the first
-//! lookups, and the greatest age of the data where the quota is too short for the intervals.
+//! **One round.** The time to look up all accounts once with all the calls of the quota. It is the time of the first lookups, and the
+//! greatest age of the data if the quota is too small for the intervals.
 //!
-//! **Money.** X charges for an account once in a UTC day, as much as for two posts.
+//! **Money.** X charges for an account once per UTC day, as much as for two posts.
 
 use std::fmt;
 
@@ -20,124 +19,92 @@ use crate::ops::report::plan::{
     money, needed,
 };
 
-/// Reads of the budget that an account costs.
+/// Reads of the budget per account.
 pub const READS_PER_ACCOUNT: f64 = 2.0;
 /// More accounts than any network has.
 const MOST_ACCOUNTS: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 
-/// A lane of accounts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanePlan {
-    /// Its name: `active`.
     pub lane: &'static str,
-    /// Its interval, ms.
     pub interval_ms: Millis,
-    /// The share of the accounts in it, 0 to 1.
+    /// Its share of the accounts, 0 to 1.
     pub share: f64,
-    /// Accounts in it.
     pub accounts: f64,
-    /// Lookups of them.
     pub lookups_per_day: f64,
 }
 
-/// Accounts by how often they are looked up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Population {
-    /// All accounts.
     pub accounts: f64,
-    /// The lanes, the most impatient first.
     pub lanes: Vec<LanePlan>,
 }
 
-/// A network, as far as the plan needs it.
+/// The properties of a network that the plan needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// Its name.
     pub name: String,
-    /// The filling of its requests.
     pub fill: Fill,
-    /// Calls in 15 minutes of a credential of each kind; `None`: not published.
+    /// Calls per 15 minutes of a credential of each kind; `None`: not published.
     pub calls: Option<CallLimits>,
-    /// The price of reads, where it charges for them.
     pub reads: Option<ReadTerms>,
 }
 
-/// The needs of these accounts at one network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NetworkPlan {
-    /// The network.
     pub network: String,
-    /// The maximum number of ids in a call.
     pub ids_per_call: usize,
-    /// Calls.
     pub calls_per_15_min: f64,
-    /// The same in a day.
     pub calls_per_day: f64,
-    /// Credentials that carry it, if all are users'; `None` where their calls are not published.
+    /// Number of credentials needed, if all are users'; `None`: their calls are not published.
     pub user_credentials: Option<u64>,
-    /// The same, if all are app-only.
     pub app_credentials: Option<u64>,
-    /// Calls of one round.
     pub calls_per_round: f64,
-    /// One round, with which credentials and how long; none where their calls are not published.
+    /// The time of one round for different credentials; empty if their calls are not published.
     pub rounds: Vec<Round>,
-    /// The cost of reads, where the network charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<AccountReads>,
-    /// The cost of the bound on the time without a check, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<ChecksPlan>,
 }
 
-/// The time of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Round {
-    /// The credentials.
     #[serde(flatten)]
     pub credentials: CredentialCounts,
-    /// Calls they allow.
     pub calls_per_15_min: f64,
-    /// Seconds.
     pub seconds: f64,
-    /// True if their calls are enough for the intervals.
     pub enough: bool,
 }
 
-/// The reads of accounts, and their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AccountReads {
-    /// Reads of the budget in a month.
     pub reads_per_month: f64,
-    /// US dollars for them.
     pub dollars_per_month: f64,
-    /// US dollars for one round.
     pub dollars_per_round: f64,
-    /// The reads that are allowed in a month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: there is no bound.
     pub reads_allowed_per_month: Option<f64>,
-    /// The plan's reads ÷ those.
     pub share_of_budget: Option<f64>,
-    /// US dollars for a read.
+    /// US dollars per read.
     pub price_per_read: f64,
 }
 
-/// The needs of accounts, by network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccountsPlan {
-    /// The accounts.
     #[serde(flatten)]
     pub population: Population,
-    /// Redis memory for them, in bytes, at one network.
+    /// Redis memory for the accounts at one network, in bytes.
     pub redis_bytes: f64,
-    /// Each network, as if it had all of them.
+    /// Each network, as if it had all accounts.
     pub networks: Vec<NetworkPlan>,
 }
 
 impl Population {
-    /// So many accounts; each lane has a name, an interval and a share.
+    /// `lanes`: name, interval in ms and share of each lane.
     ///
     /// # Errors
-    /// A number is out of bounds, or the shares are not 1 together; one line.
+    /// One line: a number is out of bounds, or the sum of the shares is not 1.
     pub fn new(accounts: f64, lanes: [(&'static str, Millis, f64); 3]) -> Result<Self, String> {
         if !(accounts > 0.0 && accounts <= MOST_ACCOUNTS) {
             return Err(format!("--accounts ({accounts}) must be above 0 and at most 1,000,000,000,000"));
@@ -148,7 +115,7 @@ impl Population {
         };
         let lanes: Vec<LanePlan> = lanes.into_iter().map(lane).collect();
         let sum: f64 = lanes.iter().map(|lane| lane.share).sum();
-        // Also what is not a number.
+        // Rejects NaN, too.
         if !(lanes.iter().all(|lane| lane.share >= 0.0) && (sum - 1.0).abs() < 1e-9) {
             return Err("--active and --idle must be shares from 0 to 1, and at most 1 together".to_owned());
         }
@@ -164,7 +131,7 @@ impl Population {
         self.lanes.iter().map(flow).collect()
     }
 
-    /// Reads a day: an account is charged once in a UTC day, however often it is looked up.
+    /// Charged reads per day: an account is charged at most once per UTC day.
     fn reads_per_day(&self) -> f64 {
         let charged = self.lanes.iter().map(|lane| lane.lookups_per_day.min(lane.accounts));
         charged.sum::<f64>() * READS_PER_ACCOUNT
@@ -180,7 +147,7 @@ impl AccountsPlan {
         Self { redis_bytes: population.accounts * f64::from(REDIS_BYTES_PER_ID), networks, population }
     }
 
-    /// Says also what a bound of so many ms on the time without a check costs, against the plan `without` it.
+    /// Adds the cost of a bound, in ms, on the time without a check, compared with the plan `without` it.
     #[must_use]
     pub fn with_checks(mut self, longest: Millis, without: &Self) -> Self {
         for (network, without) in self.networks.iter_mut().zip(&without.networks) {

@@ -1,15 +1,14 @@
 //! The calls that the ids in the queue need, against the quota. Pure.
 //!
-//! **Demand.** An id in a lane is looked up once per patience of that lane, so a lane's ids cost ids ÷
-//! patience updates. How many of them a call carries is [`Fill`]'s: full requests under load, short ones below about
-//! 20 updates a second, fuller with lookahead. Short requests fill up before there are too few calls, so where the
-//! quota carries full ones the demand is never above it.
+//! **Demand.** An id in a lane is looked up once per patience of that lane, so a lane's ids cost ids ÷ patience updates. [`Fill`]
+//! calculates how many of them a call carries: full requests under load, short ones below about 20 updates per second, fuller ones with
+//! lookahead. Short requests fill up before calls run out. So the demand never exceeds a quota that carries full requests.
 //!
-//! **Supply.** A credential has limit ÷ window length. One that is refused has none; one that is out of
-//! quota for a while does count, since what it has used up is its share.
+//! **Supply.** A credential has limit ÷ window length. A refused one has none. One that is out of quota for a while does count, since it
+//! has used up its share.
 //!
-//! Claims take what is latest relative to its patience first, so with a demand of x times the supply
-//! every bracket's interval becomes x times as long.
+//! Claims take the ids first that are latest relative to their patience. With a demand of x times the supply, every bracket's interval
+//! becomes x times as long.
 
 use std::fmt;
 
@@ -23,47 +22,44 @@ use crate::ops::report::plan::{self, CallLimits, Fill, Flow, TWITTER_CALLS};
 use crate::pipelines::kind::Words;
 use crate::quota::CredentialStatus;
 
-/// From here on the demand is above the quota, also as it is shown.
+/// Ratio from which the demand counts as above the quota; it also shows as more than 1.00.
 const OVER: f64 = 1.005;
 
-/// Demand and supply.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Overload {
-    /// Calls that the ids in the lanes need.
     pub demand_calls_per_15_min: f64,
-    /// Calls that the usable credentials have, as far as it is known.
+    /// Calls of the usable credentials whose quota is known.
     pub supply_calls_per_15_min: f64,
-    /// Demand ÷ supply; `None` where the supply is unknown, endless or nought.
+    /// Demand ÷ supply; `None` if the supply is unknown, unlimited or zero.
     pub demand_by_quota: Option<f64>,
-    /// Credentials that are not refused,
+    /// Credentials that are not refused;
     pub usable: usize,
-    /// of which so many have a quota that no answer has told yet,
+    /// those with a quota that is unknown until the first API response,
     pub unknown: usize,
-    /// and so many have none.
+    /// and those without a quota.
     pub unmetered: usize,
     /// False if no quota is needed: then no credential is, either.
     pub is_metered: bool,
-    /// The remedy, if the demand is above the quota.
     pub remedy: Option<Remedy>,
 }
 
-/// Each by itself brings the demand down to the quota.
+/// Each field alone brings the demand down to the quota.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Remedy {
     /// This many more app-only credentials,
     pub app_credentials: u64,
-    /// or so many users',
+    /// this many more credentials of users,
     pub user_credentials: u64,
-    /// or intervals so many times as long,
+    /// or intervals longer by this factor,
     pub intervals: f64,
-    /// which these settings say.
+    /// by these settings.
     #[serde(skip)]
     pub settings: &'static str,
 }
 
 impl Overload {
-    /// How many items a second the quota leaves for lookups beside those, of `limit` items a call: a tenth of the quota at
-    /// least. `None` where it has no limit, or not all of it is known.
+    /// Items per second that the quota leaves for other lookups with `limit` items per call: at least a tenth of the quota. `None` if the
+    /// quota has no limit, or a part of it is unknown.
     #[must_use]
     pub fn left_for_others(&self, limit: usize) -> Option<f64> {
         if self.unmetered > 0 || self.unknown > 0 || self.usable == 0 {
@@ -74,7 +70,7 @@ impl Overload {
         Some(calls * limit.max(1) as f64 / plan::WINDOW_S)
     }
 
-    /// Of these [lasting] lanes and credentials, with requests that are filled like that.
+    /// The load of these [lasting] lanes on the credentials.
     #[must_use]
     pub fn new(lanes: &[LaneStats], accounts: &[CredentialStatus], fill: Fill) -> Self {
         let flow = |lane: &LaneStats| {
@@ -103,7 +99,7 @@ impl Overload {
         supplied.with_demand(demand, TWITTER_CALLS)
     }
 
-    /// The same with the demand of lists. A further credential is taken to have as many calls as the others.
+    /// Replaces the demand by that of lists. A further credential is assumed to have as many calls as the others.
     #[must_use]
     pub fn of_lists(self, calls_per_15_min: f64) -> Self {
         let known = self.usable.saturating_sub(self.unknown + self.unmetered).max(1);
@@ -116,7 +112,7 @@ impl Overload {
         let Self { supply_calls_per_15_min: supply, unknown, unmetered, .. } = self;
         let ratio = (unmetered == 0 && supply > 0.0).then(|| demand / supply);
         let remedy = ratio.filter(|ratio| *ratio >= OVER && unknown == 0).map(|ratio| Remedy {
-            // Windows are told in whole seconds: what is over by less than can be seen is not over.
+            // Windows are stated in whole seconds: an excess too small to be seen is no excess.
             app_credentials: plan::needed(demand / OVER - supply, each.app),
             user_credentials: plan::needed(demand / OVER - supply, each.user),
             intervals: (ratio / OVER * 100.0).ceil() / 100.0,
@@ -127,41 +123,37 @@ impl Overload {
 }
 
 impl Overload {
-    /// The same of items that go by these words.
+    /// Names the settings of items with these words in the remedy.
     #[must_use]
     pub fn told_in(self, words: Words) -> Self {
         Self { remedy: self.remedy.map(|remedy| Remedy { settings: words.intervals, ..remedy }), ..self }
     }
 }
 
-/// The lanes whose items come again: what is looked up in a lane that items pass through states no demand.
+/// The lanes whose items come again. Items pass through the other lanes, which therefore state no demand.
 #[must_use]
 pub fn lasting(lanes: &[LaneStats], schedule: &dyn Schedule) -> Vec<LaneStats> {
     lanes.iter().filter(|lane| !schedule.is_passing(&lane.lane)).cloned().collect()
 }
 
-/// Updates a second that the ids in that lane need.
 fn updates_per_s(lane: &LaneStats) -> f64 {
     lane.delayed as f64 * updates_per_patience(&lane.lane) * 1e3 / lane.patience_ms.max(1) as f64
 }
 
-/// The items to which half of the updates go.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Busiest {
-    /// The slowest lane of those that are counted.
     pub up_to: String,
     /// Their share of all items, 0 to 1.
     pub posts: f64,
-    /// Their share of the updates, 0 to 1: a half, or more where one lane has more.
+    /// Their share of the updates, 0 to 1: a half, or more if one lane has more.
     pub updates: f64,
-    /// The word for them.
     #[serde(skip)]
     pub many: &'static str,
 }
 
 impl Busiest {
-    /// The [lasting] lanes whose ids are looked up most often, until they have half of all updates; `None` where that takes all items:
-    /// none is known to be busier than the others.
+    /// Takes the [lasting] lanes whose ids are looked up most often, until they have half of all updates. `None` if that takes all items:
+    /// no item is known to be busier than the others.
     #[must_use]
     pub fn of(lanes: &[LaneStats], words: Words) -> Option<Self> {
         let held = lanes.iter().filter(|lane| lane.delayed > 0);
@@ -250,7 +242,6 @@ pub(super) mod tests {
     use crate::providers::lookup::{Capabilities, Charge};
     use crate::providers::twitter_v1::CAPABILITIES;
 
-    /// Quota of one credential with `calls` calls per 15 minutes.
     pub fn quota(calls: f64, unmetered: usize) -> Overload {
         Overload {
             demand_calls_per_15_min: 0.0,
@@ -296,7 +287,7 @@ pub(super) mod tests {
 
     #[test]
     fn demand_and_supply_are_reckoned_by_hand() {
-        // 30,000 × 6 ÷ 100 = 1,800 calls; 900 of a user, in windows of fifteen minutes.
+        // 30,000 × 6 ÷ 100 = 1,800 calls; a user has 900, in windows of fifteen minutes.
         let overload = says(30_000, &[told(900, WINDOW)]);
         assert_eq!(
             overload,
@@ -306,7 +297,7 @@ pub(super) mod tests {
         );
         assert!(says(30_000, &[told(450, WINDOW / 2), told(300, WINDOW)]).starts_with("demand 1.50 × quota: all"));
         assert!(says(6_000, &[told(900, WINDOW)]).starts_with("demand 0.40 × quota\n"));
-        // Exactly what there is, is enough.
+        // A demand equal to the quota is covered.
         assert!(says(15_000, &[told(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(0, &[told(900, WINDOW)]).starts_with("demand 0.00 × quota\n0 calls"));
     }
@@ -327,7 +318,7 @@ pub(super) mod tests {
         let ages: AgeTable = "1d: 1h".parse().unwrap();
         let busiest = Busiest::of(&lasting(&lanes, &ages), Words::POSTS).unwrap();
         assert_eq!(busiest.to_string(), "95.7 % of the updates go to 11.1 % of the posts: those in the lanes up to 1h");
-        // Nobody, and all alike.
+        // No items, and items that are all alike.
         for nothing_to_tell in [vec![], vec![named("18m", 0, 3)], vec![named("18m", 7, 3), named("1h", 0, 10)]] {
             assert_eq!(Busiest::of(&nothing_to_tell, Words::POSTS), None);
         }
@@ -338,7 +329,7 @@ pub(super) mod tests {
         let unmetered = CredentialStatus { unmetered: true, ..CredentialStatus::default() };
         assert!(says(30_000, &[CredentialStatus::default()]).starts_with("the quota is unknown"));
         assert!(says(30_000, &[told(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
-        // What the second one has may be enough: no remedy is named.
+        // The calls of the second credential may be enough: no remedy is named.
         let some = says(30_000, &[told(900, WINDOW), CredentialStatus::default()]);
         assert!(some.starts_with("demand 2.00 × quota, as far as it is known: that of 1 in 2"), "{some}");
         assert!(!some.contains("mend"), "{some}");
@@ -366,7 +357,7 @@ pub(super) mod tests {
         let per_id = Capabilities { charge: Charge::PerId, ..CAPABILITIES };
         let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_id));
         assert_eq!(overload.demand_by_quota, Some(100.0));
-        // One that takes money for ids still counts calls.
+        // A provider that charges for ids still counts calls.
         let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
         let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_day));
         assert_eq!(overload.demand_by_quota, Some(1.0));
@@ -374,18 +365,18 @@ pub(super) mod tests {
 
     #[test]
     fn short_requests_count_and_never_exceed_a_quota_that_carries_full_ones() {
-        // One id a second, each within 180 s: 1 × (5 + 18 + 1) ids a request.
+        // One id per second, each within 180 s: 1 × (5 + 18 + 1) ids per request.
         let of = |accounts: &[CredentialStatus]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
         let calls = 900.0 / 24.0;
         let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
         close(of(&[told(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
         close(of(&[CredentialStatus::default()]).demand_calls_per_15_min, calls);
-        // 9 full ones suffice.
+        // 9 full requests suffice.
         close(of(&[told(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
         assert_eq!(of(&[told(20, WINDOW)]).remedy, None);
         close(of(&[told(3, WINDOW)]).demand_by_quota.unwrap(), 3.0);
         assert!(of(&[told(3, WINDOW)]).remedy.is_some());
-        // Nothing is taken early where ids are charged: 1 + 5 ids a request.
+        // Nothing is taken early where ids are charged: 1 + 5 ids per request.
         let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
         let overload = Overload::new(&[lane(180, 180_000)], &[told(900, WINDOW)], fill(per_day));
         close(overload.demand_calls_per_15_min, 150.0);

@@ -1,11 +1,11 @@
-//! Crawls of lists under way: how far each has come, and when it ends by the quota. Pure.
+//! Crawls of lists under way: their progress, and their end by the quota. Pure.
 //!
-//! **Expected pages.** The members that the owner's profile stated, by the members of a page. A crawl of the newest members
-//! ends at members that are known, and nobody knows where that is.
+//! **Expected pages.** The members that the owner's profile stated ÷ the members of a page. A crawl of the newest members ends at known
+//! members, at an unknown place.
 //!
-//! **Time left.** The crawls under way share the calls of the quota. If they take turns, one with *r* pages left ends when each
-//! of the others has had *r* calls, or as many as it needs: where that is unknown, *r*. Crawls that begin meanwhile, and calls
-//! of other pipelines at the same endpoint, are left out.
+//! **Time left.** The crawls under way share the calls of the quota and take turns. One with *r* pages left ends when each of the others
+//! has had *r* calls, or fewer if it needs fewer; where its need is unknown, *r*. Crawls that start meanwhile, and calls of other
+//! pipelines at the same endpoint, are left out.
 
 use std::fmt;
 
@@ -18,42 +18,37 @@ use crate::ops::report::plan::WINDOW_S;
 use crate::pipelines::kind::ListPages;
 use crate::store::{CrawlKind, ListCrawl};
 
-/// Crawls that are read; of more the number is not known.
+/// Maximum number of crawls that are read and counted.
 pub const READ: u32 = 1_000;
-/// Crawls that are listed as JSON and on the page.
+/// Maximum number of crawls listed as JSON and on the page.
 const LISTED: usize = 100;
-/// Lines of text.
+/// Maximum number of crawls listed as text.
 const LINES: usize = 20;
 
-/// The crawls of a pipeline of lists that are under way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Crawls {
-    /// How many there are, of which [`READ`] at the most are counted; `None` where the store did not tell.
+    /// Number of crawls, at most [`READ`]; `None` if the store did not answer.
     pub under_way: Option<u64>,
-    /// The first that began.
+    /// The first ones by start.
     pub listed: Vec<CrawlProgress>,
     /// The rest of them, for the times.
     #[serde(skip)]
     pub others: Vec<CrawlProgress>,
-    /// Why the store did not tell, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A crawl under way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrawlProgress {
-    /// The owner of the list.
     pub owner: String,
     /// `complete`, or `prefix`: the newest members.
     pub kind: &'static str,
-    /// When it began, ms since the epoch.
+    /// Start, ms since the epoch.
     pub started_at: Millis,
-    /// Its newest page, or else its start, ms since the epoch.
+    /// Time of its newest page, or else of its start, ms since the epoch.
     pub newest_at: Millis,
-    /// Saved pages.
     pub pages: u64,
-    /// Pages that it will have; `None`: unknown.
+    /// Total number of pages; `None`: unknown.
     pub expected_pages: Option<u64>,
     /// Distinct members on the saved pages.
     pub found: u64,
@@ -68,7 +63,7 @@ impl CrawlProgress {
         let ListCrawl { owner, crawl } = of;
         let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
         let (pages, told) = (number(crawl.pages), crawl.told.map(number));
-        // It is under way, so that one more is to come.
+        // It is under way, so at least one more page is to come.
         let expected = |stated: u64| list.of(stated).max(pages + 1);
         Self {
             owner,
@@ -90,13 +85,11 @@ impl CrawlProgress {
         Some(self.expected_pages?.saturating_sub(self.pages))
     }
 
-    /// The time until its end in words.
     #[must_use]
     pub fn left(&self) -> String {
         self.left_ms.map_or_else(unknown, |ms| span(ms.max(1_000) / 1_000 * 1_000))
     }
 
-    /// The pages that it will have, in words.
     #[must_use]
     pub fn expected(&self) -> String {
         self.expected_pages.map_or_else(unknown, grouped)
@@ -108,7 +101,6 @@ fn unknown() -> String {
 }
 
 impl Crawls {
-    /// Of what the store told, the first that began first; or why it did not.
     #[must_use]
     pub fn of(read: Result<Vec<ListCrawl>, String>, list: ListPages) -> Self {
         match read {
@@ -122,7 +114,6 @@ impl Crawls {
         }
     }
 
-    /// The same with the times that each takes by that quota.
     #[must_use]
     pub fn by(mut self, quota: &Overload) -> Self {
         let is_known = quota.supply_calls_per_15_min > 0.0 && quota.unmetered == 0;
@@ -142,7 +133,6 @@ impl Crawls {
         self
     }
 
-    /// How many there are, in words.
     #[must_use]
     pub fn count(&self) -> String {
         match self.under_way {
@@ -152,7 +142,7 @@ impl Crawls {
         }
     }
 
-    /// When the first of them began, ms since the epoch.
+    /// Start of the first of them, ms since the epoch.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {
         self.listed.iter().chain(&self.others).map(|crawl| crawl.started_at).min()
@@ -213,12 +203,12 @@ mod tests {
             crawl("long", CrawlKind::Complete, 2, Some(50_000)),
             crawl("newest", CrawlKind::Prefix { known_tail: 100 }, 0, Some(50_000)),
             crawl("unknown", CrawlKind::Complete, 4, None),
-            // More members than its profile told.
+            // More members than its profile stated.
             crawl("grown", CrawlKind::Complete, 3, Some(10_000)),
         ];
         let crawls = Crawls::of(Ok(of.to_vec()), PAGES).by(&quota(15.0, 0));
         let left: Vec<_> = crawls.listed.iter().map(|crawl| (crawl.expected_pages, crawl.left_ms)).collect();
-        // A call a minute: 1 page of each of five; 8 of the long one and of both unknown ones, and 1 of each short one.
+        // One call per minute: 1 page of each of five; 8 of the long one and of both unknown ones, and 1 of each short one.
         let minutes = |pages: Millis| Some(pages * 60_000);
         let expected =
             [(Some(2), minutes(5)), (Some(10), minutes(8 * 3 + 2)), (None, None), (None, None), (Some(4), minutes(5))];
@@ -230,7 +220,7 @@ mod tests {
         };
         assert_eq!(row("long"), ["long", "complete", "2", "10", "10,000", "2023-11-14T22:13:20Z", "26m"]);
         assert_eq!(row("newest")[3..], ["unknown", "0", "2023-11-14T22:13:20Z", "unknown"]);
-        // A cap cuts the list, and a quota without a limit tells no time.
+        // A cap cuts the list. A quota without a limit gives no time.
         let capped = Crawls::of(Ok(vec![of[1].clone()]), ListPages { longest: 20_000, ..PAGES });
         assert_eq!(capped.listed[0].expected_pages, Some(4));
         for quota in [quota(0.0, 0), quota(15.0, 1)] {

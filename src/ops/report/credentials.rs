@@ -1,4 +1,4 @@
-//! The report of `credentials`: the quota ledger's record of each, and the answer of the API where it was asked.
+//! The report of `credentials`: the quota ledger's record of each credential, and the API's answer if it was asked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,77 +12,61 @@ use crate::ops::report::plan::money;
 use crate::providers::lookup::{Api, LookupError, Usage};
 use crate::quota::{Caller, Credential, CredentialStatus, Credentials, LedgerError, Reads, Used, Window};
 
-/// Every credential at the lookup's endpoint.
 #[derive(Debug, Clone, Serialize)]
 pub struct CredentialsReport {
     /// The endpoint, as the ledger names it.
     pub endpoint: String,
     /// One per credential, in the order of the settings.
     pub credentials: Vec<Row>,
-    /// The state of the budget of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
-    /// The provider's own count, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageTold>,
 }
 
-/// A provider's answer about its own count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum UsageTold {
-    /// It.
     Told(Usage),
-    /// Nothing.
     NotTold {
-        /// Why.
+        /// The error of the last credential.
         why: String,
     },
 }
 
-/// One credential.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Its state in the ledger.
     #[serde(flatten)]
     pub account: CredentialStatus,
-    /// As whom it calls.
     pub kind: Caller,
     /// The API's answer about it, if it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
 }
 
-/// The API's answer about a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Check {
-    /// It may call.
     Works {
-        /// The lookup's window, if it was told.
+        /// The lookup's window, if the API stated it.
         #[serde(serialize_with = "told")]
         window: Option<Window>,
-        /// It was parked for every endpoint until now.
+        /// True if it was parked for every endpoint until now.
         freed: bool,
-        /// A lookup with it was answered.
         looked_up: bool,
     },
-    /// It may not.
     Refused {
-        /// Why.
         why: String,
-        /// True if it is parked for this reason.
         parked: bool,
     },
-    /// The API said nothing of it.
+    /// The API gave no verdict on it.
     NoAnswer {
-        /// The answer or error instead.
         why: String,
     },
 }
 
 impl CredentialsReport {
-    /// The credentials of these names with what the ledger knows of each, in the same order.
+    /// Joins the callers with the ledger's state of each, in the same order.
     #[must_use]
     pub fn new(endpoint: &str, callers: Vec<(String, Caller)>, accounts: Vec<CredentialStatus>) -> Self {
         let row = |((_, kind), account)| Row { kind, account, check: None };
@@ -90,19 +74,17 @@ impl CredentialsReport {
         Self { endpoint: endpoint.to_owned(), credentials, budget: None, usage: None }
     }
 
-    /// The same with how the budget of reads is spent.
     #[must_use]
     pub fn with_reads(self, budget: Option<Reads>) -> Self {
         Self { budget, ..self }
     }
 
-    /// The same with what the provider itself has counted.
     #[must_use]
     pub fn with_usage(self, usage: Option<UsageTold>) -> Self {
         Self { usage, ..self }
     }
 
-    /// The same with what the API says of each, in the same order.
+    /// Adds the API's answers, one per credential in the same order.
     #[must_use]
     pub fn with_checks(mut self, checks: Vec<Check>) -> Self {
         for (row, check) in self.credentials.iter_mut().zip(checks) {
@@ -111,19 +93,15 @@ impl CredentialsReport {
         self
     }
 
-    /// Returns true if every checked credential works.
     #[must_use]
     pub fn all_work(&self) -> bool {
         self.credentials.iter().all(|row| matches!(row.check, None | Some(Check::Works { .. })))
     }
 }
 
-/// Asks the API about each credential, once and all at the same time, and tells the ledger: one that is
-/// refused is parked as a worker parks it, one that works and was parked for every endpoint is free again.
-/// `endpoint` is the one whose window an answer may tell; `look_up` makes a call to it, if there is a way to try it.
-///
-/// # Errors
-/// The ledger is out.
+/// Asks the API about all credentials at the same time, once each, and updates the ledger. A refused credential is parked as a worker
+/// parks it. A working one that was parked for every endpoint is free again. `endpoint` is the one whose window an answer may state.
+/// `look_up` makes a call to it, if there is a way to try it.
 pub async fn check(
     credentials: &Credentials,
     api: &dyn Api,
@@ -142,7 +120,7 @@ pub async fn check(
                 Check::Works { window, freed: credentials.free(name).await?, looked_up }
             }
             Err(error) => {
-                // Out of quota is this call's own, which has a window of its own.
+                // A throttled call says nothing about other endpoints: it has a window of its own.
                 let park = error.park().filter(|park| park.everywhere);
                 let parked = park.is_some();
                 if parked {
@@ -158,8 +136,7 @@ pub async fn check(
     Ok(checks)
 }
 
-/// Asks the API what it has counted of what it charges for, as the first credential to which it tells that; `None` where
-/// it charges for nothing.
+/// Asks the API for its count of charged reads, with each credential until one gets an answer; `None` if it charges for nothing.
 pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageTold> {
     let mut told = None;
     for credential in credentials.all() {
@@ -171,7 +148,6 @@ pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageTold
     told
 }
 
-/// The answers of an API about a credential.
 struct Answered {
     window: Option<Window>,
     looked_up: bool,
@@ -185,7 +161,7 @@ async fn ask(
     credential: &Arc<Credential>,
 ) -> Result<Answered, LookupError> {
     let window = match api.check(credential).await {
-        // The lookup has corrected its clock: once more.
+        // The failed check has corrected the credential's clock: once more.
         Err(LookupError::Clock(_)) => api.check(credential).await,
         answer => answer,
     }?;
@@ -195,7 +171,7 @@ async fn ask(
     match look_up(credential).await {
         None => Ok(Answered { window, looked_up: false }),
         Some(Ok(told)) => Ok(Answered { window: told.or(window), looked_up: true }),
-        // The id is refused, and not the credential.
+        // The API refused the id, and not the credential.
         Some(Err(LookupError::BadRequest(_))) => Ok(Answered { window, looked_up: true }),
         // It may call, and has no call left.
         Some(Err(LookupError::Throttled { quota, .. })) => Ok(Answered { window: quota.or(window), looked_up: false }),
@@ -276,7 +252,6 @@ impl fmt::Display for Check {
     }
 }
 
-/// The state of a budget of reads, in one line.
 #[must_use]
 pub fn budget_line(reads: &Reads) -> String {
     let Reads { reads, limit, spent, since_ms, reset_in_ms, today, dollars, .. } = reads;
@@ -293,7 +268,6 @@ pub fn budget_line(reads: &Reads) -> String {
     )
 }
 
-/// Remaining pause of a parked credential, its end and its reason.
 #[must_use]
 pub fn parked(account: &CredentialStatus) -> Option<String> {
     let why = account.parked_why.as_deref().unwrap_or("no reason is given");
@@ -309,7 +283,7 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-/// A span to the second, rounded up: what is under way for a moment longer is not over.
+/// A span rounded up to the second: an event that is a moment away is not over.
 fn whole_seconds(ms: Millis) -> String {
     span((ms.max(0) + 999) / 1_000 * 1_000)
 }

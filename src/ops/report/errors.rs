@@ -8,11 +8,10 @@ use serde::Serialize;
 use crate::base::humanize::{one_line, when};
 use crate::engine::queue::RecordedError;
 
-/// The recorded errors of several namespaces, the newest first.
+/// The recorded errors of several namespaces, newest first.
 #[derive(Debug, Clone, Serialize)]
 pub struct ErrorReport {
     errors: Vec<RecordedError>,
-    /// Namespaces that did not answer.
     unread: Vec<Unread>,
     /// Words that each of the errors contains; empty: all errors.
     #[serde(skip)]
@@ -28,7 +27,6 @@ struct Unread {
 }
 
 impl ErrorReport {
-    /// The errors that contain these words, of the answer of each namespace.
     #[must_use]
     pub fn new(read: Vec<(String, Result<Vec<RecordedError>, String>)>, words: &str) -> Self {
         let (mut errors, mut unread, mut answers) = (Vec::new(), Vec::new(), false);
@@ -45,7 +43,6 @@ impl ErrorReport {
         Self { errors, unread, words: words.to_owned(), answers }
     }
 
-    /// Returns true if any of the namespaces answered.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.answers

@@ -1,4 +1,4 @@
-//! The stored accounts of a pipeline of profiles: how many there are in each state, and how old the oldest data is. Pure.
+//! The stored accounts of a pipeline of profiles: their number by state, and the age of the oldest data. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,23 +10,20 @@ use crate::base::humanize::{grouped, one_line, span};
 use crate::model::account::AccountState;
 use crate::store::AccountTotal;
 
-/// The stored accounts of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KnownAccounts {
-    /// The number of accounts in each state; `None` where the store did not tell.
+    /// Number of accounts in each state; `None` if the store did not answer.
     pub states: Option<BTreeMap<AccountState, u64>>,
-    /// When the oldest newest answer about an account that is still looked up was given, ms since the epoch; `None`:
-    /// unknown, or no account has one.
+    /// Time of the oldest among the newest answers about accounts that are still looked up, ms since the epoch. `None`: unknown, or no
+    /// account has an answer.
     pub oldest_answer_at: Option<Millis>,
     /// The age of that answer, ms.
     pub oldest_data_ms: Option<Millis>,
-    /// Why the store did not tell, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl KnownAccounts {
-    /// Of what the store counted, or why it did not.
     #[must_use]
     pub fn of(counted: Result<Vec<AccountTotal>, String>) -> Self {
         let totals = match counted {
@@ -42,19 +39,17 @@ impl KnownAccounts {
         Self { states: Some(states), oldest_answer_at, ..Self::default() }
     }
 
-    /// The same at that time, ms since the epoch.
+    /// Sets the age of the data at that time, ms since the epoch.
     #[must_use]
     pub fn at(self, now: Millis) -> Self {
         Self { oldest_data_ms: self.oldest_answer_at.map(|at| (now - at).max(0)), ..self }
     }
 
-    /// All accounts; `None` where the store did not tell.
     #[must_use]
     pub fn all(&self) -> Option<u64> {
         self.states.as_ref().map(|states| states.values().sum())
     }
 
-    /// The age of the oldest data in words, to the second.
     #[must_use]
     pub fn oldest(&self) -> String {
         self.oldest_data_ms.map_or_else(|| "unknown".to_owned(), |age| span(age / 1_000 * 1_000))

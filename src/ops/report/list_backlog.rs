@@ -1,8 +1,8 @@
 //! Lists that were never read, the age of the others, and the calls that both need. Pure.
 //!
-//! **First reads** are a backlog. A list has the pages of the members that its owner's profile states; where that is unknown, the
-//! average pages of the complete reads, or else one. New lists come before those that were read, in both orders
-//! (`relations.order`), but for lists whose owners posted again: their visits are added.
+//! **First reads** are a backlog. The number of a list's pages follows from the members that its owner's profile states. If that is
+//! unknown, it is the average of the complete reads, or else one page. New lists come before those that were read, in both orders
+//! (`relations.order`). Only lists whose owners posted again come first: their visits are added.
 //!
 //! **Upkeep** is a rate: the visits of all lists, as `plan --followers` calculates them
 //! ([`VisitIntervals::per_day`](crate::pipelines::kind::VisitIntervals::per_day)). A list that was never read counts, too.
@@ -18,27 +18,22 @@ use crate::ops::report::plan::WINDOW_S;
 use crate::pipelines::kind::{ListTerms, ListTier};
 use crate::store::{ListBounds, ListTotals, TIERS, TierTotal, UnreadTotal};
 
-/// The lists of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ListBacklog {
-    /// The figures; `None` where the store gave none.
     #[serde(flatten)]
     pub figures: Option<ListFigures>,
-    /// Why the store gave none, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The figures of the lists of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ListFigures {
     /// Lists whose owners are available.
     pub lists: u64,
-    /// Lists that were never read.
     pub unread: u64,
     /// Lists that were never read and wait longer than their interval.
     pub unread_overdue: u64,
-    /// That interval, ms (`relations.revisit`).
+    /// The interval of lists, ms (`relations.revisit`).
     pub interval_ms: Millis,
     /// The longest wait for a first read, ms; `None` without one.
     pub oldest_unread_ms: Option<Millis>,
@@ -49,24 +44,17 @@ pub struct ListFigures {
     pub calls_before: f64,
     /// Time until each list has been read once, ms, if no other list is put in; `None`: the quota is unknown.
     pub read_once_ms: Option<Millis>,
-    /// Calls of the visits of all lists.
     pub upkeep_calls_per_15_min: f64,
-    /// The lists that were read.
     pub tiers: Vec<TierFigures>,
 }
 
-/// The lists that were read of a tier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TierFigures {
-    /// The tier's lane.
     pub tier: String,
-    /// The interval between visits, ms.
     pub revisit_ms: Millis,
     /// The longest time between two complete reads, ms.
     pub complete_within_ms: Millis,
-    /// Lists.
     pub lists: u64,
-    /// Lists with a complete read.
     pub complete: u64,
     /// The median age of their newest complete reads, ms; `None` without one.
     pub median_age_ms: Option<Millis>,
@@ -100,7 +88,6 @@ fn number(stored: i64) -> u64 {
 }
 
 impl ListBacklog {
-    /// The lists by their totals, read at `now`, ms since the epoch; or why there are none.
     #[must_use]
     pub fn new(read: Result<ListTotals, String>, terms: &ListTerms, now: Millis) -> Self {
         match read {
@@ -109,7 +96,6 @@ impl ListBacklog {
         }
     }
 
-    /// The same with the time that the first reads take by that quota.
     #[must_use]
     pub fn by(mut self, quota: &Overload) -> Self {
         if let Some(figures) = &mut self.figures {
@@ -150,7 +136,7 @@ impl ListFigures {
 
         let UnreadTotal { lists, overdue, oldest_at, pages, unknown, unknown_read } = *unread;
         let unknown = number(unknown) as f64;
-        // One more page of each is to come.
+        // At least one more page of each is to come.
         let first_calls = pages + (unknown * usual_pages - unknown_read).max(unknown);
         let pages_of_new = if lists > 0 { (first_calls / lists as f64).max(1.0) } else { 1.0 };
         let (mut per_day, mut calls_before) = (lists as f64 * terms.new.per_day(pages_of_new, 1.0), 0.0);
@@ -175,7 +161,6 @@ impl ListFigures {
         }
     }
 
-    /// The time until each list has been read once, in words.
     #[must_use]
     pub fn read_once(&self) -> String {
         self.read_once_ms.map_or_else(|| "unknown".to_owned(), |ms| span((ms + 999) / 1_000 * 1_000))
@@ -183,7 +168,6 @@ impl ListFigures {
 }
 
 impl TierFigures {
-    /// An age of its reads in words, to the second.
     #[must_use]
     pub fn age(age_ms: Option<Millis>) -> String {
         age_ms.map_or_else(|| "–".to_owned(), |age| span(age / 1_000 * 1_000))
@@ -236,7 +220,7 @@ mod tests {
     const NOW: Millis = 1_800_000_000_000;
     const DAY: Millis = 86_400_000;
 
-    /// Visited each 10 days, read as a whole each 30.
+    /// Visited every 10 days, read as a whole every 30.
     fn terms() -> ListTerms {
         let every = VisitIntervals::new(10 * DAY, 30 * DAY, 100);
         let tier = |name: &str, up_to_ms, is_before_new| ListTier { name: name.into(), every, up_to_ms, is_before_new };
@@ -261,10 +245,10 @@ mod tests {
     fn lists_that_were_never_read_are_a_backlog() {
         let totals = ListTotals { tiers: Vec::new(), unread: unread(297) };
         let all = figures(&totals, 15.0, 0);
-        // A page each, a call a minute; no size and no read is known.
+        // One page each, one call per minute; no size and no read is known.
         assert_eq!((all.lists, all.unread, all.first_calls, all.read_once_ms), (297, 297, 297, Some(297 * 60_000)));
         assert_eq!((all.unread_overdue, all.oldest_unread_ms), (297, Some(11 * DAY)));
-        // Each list a page each 10 days.
+        // Each list needs one page every 10 days.
         close(all.upkeep_calls_per_15_min, 297.0 / 960.0);
         for (supply, unmetered) in [(0.0, 0), (15.0, 1)] {
             assert_eq!(figures(&totals, supply, unmetered).read_once_ms, None, "the quota is unknown");
@@ -289,11 +273,11 @@ mod tests {
             pages: Some(4.0),
         };
         let repeat = TierTotal { tier: 0, lists: 9, ..TierTotal::default() };
-        // Four lists with 30 pages left by their profiles; two of unknown size, of which a page was read.
+        // Four lists have 30 pages left by their profiles. Two lists have an unknown size; one page of them was read.
         let waiting = UnreadTotal { lists: 6, pages: 30.0, unknown: 2, unknown_read: 1.0, ..unread(6) };
         let all = figures(&ListTotals { tiers: vec![repeat, visited], unread: waiting }, 15.0, 0);
         assert_eq!((all.lists, all.unread, all.first_calls), (115, 6, 37));
-        // A visit of a list of 4 pages is complete each third time: 2 calls on average. Nine lists come first.
+        // Every third visit of a list of 4 pages is complete: 2 calls on average. Nine lists come first.
         assert_eq!(all.read_once_ms, Some((37 + 9 * 2) * 60_000));
         let per_day = 109.0 * 2.0 / 10.0 + 6.0 * (37.0 / 6.0 / 30.0 + 2.0 / 30.0);
         close(all.upkeep_calls_per_15_min, per_day / 96.0);

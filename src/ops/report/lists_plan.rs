@@ -1,14 +1,13 @@
 //! The calls, the time and the money that lists of followers or of friends need, for each network. Pure.
 //!
-//! **One round.** Each list is read as a whole once. A list of *m* members takes *m* ÷ members of a page calls, rounded up, and
-//! one at least; it is cut at `relations.longest`.
+//! **One round.** Each list is read as a whole once. A list of *m* members takes *m* ÷ members of a page calls, rounded up, and at least
+//! one; it is cut at `relations.longest`.
 //!
-//! **Upkeep.** A list is visited once in `relations.revisit`. Once in `relations.complete_every` a visit reads it as a whole;
-//! the others end at known members, on the first page as a rule. Posts of their owners bring visits forward: those come in
-//! addition.
+//! **Upkeep.** A list is visited once per `relations.revisit`. Once per `relations.complete_every` a visit reads it as a whole. The
+//! others end at known members, usually on the first page. Posts of the owners bring visits forward; these visits come in addition.
 //!
-//! **Money.** X charges for each account on a page, as much as for two posts, once in a UTC day. Accounts that are on several
-//! lists are counted on each, so the figure is an upper bound.
+//! **Money.** X charges for each account on a page, as much as for two posts, once per UTC day. Accounts on several lists are counted on
+//! each, so the figure is an upper bound.
 
 use std::fmt;
 
@@ -24,99 +23,75 @@ use crate::pipelines::kind::{ListPages, VisitIntervals};
 const MOST: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 
-/// Lists and how often they are visited.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListPopulation {
     /// Owners, each with one list.
     pub lists: f64,
     /// Sizes of the lists, in members; each size has the same share of them.
     pub list_sizes: Vec<f64>,
-    /// The intervals of visits.
     #[serde(flatten)]
     pub every: VisitIntervals,
 }
 
-/// A network, as far as the plan needs it.
+/// The properties of a network that the plan needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListNetwork {
-    /// Its name.
     pub name: String,
-    /// How its lists are read.
     pub pages: ListPages,
-    /// Calls in 15 minutes of a credential of each kind for one of the two lists; `None`: not published.
+    /// Calls per 15 minutes of a credential of each kind for one of the two lists; `None`: not published.
     pub calls: Option<CallLimits>,
-    /// The price of reads, where it charges for them.
     pub reads: Option<ReadTerms>,
 }
 
-/// The needs of these lists at one network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NetworkLists {
-    /// The network.
     pub network: String,
-    /// Members of a page.
     pub members_per_page: u32,
-    /// Pages of a list, on average.
     pub pages_per_list: f64,
-    /// Calls of one round.
     pub calls_per_round: f64,
-    /// Calls of the upkeep.
     pub calls_per_day: f64,
-    /// One round, with which credentials and how long; none where their calls are not published.
+    /// The time of one round for different credentials; empty if their calls are not published.
     pub rounds: Vec<ListRound>,
-    /// The cost, where the network charges for accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ListReads>,
 }
 
-/// The time of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ListRound {
-    /// The credentials.
     #[serde(flatten)]
     pub credentials: CredentialCounts,
-    /// Calls they allow.
     pub calls_per_15_min: f64,
-    /// Days.
     pub days: f64,
-    /// True if their calls are enough for the upkeep.
     pub enough: bool,
 }
 
-/// The reads of lists, and their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ListReads {
-    /// US dollars for one round.
     pub dollars_per_round: f64,
     /// US dollars for a visit of all lists that finds nothing new.
     pub dollars_per_short_visit: f64,
-    /// Reads of the upkeep in a month.
     pub reads_per_month: f64,
-    /// US dollars for them.
     pub dollars_per_month: f64,
-    /// The reads that are allowed in a month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: there is no bound.
     pub reads_allowed_per_month: Option<f64>,
-    /// The plan's reads ÷ those.
     pub share_of_budget: Option<f64>,
-    /// US dollars for a read.
+    /// US dollars per read.
     pub price_per_read: f64,
 }
 
-/// The needs of lists, by network.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListsPlan {
-    /// The lists.
     #[serde(flatten)]
     pub population: ListPopulation,
-    /// Each network, as if it had all of them.
+    /// Each network, as if it had all lists.
     pub networks: Vec<NetworkLists>,
 }
 
 impl ListPopulation {
-    /// So many lists of these sizes, by the settings of visits, ms; `known_tail` is that of the settings.
+    /// `revisit` and `complete_every` are in ms. `known_tail` is the value in the settings.
     ///
     /// # Errors
-    /// A number is out of bounds; one line.
+    /// One line: a number is out of bounds.
     pub fn new(
         lists: f64,
         list_sizes: Vec<f64>,
@@ -126,19 +101,18 @@ impl ListPopulation {
         if !(lists > 0.0 && lists <= MOST) {
             return Err(format!("--followers ({lists}) must be above 0 and at most 1,000,000,000,000"));
         }
-        // Also what is not a number.
+        // Rejects NaN, too.
         if let Some(wrong) = list_sizes.iter().find(|size| !(**size >= 0.0 && **size <= MOST)) {
             return Err(format!("--list-sizes ({wrong}) must be from 0 to 1,000,000,000,000"));
         }
         Ok(Self { lists, list_sizes, every: VisitIntervals::new(revisit, complete_every, known_tail) })
     }
 
-    /// The mean over the sizes.
     fn mean(&self, of: impl Fn(f64) -> f64) -> f64 {
         self.list_sizes.iter().map(|size| of(*size)).sum::<f64>() / self.list_sizes.len().max(1) as f64
     }
 
-    /// A sum in a day, of a visit that reads a list as a whole and one that ends on its first page.
+    /// Daily sum over all visits: `whole` per visit that reads a list as a whole, `short` per visit that ends on its first page.
     fn per_day(&self, whole: f64, short: f64) -> f64 {
         self.lists * self.every.per_day(whole, short)
     }
@@ -187,7 +161,6 @@ impl NetworkLists {
 }
 
 impl ListReads {
-    /// Of lists with so many members on average, and on their first pages.
     fn new(population: &ListPopulation, (members, first): (f64, f64), terms: &ReadTerms) -> Self {
         let ReadTerms { price_per_read, reads_per_month: allowed, .. } = *terms;
         let dollars = |members: f64| population.lists * members * READS_PER_ACCOUNT * price_per_read;

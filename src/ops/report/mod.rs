@@ -1,4 +1,4 @@
-//! Reports for people: status, credentials, capacity, the plans, the stored accounts, the polled sources, the recorded errors.
+//! Reports for people: status, credentials, capacity, plans, stored accounts, polled sources, recorded errors.
 
 pub mod accounts_plan;
 pub mod capacity;

@@ -1,24 +1,22 @@
-//! The credentials and the storage that a number of tweets a day needs. Pure.
+//! The credentials and the storage that a number of tweets per day needs. Pure.
 //!
-//! The steady demand: tweets come evenly, and have done so for longer than a tweet lives.
+//! The steady demand: tweets arrive evenly, and have done so for longer than a tweet lives.
 //!
-//! **Updates per tweet.** A tweet is rescheduled one interval after each update, and the interval is
-//! that of the bracket its age then falls into. So its life is a walk: age 0, first update at
-//! `interval(0)`, the next at `age + interval(age)`, until an update finds no bracket, which is its
-//! last. From age `a` a bracket is left after `ceil((under − a) ÷ interval)` updates, which is the same
-//! walk, also where an interval of milliseconds spans years. The last update comes up to one interval
-//! after the lifetime: until then the id is in the queue.
+//! **Updates per tweet.** A tweet is rescheduled one interval after each update, and its age then decides the bracket of the interval. So
+//! its life is a walk: age 0, first update at `interval(0)`, the next at `age + interval(age)`. The last update finds no bracket. From
+//! age `a` a bracket is left after `ceil((under − a) ÷ interval)` updates. This is the same walk, even if an interval of milliseconds
+//! spans years. The last update comes up to one interval after the lifetime: until then the id is in the queue.
 //!
-//! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets
-//! per day × that time in days (Little's law).
+//! **Ids in the queue.** An id is in a bracket's lane for `updates × interval`, so the lane holds tweets per day × that time in days
+//! (Little's law).
 //!
-//! **Lookups.** Without lookahead requests go out full from about 20 updates per second on, with the default one from about
-//! 1 on; below that `updater.buffer_ttl` and `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It
-//! is an estimate, within 15 % of what workers do, and 20 % with a lookahead of 0.3 (`tests/it/plan/fill.rs`).
+//! **Lookups.** Without lookahead, requests go out full from about 20 updates per second on; with the default one, from about 1 on. Below
+//! that, `updater.buffer_ttl` and `updater.lookahead` decide how many ids they carry: [`Fill`] has the formula. It is an estimate, within
+//! 15 % of the workers' real figures, and within 20 % with a lookahead of 0.3 (`tests/it/plan/fill.rs`).
 //!
-//! Two things are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so there
-//! are slightly fewer or more updates at low rates. And a tweet that the API does not return is counted as if it were
-//! returned; in fact it is looked up every `updater.unavailable_every` until it ends early.
+//! Two effects are left out. The wait for a request to fill lengthens each interval and lookahead shortens it, so low rates have slightly
+//! fewer or more updates. And a tweet that the API does not return is counted as if it were returned. In fact it is looked up every
+//! `updater.unavailable_every` until it ends early.
 
 mod adaptive;
 mod checks;
@@ -42,82 +40,67 @@ pub use self::reads::{BadLifetime, MONTH_DAYS, ReadTerms, ReadsPlan, money, per_
 pub const USER_CALLS: u32 = 900;
 /// Calls of `statuses/lookup` per window with an app-only token (same page).
 pub const APP_CALLS: u32 = 300;
-/// The same of `GET /2/tweets` with a user's token (X's page on rate limits, August 2026).
+/// Calls of `GET /2/tweets` per window with a user's token (X's page on rate limits, August 2026).
 pub const X_USER_CALLS: u32 = 5_000;
-/// The same with an app-only token (same page).
+/// Calls of `GET /2/tweets` per window with an app-only token (same page).
 pub const X_APP_CALLS: u32 = 3_500;
-/// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Beside
-/// it leases and claim records are nothing: they are there only for ids in flight, which are
-/// `updater.concurrency` × 100 per process at the most.
+/// Redis memory per scheduled 19-digit id, in bytes, as `tests/it/load/memory.rs` measures it. Leases and claim records are negligible:
+/// they exist only for ids in flight, at most `updater.concurrency` × 100 per process.
 pub const REDIS_BYTES_PER_ID: u32 = 126;
-/// More tweets a day than any network has; up to here all figures are exact to many places.
+/// More tweets per day than any network has. Up to here all figures are exact to many places.
 const MOST_TWEETS: f64 = 1e12;
 const DAY_S: f64 = 86_400.0;
 const DAY_MS: f64 = DAY_S * 1e3;
 
-/// A number of tweets per day for which nothing can be planned.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("--tweets-per-day ({0}) must be above 0 and at most 1,000,000,000,000")]
 pub struct BadTweetsPerDay(pub f64);
 
-/// Calls per window with a credential of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
-    /// With a user's token.
     pub user: u32,
-    /// With an app-only one.
     pub app: u32,
 }
 
-/// The limits of `statuses/lookup`.
 pub const TWITTER_CALLS: CallLimits = CallLimits { user: USER_CALLS, app: APP_CALLS };
-/// The limits of `GET /2/tweets`.
 pub const X_CALLS: CallLimits = CallLimits { user: X_USER_CALLS, app: X_APP_CALLS };
 /// The limits of `users/lookup` of v1.1, and of `GET /2/users` (both pages on rate limits, August 2026).
 pub const ACCOUNT_CALLS: CallLimits = CallLimits { user: 900, app: 300 };
-/// The limits of a Mastodon instance: 300 calls in 5 minutes, shared with all other calls (its documentation of rate limits).
+/// The limits of a Mastodon instance: 300 calls per 5 minutes, shared with all other calls (its documentation of rate limits).
 pub const MASTODON_CALLS: CallLimits = CallLimits { user: 900, app: 900 };
 
-/// The limits of `followers/ids` and `friends/ids` of v1.1, each for itself (both pages on rate limits, August 2026).
+/// The limits of `followers/ids` and `friends/ids` of v1.1, each on its own (both pages on rate limits, August 2026).
 pub const LIST_CALLS: CallLimits = CallLimits { user: 15, app: 15 };
-/// The limits of `GET /2/users/:id/followers` and `/following`, each for itself (X's page on rate limits, August 2026).
+/// The limits of `GET /2/users/:id/followers` and `/following`, each on its own (X's page on rate limits, August 2026).
 pub const X_LIST_CALLS: CallLimits = CallLimits { user: 300, app: 300 };
 
-/// The number of credentials of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CredentialCounts {
-    /// Users' tokens.
     pub user: u32,
-    /// App-only tokens.
     pub app: u32,
 }
 
 impl CredentialCounts {
-    /// Calls of `statuses/lookup` per 15 minutes with all of them.
     #[must_use]
     pub fn calls_per_15_min(self) -> f64 {
         self.calls(TWITTER_CALLS)
     }
 
-    /// Calls per 15 minutes with all of them, of these limits.
+    /// Calls per 15 minutes with all of them, by these limits.
     #[must_use]
     pub fn calls(self, limits: CallLimits) -> f64 {
         f64::from(self.user) * f64::from(limits.user) + f64::from(self.app) * f64::from(limits.app)
     }
 }
 
-/// The demand of one age bracket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BracketPlan {
     /// Its name: `18m`.
     pub bracket: String,
-    /// Its interval, ms.
     pub interval_ms: Millis,
     /// Updates of one tweet while it is in the bracket's lane.
     pub updates_per_tweet: u64,
-    /// Updates of all tweets in it.
     pub updates_per_15_min: f64,
-    /// Ids in its lane.
     pub ids_scheduled: f64,
 }
 
@@ -135,76 +118,56 @@ pub struct BracketPlan {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// The tweets that come in each day.
     pub tweets_per_day: f64,
     /// Days from a tweet's date to the end of the last bracket.
     pub lifetime_days: f64,
-    /// The brackets, youngest first.
     pub brackets: Vec<BracketPlan>,
-    /// Updates of one tweet over its life.
     pub updates_per_tweet: u64,
-    /// Updates of all tweets.
     pub updates_per_second: f64,
-    /// The same in 15 minutes.
     pub updates_per_15_min: f64,
-    /// The bound on updates with every one of them as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of
-    /// the demand, or as many as the requests have places, if that is less.
+    /// Bound on the updates if each is as early as `updater.lookahead` allows: `1 ÷ (1 − lookahead)` of the demand, or the capacity of
+    /// the requests, if that is less.
     pub updates_per_15_min_at_most: f64,
-    /// Ids in a request, on average.
     pub ids_per_lookup: f64,
-    /// Requests.
     pub lookups_per_second: f64,
-    /// Requests in a window of the rate limits.
+    /// Requests per window of the rate limits.
     pub lookups_per_15_min: f64,
-    /// Credentials that carry it, if all are users' tokens.
+    /// Number of credentials needed, if all are users' tokens.
     pub user_credentials: u64,
-    /// Credentials that carry it, if all are app-only.
     pub app_credentials: u64,
     /// Tweets younger than the lifetime.
     pub tweets_alive: f64,
     /// Ids in the queue, until their last update.
     pub ids_scheduled: f64,
-    /// Redis memory for them, in bytes.
     pub redis_bytes: f64,
-    /// Rows that `tweet` grows by: one per tweet, which stays.
+    /// New rows of `tweet`: one per tweet, which stays.
     pub tweet_rows_per_day: f64,
-    /// Rows that `tweet_metrics` grows by when every update finds a count changed.
+    /// New rows of `tweet_metrics` if every update finds a count changed.
     pub history_rows_per_day_at_most: f64,
-    /// The capacity of the given credentials, if any.
     pub given: Option<Given>,
-    /// The cost of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsPlan>,
-    /// The cost of the bound on the time without a check, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<ChecksPlan>,
-    /// The adaptive schedule, where it is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptive: Option<AdaptivePlan>,
-    /// Calls of one credential of each kind.
     #[serde(skip)]
     pub calls: CallLimits,
-    /// The settings by which requests are filled.
     #[serde(skip)]
     pub fill: Fill,
 }
 
-/// The capacity of some credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Given {
-    /// The credentials.
     #[serde(flatten)]
     pub credentials: CredentialCounts,
-    /// Calls they allow.
     pub calls_per_15_min: f64,
-    /// The most tweets per day they carry, whole.
+    /// Most tweets per day that they carry, rounded down.
     pub largest_tweets_per_day: u64,
-    /// True if that is enough for the plan.
     pub enough: bool,
 }
 
-/// Updates of one tweet in each bracket's lane: the walk over its life. The last one comes at the age
-/// of the sum of updates × interval.
+/// Updates of one tweet in each bracket's lane: the walk over its life. The last update comes at an age of the sum of updates × interval.
 fn walk(ages: &AgeTable) -> Vec<u64> {
     let mut age: i128 = 0; // neither factor exceeds 2^63, nor their product 2^64: it ends within an interval of `under`
     let updates_in = |bracket: &Bracket| {
@@ -216,13 +179,11 @@ fn walk(ages: &AgeTable) -> Vec<u64> {
     ages.brackets().iter().map(updates_in).collect()
 }
 
-/// Updates of one tweet over its life.
 #[must_use]
 pub fn updates_per_tweet(ages: &AgeTable) -> u64 {
     walk(ages).iter().fold(0, |sum, updates| sum.saturating_add(*updates))
 }
 
-/// Updates per second in each bracket's lane.
 fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
     let flow = |(bracket, updates): (&Bracket, u64)| Flow {
         rate: tweets_per_day * updates as f64 / DAY_S,
@@ -232,14 +193,14 @@ fn flows(ages: &AgeTable, tweets_per_day: f64) -> Vec<Flow> {
     ages.brackets().iter().zip(walk(ages)).map(flow).collect()
 }
 
-/// The most tweets per day these credentials carry without ever being out of calls; a fraction.
+/// Most tweets per day that these credentials carry without ever running out of calls; a fraction.
 #[must_use]
 pub fn largest_tweets_per_day(ages: &AgeTable, fill: Fill, credentials: CredentialCounts) -> f64 {
     largest(ages, fill, credentials.calls_per_15_min() / WINDOW_S)
 }
 
-/// The same with so many calls per second. More tweets never need fewer requests: where full ones do not use up the
-/// calls, the number is found by halving.
+/// Most tweets per day with this number of calls per second. More tweets never need fewer requests. So if full requests do not use up the
+/// calls, the number is found by bisection.
 fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
     let requests = |tweets_per_day: f64| fill.requests_per_second(&flows(ages, tweets_per_day));
     let full = calls * fill.limit as f64 * DAY_S / updates_per_tweet(ages) as f64;
@@ -256,18 +217,15 @@ fn largest(ages: &AgeTable, fill: Fill, calls: f64) -> f64 {
     }
 }
 
-/// Credentials with so many calls each per 15 minutes ([`USER_CALLS`], [`APP_CALLS`]) that carry these
-/// lookups; one part in 10^12 too many is rounding and no credential.
+/// Number of credentials that carry these lookups, with `calls` calls per 15 minutes each ([`USER_CALLS`], [`APP_CALLS`]). An excess of
+/// one part in 10^12 is a rounding error.
 #[must_use]
 pub fn needed(lookups_per_15_min: f64, calls: u32) -> u64 {
     (lookups_per_15_min / f64::from(calls) * (1.0 - 1e-12)).ceil() as u64
 }
 
 impl Plan {
-    /// The plan for `tweets_per_day` with requests that are filled like that.
-    ///
-    /// # Errors
-    /// `tweets_per_day` is no number above 0, or above 10^12.
+    /// Fails if `tweets_per_day` is not a number above 0, or is above 10^12.
     pub fn new(ages: &AgeTable, tweets_per_day: f64, fill: Fill) -> Result<Self, BadTweetsPerDay> {
         if !(tweets_per_day > 0.0 && tweets_per_day <= MOST_TWEETS) {
             return Err(BadTweetsPerDay(tweets_per_day)); // also what is not a number
@@ -325,7 +283,6 @@ impl Plan {
         })
     }
 
-    /// The same where each credential has so many calls.
     #[must_use]
     pub fn with_calls(mut self, calls: CallLimits) -> Self {
         self.calls = calls;
@@ -334,7 +291,7 @@ impl Plan {
         self
     }
 
-    /// Says also what its reads cost; `ages` as for [`Plan::new`].
+    /// Adds the cost of its reads; `ages` as for [`Plan::new`].
     ///
     /// # Errors
     /// A tweet lives for longer than a century.
@@ -343,14 +300,13 @@ impl Plan {
         Ok(self)
     }
 
-    /// The part of it that the bound on the time without a check changes.
     #[must_use]
     pub fn costs(&self) -> Costs {
         let reads = self.reads.as_ref().map(|reads| (reads.reads_per_month, reads.dollars_per_month));
         Costs { calls_per_15_min: self.lookups_per_15_min, reads }
     }
 
-    /// Says also what these credentials carry; `ages` as for [`Plan::new`].
+    /// Adds the capacity of these credentials; `ages` as for [`Plan::new`].
     #[must_use]
     pub fn with_credentials(mut self, ages: &AgeTable, credentials: CredentialCounts) -> Self {
         let calls_per_15_min = credentials.calls(self.calls);
@@ -358,7 +314,7 @@ impl Plan {
         self.given = Some(Given {
             credentials,
             calls_per_15_min,
-            // What only rounding keeps below a whole number is that number.
+            // A rounding error must not push the result below a whole number.
             largest_tweets_per_day: (largest * (1.0 + 1e-12)) as u64,
             enough: self.tweets_per_day <= largest * (1.0 + 1e-12),
         });

@@ -1,7 +1,7 @@
-//! The polled sources as a person sees them: how far each has been read, when it is polled again, and what is missing.
+//! The polled sources as a person sees them: how far each has been read, its next poll, and its gaps.
 //!
-//! The store has the position of a source, the queue of its endpoint the next due time: both are asked, and a queue
-//! that does not answer hides nothing of the store's.
+//! The store has the position of a source, and the queue of its endpoint has the next due time. Both are asked. A queue that does not
+//! answer hides none of the store's data.
 
 mod book;
 
@@ -20,48 +20,38 @@ use crate::providers::bluesky::timeline::LAYOUT;
 use crate::providers::registry::date_of;
 use crate::store::{SourceGap, SourceRow, SourceTrouble};
 
-/// Gaps of a source that are shown one by one: the latest.
+/// Number of gaps of a source that are shown one by one: the latest.
 pub const GAPS_SHOWN: u32 = 3;
-/// The maximum number of characters shown of an error: it may contain an API's answer.
+/// Maximum length of a shown error, in characters: it may contain an API's answer.
 const ERROR_CHARS: usize = 300;
-/// A source that is due for its longest interval and this, ms, is not polled.
+/// A source that is due for its longest interval plus this, ms, is not polled.
 const OVERDUE_MS: Millis = 30_000;
 
-/// The place of a source in the queue of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
-    /// Waits to be polled.
     Delayed,
-    /// Is being polled.
     Leased,
-    /// Dead.
     Dead,
     /// In no queue: no poller polls it.
     Absent,
-    /// The queue did not answer.
     Unknown,
 }
 
-/// A source at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// Its name in the settings.
     pub name: String,
-    /// The provider.
     pub provider: Option<String>,
-    /// The endpoint that is polled; `None` before it was tried first, as most of what follows.
+    /// The polled endpoint. `None`, as in most of the next fields, before the first attempt.
     pub endpoint: Option<String>,
-    /// The namespace in queue and store.
     pub namespace: Option<String>,
-    /// The newest id ever seen; `None` of Bluesky, where a position has times.
+    /// The newest id ever seen; `None` for Bluesky, where a position has times.
     pub newest_id: Option<String>,
-    /// When that post was made, as its id says, ms since the epoch.
+    /// Creation time of that post, as its id states it, ms since the epoch.
     pub newest_at: Option<Millis>,
-    /// When a page of it was read and saved last, ms since the epoch.
+    /// Time of the last saved page, ms since the epoch.
     pub saved_at: Option<Millis>,
-    /// When a page of it last brought a post that was not known; for one that never did, when it was tried first. Ms since
-    /// the epoch.
+    /// Time of the last page with a new post, ms since the epoch. If none had one, the time of the first attempt.
     pub brought_at: Option<Millis>,
     /// True if that is longer ago than its `quiet_after`, although it can be read.
     #[serde(rename = "quiet")]
@@ -71,54 +61,45 @@ pub struct Source {
     pub is_overdue: bool,
     /// Its current failure, also before the first page. The error is one line of bounded length.
     pub trouble: Option<SourceTrouble>,
-    /// Its place in its queue.
     pub turn: Turn,
-    /// When it is polled again, by the queue's clock, ms since the epoch.
+    /// Its next due time, by the queue's clock, ms since the epoch.
     #[serde(skip)]
     pub due_at: Option<Millis>,
     /// Time until then, ms; negative if it is past. See [`Sources::at`].
     pub due_in_ms: Option<Millis>,
-    /// The number of gaps ever noted: ids that the API no longer returned.
+    /// Total number of gaps: ids that the API no longer returned.
     pub gaps: u64,
     /// The latest gaps, newest first, at most [`GAPS_SHOWN`]. JSON has only the first.
     #[serde(rename = "last_gap", serialize_with = "first")]
     pub latest_gaps: Vec<SourceGap>,
-    /// The poller of its endpoint.
     pub poller: Poller,
-    /// True if the settings name it.
     #[serde(skip)]
     pub is_named: bool,
 }
 
-/// The poller of an endpoint, by its heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum Poller {
-    /// The queue did not answer.
     #[default]
     Unknown,
-    /// Nothing is polled until somebody ends that.
+    /// Polling is stopped until a person resumes it.
     Paused {
-        /// Why.
         reason: String,
     },
-    /// No heartbeat is known.
     Missing,
-    /// The latest heartbeat of any.
     Seen {
-        /// Its age, ms.
         age_ms: Millis,
         /// Its own report of why it cannot work.
         trouble: Option<String>,
     },
 }
 
-/// A poller whose heartbeat is older than this, in ms, is missing: it beats every 5 s, so one may be lost. With the 2 s
-/// between two readings of the sources and the second between two of the page, that shows within 15 s.
+/// Age of a heartbeat, ms, from which a poller is missing. It beats every 5 s, so one beat may be lost. With 2 s between two readings of
+/// the sources and 1 s between two of the page, that shows within 15 s.
 const HEARTBEAT_PATIENCE_MS: Millis = 11_000;
 
 impl Poller {
-    /// The youngest of the workers, unless it is paused.
+    /// Takes the latest heartbeat, unless polling is paused.
     #[must_use]
     pub fn of(stats: &Stats) -> Self {
         if let Some(reason) = &stats.paused {
@@ -132,28 +113,22 @@ impl Poller {
     }
 }
 
-/// A source that the settings name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSource {
-    /// Its name.
     pub name: String,
-    /// The provider.
     pub provider: Provider,
-    /// The namespace of its endpoint.
     pub namespace: String,
-    /// The time without new posts after which it is quiet; `None`: never.
+    /// Time without new posts after which it is quiet; `None`: never.
     pub quiet_after: Option<Duration>,
-    /// The longest interval at which it is polled.
     pub longest: Duration,
 }
 
-/// All of them, or why they are not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sources {
-    /// By namespace and name; those that were never polled last.
+    /// Sorted by namespace and name; sources that were never polled come last.
     #[serde(rename = "sources", skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<Source>,
-    /// Why they are not known, where there are some: the store is out.
+    /// The error of the store, if there are sources.
     #[serde(rename = "sources_error", skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -163,14 +138,12 @@ fn first<S: Serializer>(gaps: &Vec<SourceGap>, to: S) -> Result<S::Ok, S::Error>
     gaps.first().serialize(to)
 }
 
-/// The fields of a position that are shown to people.
 #[derive(Deserialize)]
 struct Said {
     latest: Option<String>,
 }
 
 impl Source {
-    /// One that no position is known of, and where the queue has it.
     fn never_polled(name: &str, place: Option<&[Place]>) -> Self {
         let (turn, due_at) = turn(place);
         Self {
@@ -195,14 +168,13 @@ impl Source {
         }
     }
 
-    /// As the store has it, and where the queue has it.
     fn new(row: SourceRow, place: Option<&[Place]>) -> Self {
         let (provider, endpoint) = asked(&row.namespace);
-        // One that cannot be read is told by its poller, with the place.
+        // If a position cannot be read, the poller reports it.
         let said: Option<Said> = row.position.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let newest_id = said.and_then(|said| said.latest);
         let newest_at = newest_id.as_deref().and_then(|id| made_at(&provider, id));
-        // A place in a timeline is no id that anybody could look for.
+        // A place in a timeline is no id to search for.
         let newest_id = newest_id.filter(|_| provider != Provider::Bluesky);
         // A poller of an older version saves a page without ending the trouble.
         let trouble = row.trouble.filter(|trouble| row.saved_at.is_none_or(|saved_at| saved_at <= trouble.at));
@@ -231,9 +203,9 @@ impl Source {
         }
     }
 
-    /// The same with what the settings say of it, at that moment, ms since the epoch.
+    /// Adds the values of the settings, at `now`, ms since the epoch.
     fn judged_by(self, named: &NamedSource, now: Millis) -> Self {
-        // Where an older version saved it: nothing came since the last page.
+        // A row of an older version: no new post is known since the last page.
         let since = self.brought_at.or(self.saved_at);
         let for_so_long = since.map(|since| clock::span(now.saturating_sub(since)));
         let is_quiet = named.quiet_after.zip(for_so_long).is_some_and(|(after, silent)| silent > after);
@@ -242,7 +214,7 @@ impl Source {
         Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), is_overdue, ..self }
     }
 
-    /// Why nobody polls it, although its poller works.
+    /// The reason why no poller polls it, although its poller works.
     fn not_polled(&self) -> Option<String> {
         match (self.turn, self.due_at) {
             (Turn::Absent, _) => Some("it is in no queue; restart `twitter-updater poll`".to_owned()),
@@ -252,14 +224,14 @@ impl Source {
         }
     }
 
-    /// Since when it has brought no new post, where that is too long: ms since the epoch.
+    /// Start of the time without a new post if it is too long, ms since the epoch.
     #[must_use]
     pub fn quiet_since(&self) -> Option<Millis> {
         self.brought_at.or(self.saved_at).filter(|_| self.is_quiet)
     }
 }
 
-/// The place of a source in its queue, and when it is due; `None` where the queue did not answer.
+/// The place of a source in its queue, and its due time; `None`: the queue did not answer.
 fn turn(place: Option<&[Place]>) -> (Turn, Option<Millis>) {
     match place {
         None => (Turn::Unknown, None),
@@ -270,7 +242,7 @@ fn turn(place: Option<&[Place]>) -> (Turn, Option<Millis>) {
     }
 }
 
-/// The number of failures of a source, in brackets; empty if it was not counted, while no other source was answered.
+/// The number of failures of a source, in brackets. Empty if it is 0: failures are not counted while no other source is answered.
 pub(crate) fn times(failures: u32) -> String {
     match failures {
         0 => String::new(),
@@ -279,12 +251,10 @@ pub(crate) fn times(failures: u32) -> String {
     }
 }
 
-/// Since when, how often and why.
 fn in_words(SourceTrouble { since, failures, error, .. }: &SourceTrouble) -> String {
     format!("since {}{}: {error}", when(*since), times(*failures))
 }
 
-/// The sources that cannot be read: the first that failed, since when, how often and why.
 fn unreadable(sources: &[&Source]) -> Option<String> {
     let failing = || sources.iter().filter_map(|source| Some((&source.name, source.trouble.as_ref()?)));
     let (name, trouble) = failing().min_by_key(|(_, trouble)| trouble.since)?;
@@ -295,7 +265,6 @@ fn unreadable(sources: &[&Source]) -> Option<String> {
     })
 }
 
-/// The sources that nobody polls: the first of them, and why.
 fn not_polled(sources: &[&Source]) -> Option<String> {
     let idle = || sources.iter().filter_map(|source| Some((&source.name, source.not_polled()?)));
     let (name, why) = idle().next()?;
@@ -306,7 +275,6 @@ fn not_polled(sources: &[&Source]) -> Option<String> {
     })
 }
 
-/// The quiet sources, and since when the first has been quiet.
 fn quiet(sources: &[&Source]) -> Option<String> {
     let quiet = || sources.iter().filter_map(|source| Some((&source.name, source.quiet_since()?)));
     let (name, since) = quiet().min_by_key(|(_, since)| *since)?;
@@ -319,7 +287,7 @@ fn quiet(sources: &[&Source]) -> Option<String> {
     })
 }
 
-/// When the post was made whose number a position has, ms since the epoch.
+/// Creation time of the post with this number in a position, ms since the epoch.
 fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
     match provider {
         Provider::Bluesky => number.parse().ok().map(|place| LAYOUT.made_at(place)),
@@ -327,24 +295,23 @@ fn made_at(provider: &Provider, number: &str) -> Option<Millis> {
     }
 }
 
-/// Who is polled in that namespace, and where: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
+/// Provider and endpoint of a namespace: `source:poll:search/tweets`, `source:poll:mastodon:social:timelines/tag`.
 fn asked(namespace: &str) -> (Provider, String) {
     match PipelineId::read(namespace) {
         Some(PipelineId { provider, partition: Some(endpoint), .. }) => (provider, endpoint),
-        // A row that somebody else has written.
+        // A row of another program.
         _ => (Provider::Twitter, namespace.to_owned()),
     }
 }
 
 impl Sources {
-    /// Returns true if there is nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.error.is_none()
     }
 
-    /// The reason, in one line, why new posts of that provider are not collected from the configured sources. First a
-    /// poller that does not work, then sources that are not polled, that cannot be read, and that are quiet.
+    /// The reason, in one line, why new posts of that provider are not collected from the configured sources. A poller that does not work
+    /// comes first, then sources that are not polled, that cannot be read, and that are quiet.
     #[must_use]
     pub fn trouble_of(&self, provider: &str) -> Option<String> {
         let sources = self.named_of(provider);
@@ -353,7 +320,7 @@ impl Sources {
         self.poller_trouble_of(provider).or_else(uncollected).or_else(|| quiet(&sources))
     }
 
-    /// The same where it is all sources: of a poller that does not work.
+    /// The reason if a poller does not work: then it concerns all its sources.
     #[must_use]
     pub fn poller_trouble_of(&self, provider: &str) -> Option<String> {
         let why = self.named_of(provider).into_iter().find_map(Source::poller_trouble)?;
@@ -365,7 +332,7 @@ impl Sources {
         self.all.iter().filter(of_provider).collect()
     }
 
-    /// The same with how long it is until each is due, at that moment of the queue's clock, ms since the epoch.
+    /// Sets the time until each is due, at `now` by the queue's clock, ms since the epoch.
     #[must_use]
     pub fn at(mut self, now: Millis) -> Self {
         for source in &mut self.all {
@@ -374,10 +341,6 @@ impl Sources {
         self
     }
 
-    /// As text, at that moment; nothing where there are none.
-    ///
-    /// # Errors
-    /// None of its own.
     pub fn write(&self, out: &mut String, now: Millis) -> std::fmt::Result {
         if self.is_empty() {
             return Ok(());
@@ -420,7 +383,6 @@ fn row(out: &mut String, [name, endpoint, newest, made, polled, due, gaps]: [&st
 }
 
 impl Source {
-    /// The reason why its poller does not work.
     fn poller_trouble(&self) -> Option<String> {
         let name = one_line(&self.name);
         match &self.poller {
@@ -440,7 +402,7 @@ impl Source {
         }
     }
 
-    /// Its endpoint, with whose it is where that is not Twitter's.
+    /// Its endpoint; with the provider, unless that is Twitter.
     #[must_use]
     pub fn address(&self) -> Option<String> {
         let (provider, endpoint) = (self.provider.as_deref()?, self.endpoint.as_deref()?);
@@ -451,13 +413,11 @@ impl Source {
         })
     }
 
-    /// For people, in place of when it was read last.
     #[must_use]
     pub fn not_read(&self) -> &'static str {
         if self.trouble.is_some() { "no page yet" } else { "never" }
     }
 
-    /// Returns true if it is not polled since somebody has paused that.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self.poller, Poller::Paused { .. })
@@ -475,7 +435,6 @@ impl Source {
 }
 
 impl Turn {
-    /// For people, in place of when it is due.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -509,7 +468,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// One of the settings that is well.
     pub(crate) fn source(name: &str) -> Source {
         let row = SourceRow {
             source: name.to_owned(),
@@ -604,7 +562,6 @@ pub(crate) mod tests {
         assert_eq!(text(&Sources::default()), "");
         assert_eq!(serde_json::to_value(Sources::default()).unwrap(), serde_json::json!({}));
     }
-    /// As it is stored, with that trouble.
     fn failing(name: &str, saved_at: Option<Millis>, trouble: SourceTrouble) -> Source {
         let row = saved("source:poll:search/tweets", "{}");
         let row = SourceRow { source: name.to_owned(), saved_at, trouble: Some(trouble), ..row };
@@ -637,7 +594,7 @@ pub(crate) mod tests {
         let error = told["sources"][0]["trouble"]["error"].as_str().unwrap();
         assert!(error.chars().count() <= ERROR_CHARS + 1 && !error.contains(char::is_control), "{error}");
         assert!(told["sources"][0]["saved_at"].is_null() && !told["sources"][0]["namespace"].is_null());
-        // A page that an older version saved later.
+        // An older version saved a later page.
         assert_eq!(failing("old", Some(2_000_001), trouble(0, 3, "no answer")).trouble, None);
     }
 
@@ -669,11 +626,11 @@ pub(crate) mod tests {
         assert_eq!(since(source("rust"), Some(100), 1_000_001), Some(900_000));
         assert_eq!(since(source("rust"), None, Millis::MAX), None, "it may be so for ever");
         assert_eq!(since(source("rust"), Some(100), 0), None, "a clock that is behind");
-        // Before this was noted: no later than the last page.
+        // A row from before `brought_at` existed: its last page counts.
         let old = Source { brought_at: None, ..source("rust") };
         assert_eq!(since(old.clone(), Some(100), 1_100_001), Some(1_000_000));
         assert_eq!(since(Source { saved_at: None, ..old }, Some(100), Millis::MAX), None);
-        // Why one that cannot be read brings nothing is known.
+        // A source that cannot be read has a known reason for its silence.
         assert_eq!(since(failing("rust", None, trouble(0, 1, "no answer")), Some(100), 9_000_000), None);
         let sources = Sources { all: vec![source("rust").judged_by(&named(Some(100)), 2_000_000)], error: None };
         let mut text = String::new();
@@ -705,14 +662,14 @@ pub(crate) mod tests {
             many.contains(": 3 sources cannot be read; the first: a, since 1970-01-01T00:00:00Z (once): "),
             "{many}"
         );
-        // What the settings do not name, and what is another provider's, is no trouble of this one.
+        // Sources that the settings do not name, and those of other providers, are no trouble of this one.
         let taken_out = Source { is_named: false, ..down("old", 0) };
         let of_x = Source { provider: Some("x".to_owned()), ..down("other", 0) };
         assert_eq!(says(vec![taken_out, of_x]), None);
         let unpolled = Source { poller: Poller::Missing, ..source("rust") };
         let first = says(vec![down("down", 0), unpolled]).unwrap();
         assert!(first.starts_with("new posts are not collected: no poller works on source rust"), "{first}");
-        // One that a poller does not know, or that waits for ever.
+        // A source that a poller does not know, or that is due for too long.
         let placed = |place: &[Place]| {
             let named = NamedSource {
                 name: "new".to_owned(),
@@ -735,7 +692,7 @@ pub(crate) mod tests {
         let absent = |name: &str| Source { turn: Turn::Absent, ..source(name) };
         let many = says(vec![absent("a"), down("down", 0), absent("b")]).unwrap();
         assert!(many.contains(": 2 sources are not polled; the first: a, it is in no queue"), "{many}");
-        // A single source does not page anybody.
+        // A single source does not alert a person.
         let of_pollers = |all: Vec<Source>| Sources { all, error: None }.poller_trouble_of("twitter");
         assert_eq!(of_pollers(vec![down("down", 0), calm("rust", 0)]), None);
         assert!(of_pollers(vec![Source { poller: Poller::Missing, ..source("rust") }]).is_some());

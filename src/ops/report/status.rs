@@ -25,7 +25,6 @@ use crate::store::OldReader;
 const SENTENCES: [&str; 5] =
     [WorkerStats::TROUBLE, WorkerStats::FAILING, WorkerStats::CALL_FAILED, "config_refused", "config_needs_restart"];
 
-/// The state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -35,16 +34,14 @@ pub enum State {
     Late,
     /// Nothing is updated. Red.
     Stopped,
-    /// Unknown. Grey.
+    /// Grey.
     Unknown,
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// In a word.
     pub state: State,
-    /// In one sentence, with what there is to be done.
+    /// One sentence, with the action to take.
     pub sentence: String,
 }
 
@@ -59,39 +56,32 @@ impl fmt::Display for State {
     }
 }
 
-/// The status.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
-    /// The headline: whether everything is fresh, and if not, why; `None` if the store was not asked.
+    /// The headline: is everything fresh, and if not, why? `None` if the store was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// The APIs that are called, in words: those that the workers name, or else that of the settings.
+    /// The called APIs, in words: those that the workers name, or else that of the settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apis: Vec<String>,
-    /// The queue.
     #[serde(flatten)]
     pub stats: Stats,
-    /// The demand of the schedule against the quota.
     pub quota: Overload,
-    /// The items to which most updates go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest: Option<Busiest>,
-    /// The calls of an adaptive schedule against those of the fixed intervals (for posts, `tweet_age`), since the queue began to
-    /// count; `None` without any.
+    /// Calls of an adaptive schedule ÷ calls of the fixed intervals (for posts, `tweet_age`), since the queue's counts started. `None`
+    /// without calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_to_table: Option<f64>,
-    /// The credentials that are left alone for a while.
     pub parked: Vec<CredentialStatus>,
-    /// The state of the budget of reads, if the provider charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
-    /// The stored accounts, where the pipeline's items are accounts.
+    /// Present where the pipeline's items are accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_accounts: Option<KnownAccounts>,
-    /// The lists, where the pipeline's items are lists.
+    /// Present where the pipeline's items are lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lists: Option<ListBacklog>,
-    /// The crawls under way, where the pipeline's items are lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crawls: Option<Crawls>,
     /// The oldest transaction in the store's database, if it is older than five minutes.
@@ -100,8 +90,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Of a queue and the credentials that serve it, with requests that are filled like that, of items that go by these
-    /// words and are due by that schedule.
+    /// The status of a queue and of the credentials that serve it. `fill` describes its requests, `words` and `schedule` its items.
     #[must_use]
     pub fn new(
         stats: Stats,
@@ -133,32 +122,29 @@ impl Status {
         }
     }
 
-    /// The same with the API of the settings, where no worker names one.
+    /// Sets the API of the settings if no worker names one.
     #[must_use]
     pub fn with_api(self, api: Option<String>) -> Self {
         let apis = if self.apis.is_empty() { api.into_iter().collect() } else { self.apis };
         Self { apis, ..self }
     }
 
-    /// The same with the oldest transaction in the store's database.
     #[must_use]
     pub fn with_old_reader(self, old_reader: Option<OldReader>) -> Self {
         Self { old_reader, ..self }
     }
 
-    /// The same with how the budget of reads is spent.
     #[must_use]
     pub fn with_reads(self, budget: Option<Reads>) -> Self {
         Self { budget, ..self }
     }
 
-    /// The same with the stored accounts.
     #[must_use]
     pub fn with_accounts(self, known_accounts: Option<KnownAccounts>) -> Self {
         Self { known_accounts, ..self }
     }
 
-    /// The same with the lists, whose visits are the demand.
+    /// Adds the lists, whose visits become the demand.
     #[must_use]
     pub fn with_lists(self, lists: Option<ListBacklog>) -> Self {
         let upkeep = lists.as_ref().and_then(|lists| Some(lists.figures.as_ref()?.upkeep_calls_per_15_min));
@@ -166,24 +152,19 @@ impl Status {
         Self { lists: lists.map(|lists| lists.by(&quota)), quota, ..self }
     }
 
-    /// The same with the crawls under way, and the time that each takes by the quota.
+    /// Adds the crawls under way, and the time that each takes by the quota.
     #[must_use]
     pub fn with_crawls(self, crawls: Option<Crawls>) -> Self {
         Self { crawls: crawls.map(|crawls| crawls.by(&self.quota)), ..self }
     }
 }
 
-/// The status of a namespace, or why it is unknown.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Known {
-    /// The status.
     Status(Box<Status>),
-    /// The queue does not answer.
     Out {
-        /// Its name.
         namespace: String,
-        /// Why, in one line.
         error: String,
         /// The page's headline; `None` without a page.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,8 +172,8 @@ pub enum Known {
     },
 }
 
-/// What there is to say of all namespaces that are asked for: of a single one its status, of several a list. And of the
-/// polled sources, where there are any.
+/// The status of all requested namespaces, and the polled sources if there are any. A single namespace is written as its status, several
+/// as a list.
 #[derive(Debug, Clone)]
 pub struct Report {
     namespaces: Vec<Known>,
@@ -200,7 +181,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of what each answered, by its name.
     #[must_use]
     pub fn new(read: Vec<(String, Result<Status, String>)>, sources: Sources) -> Self {
         let known = |(namespace, read): (String, Result<Status, String>)| match read {
@@ -210,7 +190,6 @@ impl Report {
         Self::of(read.into_iter().map(known).collect(), sources)
     }
 
-    /// Of what is known of each.
     #[must_use]
     pub fn of(namespaces: Vec<Known>, sources: Sources) -> Self {
         let mut report = Self { namespaces, sources: Sources::default() };
@@ -218,13 +197,12 @@ impl Report {
         report
     }
 
-    /// Returns true if any of them answered.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.namespaces.iter().any(|known| matches!(known, Known::Status(_)))
     }
 
-    /// Now, by the queue's clock; by our own while it is out. ms since the epoch.
+    /// Current time by the queue's clock, or by our own while it is out. ms since the epoch.
     fn now(&self) -> clock::Millis {
         let answered = self.namespaces.iter().find_map(|known| match known {
             Known::Status(status) => Some(status.stats.now_ms),
@@ -272,7 +250,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// An aligned table in the words of the keys.
 #[must_use]
 pub fn table(status: &Status) -> String {
     let mut text = String::new();

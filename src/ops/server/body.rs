@@ -15,7 +15,7 @@ use super::connections::{InWork, Receiving};
 pub(super) struct Received {
     body: Body,
     until: Pin<Box<Sleep>>,
-    /// Until the body is complete.
+    /// `None` once the body is complete.
     receiving: Option<Receiving>,
 }
 

@@ -1,11 +1,11 @@
 //! Open connections: a limited number, of which no address can take all.
 //!
-//! When all slots are taken, a new connection replaces an idle one: of the address with the most connections, the oldest.
-//! So 20,000 connections that send half a request only replace each other. If none is idle, an address with few
-//! connections gets a slot of the address that has the most.
+//! When all slots are taken, a new connection replaces an idle one: the oldest of the address with the most connections. So 20,000
+//! connections that send half a request only replace each other. If none is idle, an address with few connections gets a slot of the
+//! address that has the most.
 //!
-//! A connection is idle without a request, before the body of its request is complete, and while its client does not read
-//! the answer: such a client holds a slot at no cost of its own.
+//! A connection is idle without a request, before the body of its request is complete, and while its client does not read the answer.
+//! Such a client holds a slot at no cost of its own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::subnets::subnet;
 
-/// The slots of a server.
 #[derive(Debug)]
 pub(super) struct ConnectionLimiter {
     slots: usize,
@@ -27,31 +26,27 @@ pub(super) struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    /// By the order in which they came.
     open: BTreeMap<u64, Connection>,
     by_address: HashMap<IpAddr, usize>,
 }
 
 #[derive(Debug, Clone)]
 struct Connection {
-    /// The subnet of its client.
     from: IpAddr,
     activity: Arc<Activity>,
     close: CancellationToken,
 }
 
-/// What a connection does at this moment.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// Requests in work.
     requests: AtomicU32,
-    /// Those of which the body is not complete.
+    /// Requests whose body is not complete.
     receiving: AtomicU32,
-    /// True if the client does not read what is sent.
+    /// True if the client does not read the sent bytes.
     is_stalled: AtomicBool,
 }
 
-/// A connection's place, given back when it is dropped.
+/// A connection's slot, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     limiter: Arc<ConnectionLimiter>,
@@ -72,8 +67,8 @@ impl ConnectionLimiter {
         Self { slots, connections: Mutex::default() }
     }
 
-    /// A slot for a connection from that address, taken from another connection if necessary. `None`: no other is idle,
-    /// and this address has its share.
+    /// Returns a slot for a connection from that address, taken from another connection if necessary. `None`: no other is idle, and this
+    /// address has its share.
     pub fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
         let from = subnet(from);
         let mut connections = self.connections();
@@ -89,7 +84,6 @@ impl ConnectionLimiter {
         Some(Slot { limiter: self.clone(), number, connection })
     }
 
-    /// Closes all idle connections.
     pub fn close_idle(&self) {
         let mut connections = self.connections();
         let idle = connections.open.iter().filter(|(_, connection)| connection.activity.is_idle());
@@ -107,7 +101,6 @@ impl Connections {
         self.by_address.get(from).copied().unwrap_or(0)
     }
 
-    /// The connection that is closed for a new one from that address.
     fn evictable(&self, newcomer: IpAddr) -> Option<u64> {
         let own = self.of(&newcomer);
         let oldest_of_most = |(number, of): &(&u64, &Connection)| (self.of(&of.from), Reverse(**number));
@@ -138,7 +131,6 @@ impl Activity {
         self.requests.load(Relaxed) == 0 || self.receiving.load(Relaxed) > 0 || self.is_stalled.load(Relaxed)
     }
 
-    /// Notes if the client does not read what is sent.
     pub fn set_stalled(&self, is_stalled: bool) {
         self.is_stalled.store(is_stalled, Relaxed);
     }
@@ -155,19 +147,16 @@ impl Slot {
         *connections.by_address.entry(client).or_default() += 1;
     }
 
-    /// Notes a request, until the result is dropped.
     pub fn request(&self) -> InWork {
         self.connection.activity.requests.fetch_add(1, Relaxed);
         InWork(self.connection.activity.clone())
     }
 
-    /// Notes a body that is not complete, until the result is dropped.
     pub fn body(&self) -> Receiving {
         self.connection.activity.receiving.fetch_add(1, Relaxed);
         Receiving(self.connection.activity.clone())
     }
 
-    /// Returns true if a request is in progress.
     pub fn has_request(&self) -> bool {
         self.connection.activity.requests.load(Relaxed) > 0
     }
@@ -176,7 +165,7 @@ impl Slot {
         self.connection.activity.clone()
     }
 
-    /// Closes the connection once it is cancelled.
+    /// Cancelling the token closes the connection.
     pub fn close(&self) -> &CancellationToken {
         &self.connection.close
     }

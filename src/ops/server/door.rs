@@ -1,8 +1,8 @@
-//! Protection of browsers' requests: refuses those sent by pages of other sites, and those for foreign host names.
+//! Protection of browsers' requests: rejects requests from pages of other sites, and requests for foreign host names.
 //!
-//! A page from anywhere can have a browser send requests to an address that only the browser reaches, and with a name
-//! that it lets point there (DNS rebinding) it can read the answers, too. Programs are not affected: they send neither
-//! `Origin` nor `Sec-Fetch-Site`, and a program that can send any `Host` can send the right one.
+//! A page from anywhere can have a browser send requests to an address that only the browser reaches. With a name that it points there
+//! (DNS rebinding) it can read the answers, too. Programs are not affected: they send neither `Origin` nor `Sec-Fetch-Site`, and a
+//! program that can send any `Host` can send the right one.
 
 use std::sync::Arc;
 
@@ -14,25 +14,24 @@ use axum::response::{IntoResponse, Response};
 
 use super::host::{Host, host_of};
 
-/// Ends of names that no stranger can have in the public DNS. Not `.local`: everyone in the local network can claim such a
-/// name by mDNS.
+/// Ends of names that no stranger can have in the public DNS. Not `.local`: every host in the local network can claim such a name by
+/// mDNS.
 const PRIVATE: [&str; 5] = [".localhost", ".svc.cluster.local", ".internal", ".svc", ".test"];
 
-/// The names a server is asked by, beside addresses, names without a dot and ends that the public DNS cannot have.
+/// Names of the server, besides addresses, names without a dot, and ends that the public DNS cannot have.
 #[derive(Debug, Clone, Default)]
 pub struct Door {
     hosts: Vec<String>,
 }
 
 impl Door {
-    /// With these names, too; commas between them.
+    /// Adds these names, separated by commas.
     #[must_use]
     pub fn new(hosts: &str) -> Self {
         let hosts = hosts.split(',').map(|host| host.trim().to_ascii_lowercase());
         Self { hosts: hosts.filter(|host| !host.is_empty()).collect() }
     }
 
-    /// Returns true if the host is this server.
     fn knows(&self, host: &Host) -> bool {
         match host {
             Host::Address(_) => true,
@@ -43,7 +42,7 @@ impl Door {
     }
 }
 
-/// Lets a request pass, or says why not.
+/// Passes a request on, or rejects it with the reason.
 pub(super) async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     match host_of(&request) {
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
@@ -59,8 +58,8 @@ pub(super) async fn pass(State(door): State<Arc<Door>>, request: Request, next: 
     next.run(request).await
 }
 
-/// Returns true if the browser says that another site's page sent the request, unless it follows a link in a window of its
-/// own: a page can follow one in an `iframe` without its reader.
+/// Returns true if the browser says that another site's page sent the request. A followed link in its own window is allowed, but not in
+/// an `iframe`: a page can follow one there without its reader.
 fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let site = word(headers, &HeaderName::from_static("sec-fetch-site"));
     let mode = word(headers, &HeaderName::from_static("sec-fetch-mode"));
@@ -70,7 +69,7 @@ fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
         return false;
     }
     let other_site = site.is_some_and(|site| site != "same-origin" && site != "none");
-    // Where the browser is too old to name the site. A GET from the page itself says no origin.
+    // For browsers too old to name the site. A GET from the page itself has no origin.
     let own = word(headers, &HOST).unwrap_or_default();
     let other_origin = word(headers, &ORIGIN).is_some_and(|origin| {
         let origin = origin.parse::<Uri>().ok();
@@ -127,11 +126,11 @@ mod tests {
             is_from_elsewhere(&method, &headers.collect())
         };
         let host = ("host", "127.0.0.1:8082");
-        // A program says nothing of it.
+        // A program sends none of these headers.
         assert!(!from(Method::POST, &[host]));
         assert!(!from(Method::POST, &[host, ("origin", "http://127.0.0.1:8082"), ("sec-fetch-site", "same-origin")]));
         assert!(!from(Method::POST, &[host, ("sec-fetch-site", "none")]));
-        // A link from elsewhere may be followed.
+        // A link from another site may be followed.
         let link = [host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
         assert!(!from(Method::GET, &link));
         let link_to = |place| [&link[..], &[("sec-fetch-dest", place)]].concat();

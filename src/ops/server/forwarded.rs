@@ -9,8 +9,8 @@ use crate::base::subnets::Subnets;
 /// Each proxy appends the address of its own client.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The rightmost address that is no trusted proxy's: its own proxy names it, and a client can invent only those to the
-/// left. Without a trusted proxy, it is the peer.
+/// Returns the rightmost address that is no trusted proxy's. Its proxy names it, and a client can invent only addresses to the left.
+/// Without a trusted proxy, it is the peer.
 pub(super) fn client(headers: &HeaderMap, peer: IpAddr, proxies: &Subnets) -> IpAddr {
     let mut client = peer.to_canonical();
     let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
@@ -23,7 +23,6 @@ pub(super) fn client(headers: &HeaderMap, peer: IpAddr, proxies: &Subnets) -> Ip
     client
 }
 
-/// An address, with a port or without.
 fn address(hop: &str) -> Option<IpAddr> {
     let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);

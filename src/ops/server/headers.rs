@@ -12,7 +12,6 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
 ];
 
-/// Adds those that are missing.
 pub(super) fn complete(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

@@ -6,7 +6,6 @@ use axum::extract::Request;
 use axum::http::Version;
 use axum::http::header::HOST;
 
-/// A host without its port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
@@ -14,7 +13,7 @@ pub(super) enum Host {
     Name(String),
 }
 
-/// The host of a request; `None` for a request of HTTP/1.0 that names none.
+/// Returns the host of a request; `None` for a request of HTTP/1.0 that names none.
 ///
 /// # Errors
 /// A clause: there is none, there are several, or it is malformed (RFC 9112, 3.2).

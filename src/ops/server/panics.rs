@@ -6,12 +6,10 @@ use prometheus_client::metrics::counter::Counter;
 
 static PANICS: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-/// The counter of this process.
 pub(in super::super) fn counter() -> Counter {
     PANICS.clone()
 }
 
-/// Counts and logs a panic at that path.
 pub(super) fn note(path: &str, error: &str) {
     PANICS.inc();
     tracing::error!(path, error, "a request panicked: the process goes on");

@@ -1,4 +1,4 @@
-//! A connection's bytes, and whether its client reads them.
+//! A connection's bytes, with a note if its client stops reading them.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 
 use super::connections::Activity;
 
-/// A connection that notes when its client reads nothing.
 pub(super) struct NotedStream {
     stream: TokioIo<TcpStream>,
     activity: Arc<Activity>,

@@ -11,20 +11,16 @@ use crate::engine::schedule::adaptive::lives::Lives;
 /// Updates and cost of the adaptive schedule after its price was corrected, for posts like those of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdaptivePlan {
-    /// Updates of one tweet over its life.
     pub updates_per_tweet: f64,
-    /// Updates of all tweets.
     pub updates_per_15_min: f64,
-    /// UTC days in which a tweet is read: each is charged once. `None` where the provider does not charge for reads.
+    /// UTC days in which a tweet is read: each is charged once. `None` if the provider does not charge for reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_tweet: Option<f64>,
-    /// US dollars for the reads of a month.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars_per_month: Option<f64>,
 }
 
 impl AdaptivePlan {
-    /// Returns the plan for `tweets_per_day` new tweets per day.
     #[must_use]
     pub fn new(lives: Lives, tweets_per_day: f64, terms: Option<&ReadTerms>) -> Self {
         let dollars = |terms: &ReadTerms| lives.days * tweets_per_day * MONTH_DAYS * terms.price_per_read;

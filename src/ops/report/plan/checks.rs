@@ -1,4 +1,4 @@
-//! The cost of `store.longest_unchecked`: a plan with the bound, less the plan without it. Pure.
+//! The cost of `store.longest_unchecked`: a plan with the bound, minus the plan without it. Pure.
 
 use std::fmt;
 
@@ -11,32 +11,27 @@ use crate::base::humanize::{figure, span};
 /// Calls and money that only the bound causes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ChecksPlan {
-    /// The longest time without a check, ms.
     pub longest_unchecked_ms: Millis,
-    /// More requests in a window of the rate limits.
+    /// Additional requests per window of the rate limits.
     pub calls_per_15_min: f64,
-    /// More reads that are charged in a month, where the network charges for them.
+    /// Additional charged reads per month, if the network charges for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_per_month: Option<f64>,
-    /// US dollars for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars_per_month: Option<f64>,
 }
 
-/// The part of a plan that the bound changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// Requests in a window.
     pub calls_per_15_min: f64,
-    /// Reads in a month and US dollars for them, where the network charges for them.
+    /// Reads per month and US dollars for them, if the network charges for them.
     pub reads: Option<(f64, f64)>,
 }
 
 impl ChecksPlan {
-    /// The difference that a bound of so many ms makes.
     #[must_use]
     pub fn new(longest_unchecked_ms: Millis, with: Costs, without: Costs) -> Self {
-        // A shorter interval fills requests better: rounding is no saving.
+        // A shorter interval fills requests better, which can round to a saving: a saving is not shown.
         let more = |with: f64, without: f64| (with - without).max(0.0);
         let reads = with.reads.zip(without.reads);
         Self {
@@ -49,7 +44,6 @@ impl ChecksPlan {
 }
 
 impl fmt::Display for ChecksPlan {
-    /// One line, as the others of a plan.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (every, calls) = (span(self.longest_unchecked_ms), figure(self.calls_per_15_min));
         write!(f, "{:<24}{every:>14}  store.longest_unchecked adds {calls} calls per 15 min", "longest unchecked")?;

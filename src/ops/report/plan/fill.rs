@@ -1,37 +1,36 @@
-//! Ids in a request, from what comes due. Pure.
+//! Number of ids per request, from the ids that come due. Pure.
 //!
-//! A request goes out when `limit` ids are due, or when the oldest due id has waited `buffer_ttl`. It takes what is due,
-//! and with lookahead `s` also what comes due soon, in the order of the due times, up to the first id that is more than
-//! `s × interval` ahead. That id is the oldest of the next request, which goes out `buffer_ttl` after its due time.
+//! A request goes out when `limit` ids are due, or when the oldest due id has waited `buffer_ttl`. It takes the due ids. With lookahead
+//! `s` it also takes ids that come due soon, in the order of their due times, up to the first id that is more than `s × interval` ahead.
+//! That id is the oldest of the next request, which goes out `buffer_ttl` after its due time.
 //!
 //! # A little lookahead
 //!
-//! In lane `i`, with `rᵢ` updates a second, the first id beyond `s × intervalᵢ` comes due after `s × intervalᵢ + Eᵢ`, where
-//! `Eᵢ` is exponential with mean `1 ÷ rᵢ`. So the mean time between two requests is
+//! In lane `i`, with `rᵢ` updates per second, the first id beyond `s × intervalᵢ` comes due after `s × intervalᵢ + Eᵢ`, where `Eᵢ` is
+//! exponential with mean `1 ÷ rᵢ`. So the mean time between two requests is
 //!
 //! ```text
 //! T = buffer_ttl + E[minᵢ (s × intervalᵢ + Eᵢ)]
 //! ```
 //!
-//! and a request carries `min(limit, r × T)` of all `r` updates a second. Without lookahead the minimum is `1 ÷ r`, and a
-//! request carries `1 + r × buffer_ttl`. With the default age table and a share of 0.1 the 3-minute lane decides:
-//! `T ≈ 5 s + 18 s + 13.5 ÷ r`. This leaves out that ids of one request come due together one interval later.
+//! and a request carries `min(limit, r × T)` of all `r` updates per second. Without lookahead the minimum is `1 ÷ r`, and a request
+//! carries `1 + r × buffer_ttl`. With the default age table and a share of 0.1 the 3-minute lane decides: `T ≈ 5 s + 18 s + 13.5 ÷ r`.
+//! This leaves out that ids of one request come due together one interval later.
 //!
 //! # From about half an interval on
 //!
-//! Then the next request reaches all ids of the lane that the last one took, so they stay together: what ends the wait is
-//! their common due time, or an id that is new in the first lane and comes due before. New ids come at the rate `a`. Ids are
-//! in lane `i` with the probability `pᵢ = 1 − exp(−rᵢ × intervalᵢ)`; the first lane that has any decides. While it is lane
-//! `i`, the time between two requests is
+//! Then the next request reaches all ids of the lane that the last one took, so they stay together. Their common due time ends the wait,
+//! or an id that is new in the first lane and comes due before. New ids come at the rate `a`. Ids are in lane `i` with the probability
+//! `pᵢ = 1 − exp(−rᵢ × intervalᵢ)`; the first lane that has any decides. While it is lane `i`, the time between two requests is
 //!
 //! ```text
 //! Tᵢ = E[min(limit ÷ r, buffer_ttl + s × interval₁ + min(intervalᵢ − s × interval₁, exponential with mean 1 ÷ a))]
 //! ```
 //!
-//! and there are `Σ pᵢ × Π (1 − pⱼ) ÷ Tᵢ` requests a second, `j` over the lanes before `i`.
+//! and there are `Σ pᵢ × Π (1 − pⱼ) ÷ Tᵢ` requests per second, `j` over the lanes before `i`.
 //!
-//! Both leave out that early updates add to the demand. `tests/it/plan/fill.rs` compares them with the claims of real
-//! worker loops in simulated time.
+//! Both leave out that early updates add to the demand. `tests/it/plan/fill.rs` compares them with the claims of real worker loops in
+//! simulated time.
 
 use std::time::Duration;
 
@@ -40,33 +39,28 @@ use crate::providers::lookup::{Capabilities, Charge};
 /// The window of Twitter's rate limits, in seconds.
 pub const WINDOW_S: f64 = 900.0;
 
-/// The settings by which requests are filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fill {
-    /// The maximum number of ids in a request.
     pub limit: usize,
-    /// The time that the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
+    /// Time that the oldest due id may wait for its request to fill (`updater.buffer_ttl`).
     pub buffer_ttl: Duration,
-    /// How early an id may be included, as a share of its interval (`updater.lookahead`).
+    /// Share of its interval by which an id may be taken early (`updater.lookahead`).
     pub lookahead: f64,
     /// False if the requests need no quota.
     pub is_metered: bool,
 }
 
-/// The updates of a lane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flow {
-    /// Updates per second.
     pub rate: f64,
-    /// Its interval, in seconds.
     pub interval_s: f64,
-    /// Updates of an id before it leaves the lane. Where it is not known, 1 is on the safe side.
+    /// Updates of an id before it leaves the lane. If it is unknown, 1 is on the safe side.
     pub visits: f64,
 }
 
 impl Fill {
-    /// Requests to a lookup with these capabilities. Where ids are charged lookahead is off; where each id counts as a
-    /// call, a request is one id.
+    /// Requests to a lookup with these capabilities. If ids are charged, lookahead is off. If each id counts as a call, a request has one
+    /// id.
     #[must_use]
     pub fn of(capabilities: Capabilities, buffer_ttl: Duration, lookahead: f64) -> Self {
         let (limit, lookahead) = match capabilities.charge {
@@ -77,22 +71,20 @@ impl Fill {
         Self { limit, buffer_ttl, lookahead, is_metered: capabilities.is_metered() }
     }
 
-    /// Ids in a request, on average.
     #[must_use]
     pub fn ids_per_request(&self, flows: &[Flow]) -> f64 {
         let rate: f64 = flows.iter().map(|flow| flow.rate).sum();
         if rate > 0.0 { (rate * self.between(flows)).clamp(1.0, self.limit.max(1) as f64) } else { 1.0 }
     }
 
-    /// Requests per second.
     #[must_use]
     pub fn requests_per_second(&self, flows: &[Flow]) -> f64 {
-        // From a nought of its own: an empty sum is -0.
+        // Starts at 0.0: an empty sum is -0.
         flows.iter().fold(0.0, |sum, flow| sum + flow.rate) / self.ids_per_request(flows)
     }
 
-    /// Requests in a window of the rate limits. Where so many calls are there (`supply`), requests wait for a permit, and are
-    /// fuller then: they need no more, unless full ones do.
+    /// Requests per window of the rate limits. If only `supply` calls exist, requests wait for a permit and become fuller. So they need
+    /// no more calls, unless full requests do.
     #[must_use]
     pub fn calls_per_window(&self, flows: &[Flow], supply: Option<f64>) -> f64 {
         let as_filled = self.requests_per_second(flows) * WINDOW_S;
@@ -100,7 +92,7 @@ impl Fill {
         supply.map_or(as_filled, |supply| as_filled.min(supply).max(updates / self.limit.max(1) as f64))
     }
 
-    /// Mean seconds between two requests, where all that is due fits into one; `flows` has a rate above 0.
+    /// Mean seconds between two requests, if all due ids fit into one; `flows` has a rate above 0.
     fn between(&self, flows: &[Flow]) -> f64 {
         let mut flows: Vec<Flow> = flows.iter().filter(|flow| flow.rate > 0.0).copied().collect();
         flows.sort_by(|a, b| a.interval_s.total_cmp(&b.interval_s));
@@ -109,7 +101,7 @@ impl Fill {
         if keeps_together && self.lookahead > 0.0 { self.together(&flows) } else { self.apart(&flows) }
     }
 
-    /// The same where ids that were taken together stay together.
+    /// Mean seconds if ids that were taken together stay together.
     fn together(&self, flows: &[Flow]) -> f64 {
         let rate: f64 = flows.iter().map(|flow| flow.rate).sum();
         let new = flows[0].rate / flows[0].visits.max(1.0);
@@ -128,11 +120,11 @@ impl Fill {
         1.0 / (requests + none / wait(f64::INFINITY))
     }
 
-    /// The same where they do not.
+    /// Mean seconds if they do not.
     fn apart(&self, flows: &[Flow]) -> f64 {
         let beyond = flows.iter().map(|flow| (self.lookahead * flow.interval_s, flow.rate));
-        // The integral of the probability that no lane has an id beyond its reach yet: from reach to reach it falls
-        // exponentially, with the rates of the lanes before.
+        // The integral of the probability that no lane has an id beyond its reach yet. From reach to reach it falls exponentially, with
+        // the rates of the lanes before.
         let (mut mean, mut none, mut at, mut rate) = (0.0, 1.0, 0.0, 0.0);
         for (reach, more) in beyond {
             let span = reach - at;
@@ -186,13 +178,13 @@ mod tests {
 
     #[test]
     fn ids_of_a_lane_that_is_reached_whole_stay_together() {
-        // Always some in the lane: 5 s and half the interval, and as long again unless a new one comes before.
+        // The lane is never empty: 5 s and half the interval, and as long again unless a new id comes before.
         let fast = flow(0.06, 180.0);
         let (new, any) = (0.01, 1.0 - (-0.06_f64 * 180.0).exp());
         let wait = |room: f64| 95.0 + (1.0 - (-new * room).exp()) / new;
         let requests = any / wait(90.0) + (1.0 - any) / wait(f64::INFINITY);
         close(fill(0.5).requests_per_second(&[fast]), requests);
-        // A lane beside it fills them; full, they hold the limit and no more.
+        // Another lane fills them; full requests hold the limit and no more.
         let slow = |rate| flow(rate, 86_400.0);
         let ids = fill(0.5).ids_per_request(&[fast, slow(0.2)]);
         assert!(ids > 0.26 * 140.0 && ids < 0.26 * 185.0, "{ids}");

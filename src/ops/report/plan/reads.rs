@@ -1,8 +1,7 @@
 //! The cost of reads at a provider that charges each post once per UTC day. Pure.
 //!
-//! A tweet's life is walked as in the plan, at the time of the day that it was made at; each UTC day in which it is read
-//! is one read that is charged. The mean over creation times spread evenly over the day is what a tweet costs. All are
-//! taken to be returned: one that is missing costs nothing.
+//! A tweet's life is walked as in the plan, from its time of the day. Each UTC day in which it is read is one charged read. A tweet costs
+//! the mean over creation times that are spread evenly over the day. All tweets are assumed to be returned: a missing one costs nothing.
 
 use std::fmt;
 
@@ -13,11 +12,11 @@ use crate::base::humanize::figure;
 use crate::engine::schedule::age::{AgeTable, SameDay};
 
 const DAY_MS: Millis = 86_400_000;
-/// Creation times of the day that are walked: each 5 minutes, in the middle of them.
+/// Creation times of the day that are walked: one per 5 minutes, in the middle of them.
 const TIMES: i64 = 288;
 /// Days in a month, on average (the Gregorian calendar's 365.2425 in twelve).
 pub const MONTH_DAYS: f64 = 365.2425 / 12.0;
-/// Lives are walked day by day: no longer ones.
+/// Longest life: lives are walked day by day.
 const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 
 /// An age table that reaches too far for a walk over its days.
@@ -25,33 +24,27 @@ const LONGEST_LIFE_MS: Millis = 36_525 * DAY_MS;
 #[error("tweet_age is longer than a century: the cost of its reads is not calculated")]
 pub struct BadLifetime;
 
-/// The price of reads, and the number allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadTerms {
-    /// The reads that are made before midnight instead of after it.
+    /// Rule for reads that are made before midnight instead of after it.
     pub same_day: SameDay,
-    /// US dollars for a post.
+    /// US dollars per post.
     pub price_per_read: f64,
-    /// Posts that may be read in a month; `None`: there is no bound.
+    /// Posts that may be read per month; `None`: there is no bound.
     pub reads_per_month: Option<f64>,
 }
 
-/// The cost of a plan's reads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadsPlan {
     /// UTC days in which a tweet is read, on average: each is charged once.
     pub reads_per_tweet: f64,
     /// The same without `x.same_day`.
     pub reads_per_tweet_without_same_day: f64,
-    /// Reads of all tweets that are charged in a month, on average.
     pub reads_per_month: f64,
-    /// US dollars for a read.
     pub price_per_read: f64,
-    /// US dollars for the reads of a month.
     pub dollars_per_month: f64,
-    /// The reads that are allowed in a month; `None`: there is no bound.
+    /// Allowed reads per month; `None`: there is no bound.
     pub reads_allowed_per_month: Option<f64>,
-    /// The plan's reads ÷ those.
     pub share_of_budget: Option<f64>,
 }
 
@@ -72,13 +65,13 @@ impl ReadsPlan {
     }
 }
 
-/// The reads per month of a budget with this many reads in this many ms.
+/// Reads per month of a budget with this many reads in this many ms.
 #[must_use]
 pub fn per_month(reads: u64, period_ms: Millis) -> f64 {
     reads as f64 * MONTH_DAYS * DAY_MS as f64 / period_ms.max(1) as f64
 }
 
-/// UTC days in which a tweet is read over its life, on average over the times of the day it may be made at.
+/// UTC days in which a tweet is read over its life, on average over the times of the day at which it may be made.
 ///
 /// ```
 /// # use twitter_updater::ops::report::plan::reads_per_tweet;
@@ -95,16 +88,15 @@ pub fn reads_per_tweet(ages: &AgeTable, same_day: SameDay) -> Result<f64, BadLif
     if ages.lifetime() > LONGEST_LIFE_MS {
         return Err(BadLifetime);
     }
-    // Some day: none is like another only in the calendar.
+    // Any day will do: days differ only in the calendar.
     let made_at = |time: i64| 20_000 * DAY_MS + (2 * time + 1) * DAY_MS / (2 * TIMES);
     let sum: u64 = (0..TIMES).map(|time| days_read(ages, same_day, made_at(time))).sum();
     Ok(sum as f64 / TIMES as f64)
 }
 
-/// The same of one that is made at that moment.
 fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
     let (mut at, mut days, mut last) = (made_at, 0, None);
-    // The first update is scheduled by whoever takes it in: nothing has been read then.
+    // Scheduling the first update reads nothing.
     let mut delay = ages.update_delay(made_at, made_at);
     while let Some(after) = delay {
         at = at.saturating_add(after);
@@ -115,7 +107,7 @@ fn days_read(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
         let bracket = ages.brackets().iter().find(|bracket| age < bracket.under);
         delay = bracket.map(|bracket| {
             let interval = bracket.lane.patience;
-            // What the same day and bracket hold, in one step: all of it is one read.
+            // Skips the updates within the same day and bracket in one step: together they are one read.
             let room = (bracket.under - age).min((day + 1) * DAY_MS - same_day.margin - at) - 1;
             at += (room / interval).max(0) * interval;
             same_day.delay(at, interval)
@@ -171,7 +163,7 @@ mod tests {
 
     const MARGIN: Millis = 90_000;
 
-    /// The same, update by update.
+    /// The same calculation, update by update.
     fn plainly(ages: &AgeTable, same_day: SameDay, made_at: Millis) -> u64 {
         let (mut at, mut days) = (made_at, BTreeSet::new());
         let mut delay = ages.update_delay(made_at, made_at);

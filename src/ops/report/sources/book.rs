@@ -1,4 +1,4 @@
-//! The reader of sources: from the store how far each was read, from the queues when each is due.
+//! The reader of sources: positions come from the store, due times from the queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,46 +14,35 @@ use crate::base::reload::Reloadable;
 use crate::engine::queue::{Place, Queue};
 use crate::store::{Positions, SourceRow};
 
-/// Opens the queue of a namespace.
 #[async_trait]
 pub trait Queues: Send + Sync + std::fmt::Debug {
-    /// The queue of that namespace.
-    ///
-    /// # Errors
-    /// One line: it cannot be opened.
     async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>, String>;
 }
 
 /// The store of positions, or one line that says why it cannot be opened.
 pub type PositionsAtHand = Reloadable<Result<Arc<dyn Positions>, String>>;
 
-/// The reader of sources.
 #[derive(Debug)]
 pub struct SourceBook {
     named: Vec<NamedSource>,
     positions: PositionsAtHand,
     queues: Arc<dyn Queues>,
-    /// The open queues, by namespace.
     open: Mutex<BTreeMap<String, Arc<dyn Queue>>>,
 }
 
 impl SourceBook {
-    /// Of these, which the settings name, and of all that the store knows.
     #[must_use]
     pub fn new(named: Vec<NamedSource>, positions: PositionsAtHand, queues: Arc<dyn Queues>) -> Self {
         Self { named, positions, queues, open: Mutex::default() }
     }
 
-    /// Returns true if the settings name any.
     #[must_use]
     pub fn names_any(&self) -> bool {
         !self.named.is_empty()
     }
 
-    /// All of them. The store may take so long, and the queues as long again; those that do not answer hide nothing else.
-    ///
-    /// # Errors
-    /// One line: the store is out.
+    /// Reads all sources. `patience` limits the store, and then again the queues; a queue that does not answer hides nothing else. The
+    /// error is one line: the store is out.
     pub async fn read(&self, patience: Duration) -> Result<Vec<Source>, String> {
         let positions: Arc<_> = self.positions.load();
         let positions = positions.as_ref().as_ref().map_err(Clone::clone)?;
@@ -110,7 +99,6 @@ impl SourceBook {
         Ok(polled.chain(never).collect())
     }
 
-    /// The places of these sources in the queue of their endpoint, and its poller.
     async fn ask(&self, namespace: &str, names: &[String]) -> Result<(Vec<Vec<Place>>, Poller), String> {
         let known = self.open.lock().await.get(namespace).cloned();
         let queue = match known {
