@@ -1,4 +1,4 @@
-//! The tokens that clients send to `ops` and `starter`, each kept as its file has it.
+//! Tokens that clients send to `ops` and `starter`. A changed token file takes effect without a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +14,12 @@ use crate::config::{BadConfig, Settings};
 
 type Read = fn(&Settings) -> Result<Option<SecretString>, BadConfig>;
 
-/// The token of the page, which follows its file until the process is to stop; `None` if none is given.
-///
-/// # Errors
-/// It cannot be read, or cannot be used.
+/// Token of the page. It follows its file until the process stops; `None` if it is not set.
 pub fn page_token(settings: &Settings, stop: &Stop) -> Result<Option<AccessToken>, BadConfig> {
     follow("ops.token_file", &settings.ops.token_file, Settings::ops_token, settings, stop)
 }
 
-/// The same of the starter.
-///
-/// # Errors
-/// As [`page_token`].
+/// Token of the starter, as [`page_token`].
 pub fn starter_token(settings: &Settings, stop: &Stop) -> Result<Option<AccessToken>, BadConfig> {
     follow("starter.bearer_token_file", &settings.starter.bearer_token_file, Settings::starter_token, settings, stop)
 }
@@ -38,7 +32,7 @@ fn follow(
     stop: &Stop,
 ) -> Result<Option<AccessToken>, BadConfig> {
     let Some(token) = read(settings)?.as_ref().map(AccessToken::new) else { return Ok(None) };
-    // A variable of the environment never changes.
+    // An environment variable never changes.
     if !file.as_os_str().is_empty() {
         let follower = Arc::new(TokenFile { setting, read, settings: settings.clone(), token: token.clone() });
         let of_task = stop.clone();
@@ -51,10 +45,9 @@ fn follow(
     Ok(Some(token))
 }
 
-/// The file of a token. It is read in intervals and not watched: a mounted Secret is swapped by one rename of `..data`,
-/// which watchers on the file do not hear of.
+/// File of a token. It is polled, not watched: a mounted Secret is swapped by one rename of `..data`, which file
+/// watchers do not see.
 struct TokenFile {
-    /// The setting that names it.
     setting: &'static str,
     read: Read,
     settings: Settings,
@@ -87,8 +80,8 @@ impl TokenFile {
         }
     }
 
-    /// The content, if it is not the one last seen (`refused`, or else the token in force) and stays for a moment: it may
-    /// be half written.
+    /// Returns the content if it is new and stays the same for a moment, because it may be half written. Compares with
+    /// `refused`, else with the current token.
     async fn changed(&self, refused: Option<&str>) -> Option<Result<SecretString, String>> {
         let is_known = |content: &Result<SecretString, String>| match content {
             Ok(token) => refused.is_none() && self.token.is(token),
@@ -100,7 +93,7 @@ impl TokenFile {
         is_same(&first, &again).then_some(again)
     }
 
-    /// The token in the file, or why it cannot be used.
+    /// Returns the token in the file, or the reason why it is unusable.
     async fn content(&self) -> Option<Result<SecretString, String>> {
         let (read, settings) = (self.read, self.settings.clone());
         let content = tokio::task::spawn_blocking(move || read(&settings)).await;

@@ -1,4 +1,4 @@
-//! The API that a pipeline calls, in words for people: its address and the kinds of credentials, and no secret.
+//! Text about the API that a pipeline calls: its address and the kinds of credentials, without secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::pipelines::kind::Registered;
 use crate::providers::http::{HttpClient, HttpOptions};
 use crate::simulator;
 
-/// The time limit for the question whether an address is a simulator's: a role starts after it.
+/// Time limit for the check if an address is a simulator's; a role waits for it at the start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The APIs of these pipelines, each logged once. An address in clear text is asked, without a credential, whether it is a
-/// simulator's; one with TLS is none.
+/// Logs the API of each pipeline once. Asks an address in clear text, without a credential, if it is a simulator's; one
+/// with TLS is not.
 pub async fn announce_apis(settings: &Settings, pipelines: impl IntoIterator<Item = &Registered>) -> Apis {
     let metered = pipelines.into_iter().filter(|one| one.is_metered());
     let providers: BTreeMap<String, Provider> =
@@ -34,7 +34,7 @@ pub async fn announce_apis(settings: &Settings, pipelines: impl IntoIterator<Ite
     apis
 }
 
-/// The address and the kinds of credentials that the settings name; `None` where they name no such API.
+/// Address and kinds of credentials of the API; `None` if the settings contain none.
 pub fn api_in_words(settings: &Settings, provider: &Provider) -> Option<String> {
     let (_, api) = settings.api(provider).ok()?;
     let kinds: BTreeSet<String> = callers(settings, provider).ok()?.iter().map(|(_, kind)| kind.to_string()).collect();
@@ -42,11 +42,12 @@ pub fn api_in_words(settings: &Settings, provider: &Provider) -> Option<String> 
     Some(format!("{}, credentials: {kinds}", shown(api)))
 }
 
-/// An address without its user, password, query and fragment; what may hold a password in another place is not shown.
+/// Removes user, password, query and fragment from an address. An address that may have a password elsewhere is not
+/// shown.
 fn shown(api: &str) -> String {
     let masked = masked(api);
     let Ok(mut url) = Url::parse(&masked) else { return masked };
-    // An address that can have no user has none to remove.
+    // Fails only for an address that cannot have a user.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -54,7 +55,6 @@ fn shown(api: &str) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// The address of the API that the settings name; `None` where they name none that is an address.
 pub(super) fn api_address(settings: &Settings, provider: &Provider) -> Option<Url> {
     Url::parse(settings.api(provider).ok()?.1).ok()
 }

@@ -1,5 +1,5 @@
-//! Budget of an adaptive schedule: once a day the calls that it demanded are compared with those of the age table and with
-//! the quota, and the price of a call is corrected. Queue and store keep all of it.
+//! Budget of an adaptive schedule. Once a day it compares the schedule's calls with those of the age table and with the
+//! quota, and corrects the price of a call. Queue and store keep all state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,20 @@ use crate::ops::normaliser;
 use crate::quota::{CredentialStatus, Credentials};
 use crate::store::{Learnt, Store};
 
-/// Pause between two readings of the corrections.
+/// Pause between two reads of the corrections.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two corrections, ms.
 const DAY_MS: Millis = 86_400_000;
 
-/// The quota that pays for it.
 #[derive(Debug, Clone)]
 pub struct Paid {
-    /// Credentials of the provider.
     pub credentials: Arc<Credentials>,
-    /// The endpoint that is called.
     pub endpoint: &'static str,
-    /// Ids that a call carries at most.
     pub batch_limit: usize,
 }
 
 impl Paid {
-    /// Ids that the quota carries in a second; `None` where it has no limit, or not all of it is known.
+    /// Ids per second of the quota; `None` if it has no limit, or is not fully known.
     async fn ids_per_s(&self) -> Result<Option<f64>, String> {
         let statuses = self.credentials.statuses(self.endpoint).await.map_err(|error| error.to_string())?;
         let usable = statuses.iter().filter(|status| !status.parked_everywhere);
@@ -40,37 +36,32 @@ impl Paid {
     }
 }
 
-/// The budget of one pipeline, as one of its workers maintains it.
+/// Budget of one pipeline, maintained by one of its workers.
 #[derive(Debug)]
 pub struct CallBudget {
-    /// The pipeline's queue, which counts.
+    /// Queue of the pipeline; it counts the calls.
     pub queue: Arc<dyn Queue>,
-    /// Keeps the corrections.
     pub store: Arc<dyn Store>,
-    /// The worker's name.
     pub name: String,
-    /// The schedule that is corrected.
     pub schedule: Corrected,
-    /// The quota.
     pub paid: Paid,
-    /// [`Worker::early`](crate::engine::worker::Worker::early) of its worker.
+    /// [`Worker::early`](crate::engine::worker::Worker::early) of this worker.
     pub early: Reloadable<f64>,
 }
 
-/// The corrections as the store keeps them.
 fn learnt(at: Millis, by: Normaliser, total: Spending) -> Learnt {
     let Spending { calls, table_calls, events, average_events } = total;
     Learnt { at, price: by.price, level: by.level, calls, table_calls, events, average_events }
 }
 
-/// The counts from which a day is counted.
+/// Returns the counts at the start of the current day.
 fn counted(learnt: &Learnt) -> Spending {
     let Learnt { calls, table_calls, events, average_events, .. } = *learnt;
     Spending { calls, table_calls, events, average_events }
 }
 
 impl CallBudget {
-    /// Works until the process is to stop. A queue or a store that is out is asked again the next time.
+    /// Works until the process stops. Retries a queue or a store that is down in the next round.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             if let Err(error) = self.look().await {
@@ -80,10 +71,7 @@ impl CallBudget {
         }
     }
 
-    /// Takes over the stored corrections. The worker that leads makes new ones when a day is over.
-    ///
-    /// # Errors
-    /// Queue, store or ledger do not answer.
+    /// Applies the stored corrections. The leading worker makes new ones when a day is over.
     pub async fn look(&self) -> Result<(), String> {
         let schedule = self.schedule.schedule.load();
         if schedule.spending(&Known::default(), 0).is_none() {
@@ -91,7 +79,7 @@ impl CallBudget {
             return Ok(());
         }
         let quota = self.paid.ids_per_s().await?;
-        // Without a known limit nothing would hold early calls back.
+        // Without a known limit, nothing would hold early calls back.
         self.spend_early(if quota.is_some() { schedule.early() } else { 0.0 });
         let namespace = self.queue.namespace();
         let known = self.store.learnt(namespace).await.map_err(|error| error.to_string())?;
@@ -104,7 +92,7 @@ impl CallBudget {
         }
         let total = Spending::of_counters(&stats.counters);
         let (by, day) = match &known {
-            // A date ahead is a wrong clock's, and so is what was counted up to it: the next day is counted again.
+            // A future date comes from a wrong clock, and so do its counts: count the day again.
             Some(known) if known.at > stats.now_ms => (normaliser(known), Spending::default()),
             Some(known) if stats.now_ms - known.at < DAY_MS => return Ok(()),
             Some(known) => match total.since(counted(known)) {
@@ -112,11 +100,11 @@ impl CallBudget {
                     let table_per_s = day.table_calls * 1e3 / (stats.now_ms - known.at) as f64;
                     let share = schedule.share(quota.map(|quota| quota / table_per_s));
                     if !Normaliser::is_enough(&day, share) {
-                        return Ok(()); // a small system's day is longer
+                        return Ok(()); // a small system counts for more than a day
                     }
                     (normaliser(known).after(&day, share), day)
                 }
-                // A queue that was lost counts from nothing: the next day is counted again.
+                // A lost queue counts from 0: count the next day again.
                 None => (normaliser(known), Spending::default()),
             },
             None => (Normaliser::default(), Spending::default()),

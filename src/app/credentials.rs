@@ -1,4 +1,4 @@
-//! The credentials of a provider: who they are, their secrets, and the ledger with their quota.
+//! Credentials of a provider: their names, their secrets, and the ledger with their quota.
 
 use std::sync::Arc;
 
@@ -11,13 +11,10 @@ use crate::model::provider::Provider;
 use crate::providers::registry::capabilities;
 use crate::quota::{Budget, Caller, Credential, CredentialKind, Credentials};
 
-/// The name of the anonymous credential.
 const ANONYMOUS: &str = "anonymous";
 
-/// The credentials that the settings name; the anonymous one where they name none.
-///
-/// # Errors
-/// A secret is missing or unfit, or none is given for an API that needs one.
+/// Returns the configured credentials, or the anonymous one if there are none. Without credentials, an API that needs
+/// one is an error.
 pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Credential>> {
     let named = settings.every_credential(provider)?;
     if !named.is_empty() {
@@ -36,11 +33,8 @@ pub fn credentials(settings: &Settings, provider: &Provider) -> Result<Vec<Crede
     Ok(vec![Credential { name: ANONYMOUS.to_owned(), kind: CredentialKind::Anonymous }])
 }
 
-/// The names of the [`credentials`] and as whom each calls, in the same order. Reads no secret; a bearer token that only
-/// the environment gives is known by its name.
-///
-/// # Errors
-/// A name or a kind is invalid.
+/// Returns the names of the [`credentials`] and the caller type of each, in the same order. Reads no secret; a bearer
+/// token that only the environment gives is known by its name.
 pub fn callers(settings: &Settings, provider: &Provider) -> Result<Vec<(String, Caller)>> {
     let named = settings.callers(provider)?;
     let (_, api) = settings.api(provider)?;
@@ -51,14 +45,11 @@ pub fn callers(settings: &Settings, provider: &Provider) -> Result<Vec<(String, 
     })
 }
 
-/// The credentials with the ledger that they share with all other processes.
-///
-/// # Errors
-/// No credential is given, or the ledger is down.
+/// Opens the credentials with the ledger that all processes share.
 pub async fn open_credentials(settings: &Settings, service: &Service, provider: &Provider) -> Result<Arc<Credentials>> {
     let credentials = credentials(settings, provider)?;
     let ledger = service.ledger(provider).await?;
-    // A permit lives as long as the lease of the batch it was taken for.
+    // A permit lives as long as the lease of its batch.
     let credentials = Credentials::new(credentials, ledger, settings.updater.pacing, settings.updater.lease);
     Ok(Arc::new(match live_budget(settings, provider) {
         Some(budget) => credentials.with_budget(budget),
@@ -66,10 +57,7 @@ pub async fn open_credentials(settings: &Settings, service: &Service, provider: 
     }))
 }
 
-/// The ledger without a credential, for a pipeline that needs no quota.
-///
-/// # Errors
-/// The file of the ledger cannot be opened.
+/// Opens the ledger without credentials, for a pipeline that needs no quota.
 pub(super) async fn no_credentials(
     settings: &Settings,
     service: &Service,
@@ -79,13 +67,12 @@ pub(super) async fn no_credentials(
     Ok(Arc::new(Credentials::new(Vec::new(), ledger, updater.pacing, updater.lease)))
 }
 
-/// The budget of reads, where the provider charges for them.
 #[must_use]
 pub fn live_budget(settings: &Settings, provider: &Provider) -> Option<Reloadable<Budget>> {
     tuning::budget(settings, capabilities(provider)).map(Reloadable::new)
 }
 
-/// True for the APIs of Twitter and X themselves, which answer no request without a credential.
+/// Returns true for the real APIs of Twitter and X, which reject requests without a credential.
 fn needs_credential(provider: &Provider, api: &str) -> bool {
     if !matches!(provider, Provider::Twitter | Provider::X) {
         return false;

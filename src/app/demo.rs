@@ -1,6 +1,5 @@
-//! The whole job in one process, with nothing installed: simulated API, starter, updater, the page that `ops`
-//! serves, and a view in the terminal. What is shown is what an updater does anywhere; only the intervals are
-//! short (`config/demo.toml`).
+//! The whole system in one process, with nothing installed: simulated API, starter, updater, the page of `ops`, and a
+//! view in the terminal. The updater works as everywhere; only the intervals are short (`config/demo.toml`).
 
 mod accounts;
 pub mod community;
@@ -39,28 +38,22 @@ use crate::pipelines::registry::Registry;
 use crate::simulator::{self, SimulatorOptions};
 use crate::store::{StateCounts, Store, Way};
 
-/// Tweets handed over at once.
 const BATCH: usize = 250;
-/// The interval between redraws of the view.
 const FRAME: Duration = Duration::from_millis(500);
-/// The number of tweets whose counts are shown.
 const SHOWN: usize = 4;
-/// The view is no wider.
+/// Maximum width of the view in characters.
 const COLUMNS: usize = 80;
-/// In this time as many tweets come in as there were at first.
+/// Time in which new posts double the initial number.
 const COME_IN: Duration = Duration::from_secs(1_000);
 
-/// With accounts: the mean time between two changes of a simulated account,
+/// Mean time between two changes of a simulated account.
 const ACCOUNT_CHANGES: Duration = Duration::from_secs(15);
-/// the share of them that is suspended or deactivated at a time,
+/// Share of accounts that are suspended or deactivated at any time.
 const ACCOUNTS_GONE: f64 = 0.04;
-/// and the mean time for which one is.
+/// Mean duration of an absence.
 const ACCOUNT_AWAY: Duration = Duration::from_secs(12);
 
-/// Runs the demo of a community; `announce` is told where the page is before anything else is to be seen.
-///
-/// # Errors
-/// As [`run`].
+/// Runs the demo of a community. Calls `announce` with the page's address first.
 pub async fn run_community(
     mut settings: Settings,
     options: DemoOptions,
@@ -73,34 +66,28 @@ pub async fn run_community(
     community::run(settings, &options, registry, server, announce, &stop).await
 }
 
-/// The result. `lost` counts the ids put in that are not delayed, leased, dead or ended.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// Tweets put into the queue.
     pub scheduled: u64,
-    /// Tweets looked up and saved, each counted as often as it was.
+    /// Lookups saved; a post counts each time.
     pub updates: i64,
-    /// Requests made.
     pub requests: i64,
-    /// Ids in a request, on average.
     pub ids_per_request: f64,
-    /// Tweets the API does not return, at the end.
+    /// Posts that the API does not return at the end.
     pub unavailable: u64,
-    /// Tweets whose life has ended.
     pub ended: u64,
-    /// Tweets that are nowhere.
+    /// Posts that are not delayed, leased, dead or ended.
     pub lost: u64,
-    /// Tweets that are in two places.
+    /// Posts in two places.
     pub doubled: u64,
-    /// 99 of 100 tweets were claimed at most this late, ms.
+    /// Lateness of claims, 99th percentile, ms.
     pub late_p99_ms: Millis,
-    /// The accounts, if they were collected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accounts: Option<AccountsSummary>,
 }
 
 impl Summary {
-    /// Returns true if each id that was put in is in exactly one place.
+    /// Returns true if each id is in exactly one place.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.lost == 0 && self.doubled == 0 && self.accounts.as_ref().is_none_or(|accounts| accounts.lost == 0)
@@ -123,10 +110,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs the demo; `announce` is told where the page is before anything else is to be seen.
-///
-/// # Errors
-/// The page's address is taken, a file cannot be made, or the settings are for another backend.
+/// Runs the demo. Calls `announce` with the page's address first.
 pub async fn run(
     mut settings: Settings,
     options: DemoOptions,
@@ -163,7 +147,7 @@ pub async fn run(
         try_join_all(each.map(|(queue, one)| app::open_updater(&shared, queue.clone(), one, pipelines.clone())));
     let opened = stop.token().run_until_cancelled(opening).await;
     let updaters = opened.context("it was stopped before it began")??;
-    // The first is that of the posts.
+    // The first queue is that of the posts.
     let (queue, pipeline) = (queues[0].clone(), pipelines[0].clone());
     let accounts = queues.get(1).cloned();
     let serving = match server {
@@ -200,8 +184,8 @@ pub async fn run(
     Ok(Summary { accounts: collected, ..summary })
 }
 
-/// Puts the tweets into the queue, then new ones as they are made, and draws the view, until the time is up or it is
-/// stopped. Returns the ids, and how many of them were scheduled.
+/// Enqueues the posts, then new ones as they come, and draws the view until the time is up or a stop. Returns the ids
+/// and the number of scheduled ones.
 async fn show(
     view: &mut View,
     starter: &Starter,
@@ -234,7 +218,7 @@ async fn show(
             }
         }
     };
-    // So that there are some of every age, however long it runs.
+    // Keeps posts of every age present, for any duration.
     let gap = COME_IN.div_f64(tweets.len().max(1) as f64);
     let coming = async {
         for n in u32::try_from(tweets.len()).unwrap_or(u32::MAX).. {
@@ -256,14 +240,14 @@ async fn show(
     Ok((ids, scheduled))
 }
 
-/// Tweets of all ages in the table, most of them young, and a few whose life is about to end.
+/// Creates posts of all ages in the table: most are young, and a few are near their end.
 fn some_tweets(provider: &Provider, ages: &AgeTable, tweets: u32, now: Millis) -> Vec<Ingested> {
     let brackets = ages.brackets();
     let lower = |at: usize| if at == 0 { 0 } else { brackets[at - 1].under };
     (0..tweets)
         .map(|n| {
-            // A bracket after the other, and evenly over its ages: by the golden ratio, which leaves no
-            // gaps for any number of tweets.
+            // Cycles through the brackets, and spreads ages evenly in each. The golden ratio leaves no gaps for any
+            // number of posts.
             let at = n as usize % brackets.len();
             let share = (f64::from(n) * 0.618_033_988_749_895).fract();
             let width = (brackets[at].under - lower(at)) as f64;
@@ -305,10 +289,9 @@ async fn summary(ids: &[String], scheduled: u64, View { queue, store, metrics, .
     })
 }
 
-/// The view in the terminal; nothing where standard error is none.
+/// View in the terminal; hidden if standard error is not one.
 struct View {
     queue: Arc<dyn Queue>,
-    /// That of the accounts, if they are collected.
     accounts: Option<Arc<dyn Queue>>,
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
@@ -323,7 +306,7 @@ impl View {
     fn new(tweets: &[Ingested], queue: Arc<dyn Queue>, store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         let lines = MultiProgress::new();
         let text = lines.add(ProgressBar::new_spinner());
-        // A fixed, valid template.
+        // The template is constant and valid.
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             text.set_style(style);
         }
@@ -334,7 +317,7 @@ impl View {
         Self { queue, accounts, store, metrics, watch, lines, text, shown, drawn }
     }
 
-    /// Draws unless it was drawn a moment ago.
+    /// Draws at most once per `FRAME`.
     async fn draw_when_due(&mut self) -> Result<()> {
         let elapsed = self.watch.elapsed();
         if elapsed >= self.drawn + FRAME {

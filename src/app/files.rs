@@ -1,4 +1,5 @@
-//! Checks of the SQLite files: a command that only reads finds them, and a role that works stops where one goes away.
+//! Checks of the SQLite files. A read-only command requires them, and a working role stops if one is deleted or
+//! replaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,13 +8,9 @@ use super::Unavailable;
 use crate::base::backend::sqlite::{Missing, Opened};
 use crate::config::{QueueBackend, Settings, StoreBackend};
 
-/// Pause between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Holds the file of the embedded queue to be there: a command that only looks makes none.
-///
-/// # Errors
-/// There is no such file.
+/// Checks that the file of the embedded queue exists: a read-only command creates none.
 pub fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.queue.backend {
         QueueBackend::Embedded => is_there("queue.embedded.path", &settings.queue.embedded.path),
@@ -21,10 +18,6 @@ pub fn queue_is_there(settings: &Settings) -> Result<(), Unavailable> {
     }
 }
 
-/// The same of the embedded store.
-///
-/// # Errors
-/// There is no such file.
 pub fn store_is_there(settings: &Settings) -> Result<(), Unavailable> {
     match settings.store.backend {
         StoreBackend::Sqlite => is_there("store.sqlite.path", &settings.store.sqlite.path),
@@ -42,8 +35,8 @@ fn is_there(setting: &str, file: &Path) -> Result<(), Unavailable> {
     })
 }
 
-/// Waits until a SQLite file of queue or store is deleted or replaced. Returns the reason to stop. A file that is not there yet
-/// is waited for.
+/// Waits until a SQLite file of queue or store is deleted or replaced, and returns the reason to stop. Also waits for a
+/// file that does not exist yet.
 pub async fn file_is_missing(settings: &Settings) -> Missing {
     let mut paths: Vec<&PathBuf> = Vec::new();
     if settings.queue.backend == QueueBackend::Embedded {
@@ -57,7 +50,7 @@ pub async fn file_is_missing(settings: &Settings) -> Missing {
         for (path, opened) in paths.iter().zip(&mut opened) {
             match opened {
                 None => *opened = Opened::now(path).ok(),
-                // A folder that cannot be read for a moment proves nothing.
+                // A temporarily unreadable folder proves nothing.
                 Some(file) => {
                     if let Err(missing @ Missing::Gone(..)) = file.is_there() {
                         return missing;

@@ -1,8 +1,8 @@
-//! Keeping up with the configuration: what changed in its files is read, checked, and taken over as far as
-//! that can be while the process runs.
+//! Follows the configuration files: reads changed files, checks them, and applies the live settings while the process
+//! runs.
 //!
-//! The files are read every two seconds and compared with what was read before: a mounted ConfigMap is
-//! swapped by one rename of `..data`, which watchers on the files do not hear of. SIGHUP asks at once.
+//! The files are polled every two seconds: a mounted ConfigMap is swapped by one rename of `..data`, which file
+//! watchers do not see. SIGHUP reads at once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,77 +22,65 @@ use crate::engine::schedule::Schedule;
 use crate::pipelines::kind::Registered;
 use crate::pipelines::registry::Registry;
 
-/// The interval between reads of the files.
 pub(super) const READ_EVERY: Duration = Duration::from_secs(2);
-/// A change counts if it reads the same after this long: then the writer has finished.
+/// A change counts if it reads the same after this time: then the writer has finished.
 pub(super) const READ_AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// The maximum number of tries; then the next round looks again.
+/// Maximum number of tries; then the next round reads again.
 const READ_AGAIN: usize = 8;
 /// Unreadable files may be in the middle of a swap; after this time they are reported.
 const MISSING_FOR: Duration = Duration::from_secs(10);
-/// A reason in a worker's beat is no longer than this, in characters.
+/// Maximum length of a reason in a worker's heartbeat, in characters.
 const REASON_CHARS: usize = 300;
 
-/// The configuration that a process works by, and what was made of the files since.
+/// Configuration in force, and the state of the files since.
 #[derive(Debug, Clone)]
 pub struct InForce {
-    /// The settings.
     pub settings: Arc<Settings>,
-    /// Their [revision](Settings::revision).
     pub revision: String,
-    /// Why the files as they are now were refused.
+    /// Reason why the current files were rejected.
     pub refused: Option<String>,
-    /// The changed settings that need a restart.
+    /// Changed settings that need a restart.
     pub waiting: Vec<Change>,
 }
 
 impl InForce {
-    /// These settings, and nothing else was read since.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { revision: settings.revision(), settings: Arc::new(settings), refused: None, waiting: Vec::new() }
     }
 
-    /// The names of the settings that need a restart.
     #[must_use]
     pub fn needs_restart(&self) -> String {
         self.waiting.iter().map(|change| change.setting.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// An error of the settings as one, whatever found it.
 pub(super) fn as_bad_config(error: anyhow::Error) -> BadConfig {
     error.downcast().unwrap_or_else(|error| BadConfig(format!("{error:#}")))
 }
 
-/// Applies changed settings to the schedules of these pipelines.
 pub(super) fn schedules_in_force(
     all: Vec<(Registered, Reloadable<Arc<dyn Schedule>>)>,
 ) -> impl Fn(&Settings) + Send + 'static {
     move |settings| all.iter().for_each(|(pipeline, schedule)| schedule.set(pipeline.schedule(settings)))
 }
 
-/// Follows the files that `--config` names.
 pub struct Follower {
     layers: Vec<&'static str>,
     path: Option<PathBuf>,
-    /// The options of the command line.
     providers: Option<String>,
-    /// As they were read last, and dealt with.
+    /// Last handled contents.
     known: Files,
     log: LogLevel,
     registry: Registry,
     hangups: Signal,
-    /// Since when they cannot be read, and whether that was said.
+    /// Start of unreadability, and true if it was reported.
     missing: Option<(Stopwatch, bool)>,
 }
 
 impl Follower {
-    /// Of the file or folder `path`, which was read as `known` and goes over `layers`; over it go `providers`. From
-    /// here on SIGHUP does not end the process.
-    ///
-    /// # Errors
-    /// The signal's handler cannot be installed.
+    /// Follows the file or folder `path`, whose content is `known`. Files override `layers`, and `providers` overrides
+    /// files. After this call SIGHUP no longer ends the process.
     pub fn new(
         layers: &[&'static str],
         path: Option<PathBuf>,
@@ -105,14 +93,14 @@ impl Follower {
         Ok(Self { layers: layers.to_vec(), path, providers, known, log, registry, hangups, missing: None })
     }
 
-    /// Follows for a process that reports the configuration to no queue: the level of the log, and what `take_over` does.
+    /// Follows in a process that reports its configuration to no queue: changes the log level, and calls `take_over`.
     pub fn spawn(mut self, settings: &Settings, take_over: impl Fn(&Settings) + Send + 'static, stop: Stop) {
         let in_force = Reloadable::new(InForce::new(settings.clone()));
         tokio::spawn(async move { self.run(in_force, take_over, Vec::new(), stop).await });
     }
 
-    /// Follows the files until it is stopped: gives changed live settings to `take_over`, puts what is in force and what
-    /// was refused into `in_force`, and counts both in each of `metrics`.
+    /// Follows the files until it is stopped. Passes changed live settings to `take_over`, and records current and
+    /// rejected configurations in `in_force` and `metrics`.
     pub async fn run(
         &mut self,
         in_force: Reloadable<InForce>,
@@ -140,7 +128,7 @@ impl Follower {
         }
     }
 
-    /// The files, when they are not as they were (or somebody asked) and stay as they are for a moment.
+    /// Returns the files if they have changed (or `asked`) and stay the same for a moment.
     async fn changed_files(&mut self, asked: bool) -> Option<Files> {
         let mut files = self.read(asked).await?;
         if files == self.known && !asked {
@@ -150,7 +138,7 @@ impl Follower {
             tokio::time::sleep(READ_AGAIN_AFTER).await;
             let again = self.read(asked).await?;
             if again == files {
-                // It may have turned back meanwhile.
+                // The change may have been undone meanwhile.
                 return (asked || files != self.known).then_some(files);
             }
             files = again;
@@ -158,7 +146,7 @@ impl Follower {
         None
     }
 
-    /// Reads the files. What is not there may be in the middle of a swap: nothing is changed by it.
+    /// Reads the files. A missing file may be in the middle of a swap: it changes nothing.
     async fn read(&mut self, asked: bool) -> Option<Files> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || Files::read(path.as_deref())).await;
@@ -181,7 +169,6 @@ impl Follower {
         }
     }
 
-    /// The settings, checked as at the start.
     fn load(&self, files: &Files) -> Result<Settings, BadConfig> {
         let settings = Settings::load(&self.layers, files, self.providers.as_deref())?;
         logging::filter(&settings)?;
@@ -218,7 +205,7 @@ impl Follower {
         }
         let now = InForce { waiting: changed.waiting, ..InForce::new(before.settings.tuned(settings)) };
         if !changed.live.is_empty() {
-            // Said at the level that shows more.
+            // Logged at the more verbose of the two levels.
             let louder = logging::shows_more(&now.settings, &before.settings);
             if louder {
                 self.log.set(&now.settings);
@@ -238,7 +225,7 @@ impl Follower {
     }
 }
 
-/// Loud, and once: the files are not looked at again before they change.
+/// Logged as an error, and once: the files are not checked again before they change.
 fn refuse(why: String, in_force: &Reloadable<InForce>, metrics: &[Arc<Metrics>]) {
     let before = in_force.load();
     let config_revision = &before.revision;
@@ -253,7 +240,6 @@ mod tests {
 
     const GOOD: &str = "[updater]\nbuffer_ttl = \"7s\"\n";
 
-    /// A follower of a folder, and the file in it.
     fn followed() -> (Follower, PathBuf, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
@@ -278,7 +264,7 @@ mod tests {
         assert_eq!(text(follower.changed_files(false).await).as_deref(), Some("#"));
     }
 
-    /// Time stands still while files are read, so each step is seen when it is to be seen.
+    /// Time stands still while files are read, so each step is visible at its time.
     #[tokio::test(start_paused = true)]
     async fn what_is_being_written_is_read_when_it_is_whole() {
         let (mut follower, file, _folder) = followed();
@@ -303,7 +289,7 @@ mod tests {
         tokio::time::sleep(MISSING_FOR).await;
         assert_eq!(text(follower.changed_files(false).await), None);
         assert_eq!(said(&follower), Some(true));
-        // Back, as it was.
+        // Restored.
         std::fs::write(&file, GOOD).unwrap();
         assert_eq!(text(follower.changed_files(false).await), None);
         assert_eq!(said(&follower), None);
@@ -339,7 +325,7 @@ mod tests {
         assert_eq!((now.revision.as_str(), taken_over.get()), (&*now.settings.revision(), 1));
         assert_ne!(now.revision, before.revision);
 
-        // Read again, or with a comment more: nothing that would have to be done again.
+        // Read again, or only a new comment: nothing to apply.
         follower.accept(&other, false, &in_force, &take_over, &metrics);
         assert_eq!((in_force.load().needs_restart(), taken_over.get()), ("updater.lease".to_owned(), 1));
         follower.accept(&before.settings, false, &in_force, &take_over, &metrics);

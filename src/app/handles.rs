@@ -1,12 +1,12 @@
-//! Handles to accounts: those of a file, and those that came over HTTP and wait in the store.
+//! Resolves handles to accounts: those of a file, and those that came over HTTP and wait in the store.
 //!
 //! ```text
 //!   a file ──────────────────────────┐
 //!   POST /accounts ─▶ store ─ claim ─┴▶ resolve (metered) ─▶ record, schedule ─▶ forget the handle
 //! ```
 //!
-//! A handle is forgotten after its account is recorded, so a process that dies in between resolves it once more. One that
-//! no answer explains is left as it is, and comes again when its time in work is over.
+//! The updater forgets a handle after it has recorded the account, so a process that dies in between resolves it again.
+//! A handle without a result stays, and comes again when its lease ends.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -34,41 +34,31 @@ use crate::providers::named::AccountOf;
 use crate::quota::Credentials;
 use crate::store::{Store, StoreError};
 
-/// Handles that a process has in work.
+/// Handles that a process claims at once.
 const CLAIM: u32 = 100;
-/// How long it has them: a quota may make it wait.
+/// Lease of the handles: a quota may make them wait.
 const LEASE: Duration = Duration::from_secs(900);
-/// Doubted handles that another process settled would stay for ever: more than wait are too many.
+/// Limit of doubted handles in memory: those settled by another process would stay forever.
 const MANY_DOUBTED: usize = 100_000;
-/// Pause while none waits.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Pause after a failure that retries did not mend.
+/// Pause after a failure that retries did not fix.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 
-/// Accounts on their way into their pipeline.
 #[derive(Debug)]
 pub(super) struct Naming {
-    /// Records what came along with each.
+    /// Records the data that came with each account.
     pub receiver: Arc<dyn Receiver>,
-    /// Puts them in.
     pub starter: Starter,
-    /// By how much the queue's clock, by which answers are dated, is ahead of ours, ms.
+    /// Lead of the queue's clock, which dates responses, over ours, ms.
     pub ahead: Millis,
 }
 
 impl Naming {
-    /// By how much the clock of that queue is ahead, ms.
-    ///
-    /// # Errors
-    /// The queue's.
     pub async fn ahead(queue: &dyn Queue) -> Result<Millis> {
         Ok(queue.brief().await?.now_ms - clock::wall_ms())
     }
 
-    /// Records accounts and schedules them.
-    ///
-    /// # Errors
-    /// The store's or the queue's; the same may be handed over again.
+    /// Records accounts and schedules them. May be repeated after a failure.
     pub async fn hand_over(&self, resolved: Vec<Resolved>) -> Result<Vec<Queued>> {
         let answered_at = clock::wall_ms() + self.ahead;
         let mention = |Resolved { id, account, .. }| Mention {
@@ -86,30 +76,21 @@ impl Naming {
     }
 }
 
-/// Resolves the handles that wait in the store.
 pub(super) struct WaitingHandles {
-    /// The pipeline of the accounts.
     pub namespace: String,
-    /// The queue of the accounts.
     pub queue: Arc<dyn Queue>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// Records what came along with each.
+    /// Records the data that came with each account.
     pub receiver: Arc<dyn Receiver>,
-    /// Puts them in.
     pub starter: Starter,
-    /// The lookup.
     pub handles: Arc<dyn Handles>,
-    /// Reads a handle.
     pub read: AccountOf,
-    /// Grants permits.
     pub credentials: Arc<Credentials>,
-    /// The time limit for a call.
     pub call_timeout: Duration,
 }
 
 impl WaitingHandles {
-    /// Works until the process is to stop, on a thread of its own: the closures of a resolver may borrow, so its future is not
+    /// Works until the process stops, on a separate thread: the resolver's closures may borrow, so its future is not
     /// known to be `Send`.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let (runtime, task) = (Handle::current(), task::current());
@@ -122,7 +103,7 @@ impl WaitingHandles {
     }
 
     async fn work(&self, stop: Stop) {
-        // This process's memory: to lose one costs a repeated call.
+        // Kept in memory only: a loss costs one repeated call.
         let mut doubted = HashSet::new();
         while !stop.is_draining() {
             let pause = match self.round(&stop, &mut doubted).await {
@@ -139,7 +120,7 @@ impl WaitingHandles {
         }
     }
 
-    /// Resolves some; says how many it had in work. `doubted` are handles that an answer left out without a word of why.
+    /// Resolves one batch, and returns its size. `doubted` are handles that a response omitted without a reason.
     async fn round(&self, stop: &Stop, doubted: &mut HashSet<String>) -> Result<usize> {
         let now = clock::wall_ms();
         let until = now.saturating_add(millis(LEASE));
@@ -158,7 +139,7 @@ impl WaitingHandles {
         };
         let file = as_file(&claimed);
         let mut lines = NamedLines::new(file.as_bytes(), self.read);
-        // One call's worth: handed over when all are resolved.
+        // The batch of one call: handed over when all are resolved.
         let (mut found, mut refused) = (Vec::new(), Vec::new());
         let hand_over = |resolved: Vec<Resolved>| {
             found.extend(resolved);
@@ -169,7 +150,7 @@ impl WaitingHandles {
             doubted.clear();
         }
         let resolved = resolver.resolve_kept(&mut lines, doubted, hand_over, refuse).await;
-        // Also where the others failed: these are settled.
+        // Also after a failure of the others: these are settled.
         let done: Vec<String> = found.iter().filter_map(|one| of_line(&claimed, one.line)).collect();
         naming.hand_over(found).await?;
         self.settle(&done, &refused).await?;
@@ -186,16 +167,15 @@ impl WaitingHandles {
     }
 }
 
-/// The handles as a file of accounts, one a line.
 fn as_file(handles: &[String]) -> String {
     handles.iter().fold(String::new(), |mut file, handle| {
-        // Into a String nothing fails.
+        // Writing to a String cannot fail.
         let _ = writeln!(file, "@{handle}");
         file
     })
 }
 
-/// The handle of a line, from 1.
+/// Returns the handle of a line, counted from 1.
 fn of_line(handles: &[String], line: u64) -> Option<String> {
     handles.get(usize::try_from(line).ok()?.checked_sub(1)?).cloned()
 }

@@ -1,4 +1,5 @@
-//! The heartbeat of a worker: what it tells its queue every few seconds, from before it works until it leaves.
+//! Heartbeat of a worker: the state that it reports to its queue every few seconds, from before its start until it
+//! leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +17,17 @@ use crate::engine::metrics::CounterSet;
 use crate::engine::queue::{Queue, QueueError, WorkerStats};
 use crate::pipelines::timelines::source::SourcePoll;
 
-/// Pause between two heartbeats.
 pub(super) const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// Delay of the heartbeat that tells of an outage or of its end. What is over by then is not told.
+/// Delay of the heartbeat that reports an outage or its end. Shorter outages are not reported.
 const SAY_AFTER: Duration = Duration::from_secs(1);
 
-/// The heartbeat of a worker, which beats until it is dropped or the worker is to stop.
+/// Heartbeat of a worker, until it is dropped or the worker stops.
 pub struct Heartbeat {
     pub(super) listed: Arc<Listed>,
     pub(super) beating: AbortOnDropHandle<()>,
 }
 
 impl Heartbeat {
-    /// Begins to beat for the worker of that name.
     pub(super) fn start(
         name: &str,
         shared: &Shared,
@@ -49,28 +48,26 @@ impl Heartbeat {
     }
 }
 
-/// A worker on the list of its queue.
 pub(super) struct Listed {
     name: String,
     in_force: Reloadable<InForce>,
     pub pipeline: Monitored,
     queue: Arc<dyn Queue>,
     counted: Counted,
-    /// The API that it calls, in words.
     api: String,
 }
 
-/// The counts that are reported to a queue.
 pub(super) enum Counted {
-    /// Those of an updater, with how late its posts were.
+    /// Counts of an updater, with the lateness of its posts.
     Updates,
-    /// Counts of polled sources; only /metrics shows their lateness. Their errors go into the queue of their posts, because it has a page.
+    /// Counts of polled sources; only /metrics shows their lateness. Their errors go into the queue of their posts,
+    /// because it has a page.
     Polls(Arc<SourcePoll>),
 }
 
 impl Listed {
-    /// Beats until the worker is to stop: also at once when the configuration changes, and after a second when the
-    /// services go out or answer again.
+    /// Sends heartbeats until the worker stops: also immediately after a configuration change, and one second after an
+    /// outage starts or ends.
     async fn beat_on(self: Arc<Self>) {
         let (mut changes, stop) = (self.in_force.changes(), &self.pipeline.stop);
         while !stop.is_draining() {
@@ -93,7 +90,7 @@ impl Listed {
         }
     }
 
-    /// Hands the errors since the last heartbeat to the queue. A queue that does not answer gets them later.
+    /// Sends the errors since the last heartbeat to the queue. If it does not respond, they are sent later.
     async fn record_errors(&self) -> Result<(), QueueError> {
         let log = &self.pipeline.metrics.errors;
         let queue = match &self.counted {
@@ -111,7 +108,7 @@ impl Listed {
     async fn tell(&self) -> Result<(), QueueError> {
         let queue = &*self.queue;
         let Monitored { metrics, health, .. } = &self.pipeline;
-        // A field that is left out would stay as it was, so there is one also where nothing is wrong.
+        // Always sent: an omitted field would keep its old value.
         let (why, since) =
             health.trouble().map_or_else(Default::default, |Trouble { why, since_ms }| (why, since_ms.to_string()));
         let CallOutcome { failure, failed_at, answered_at } = metrics.last_call.outcome();
@@ -141,18 +138,18 @@ impl Listed {
             }
             Counted::Polls(poll) => (poll.reader.polls.untold(), Lateness::default()),
         };
-        // A heartbeat whose answer was lost is counted again: these figures are for people, not for money.
+        // A heartbeat with a lost reply is counted twice: these figures are for people, not for money.
         queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
         untold.told();
         metrics.told_lateness(&lateness);
         match &self.counted {
             Counted::Updates => Ok(()),
-            // Another poller whose settings lack a source takes it out of the queue.
+            // Another poller whose settings lack a source removes it from the queue.
             Counted::Polls(poll) => poll.schedule(queue).await,
         }
     }
 
-    /// Tells what was counted since the last heartbeat, then takes the worker off the list.
+    /// Reports the counts since the last heartbeat, then takes the worker off the list.
     pub async fn leave(&self) -> Result<(), String> {
         self.beat().await;
         self.queue.deregister(&self.name).await.map_err(|error| error.to_string())

@@ -1,6 +1,7 @@
 //! Applies shorter intervals to waiting jobs, within seconds of the change or of a start.
 //!
-//! The jobs of a lane are moved a page at a time, with a pause between two pages as long as the page took. So a claim waits for one
+//! The jobs of a lane are moved page by page; each pause is as long as the page took. So a claim waits for one page at
+//! most. Every updater does this; concurrent updaters move different pages.
 //! page at most. Every updater does this; concurrent updaters move different pages.
 
 use std::sync::Arc;
@@ -18,16 +19,15 @@ use crate::engine::schedule::Schedule;
 /// Applies the intervals of one pipeline to its queue, in one of its workers.
 #[derive(Debug)]
 pub struct ChangedIntervals {
-    /// Queue of the pipeline.
     pub queue: Arc<dyn Queue>,
-    /// Schedule in force; it changes with the settings.
     pub schedule: Reloadable<Arc<dyn Schedule>>,
     /// Longer than any lease, as for [`mend`](crate::engine::queue::Administration::mend).
     pub slack: Duration,
 }
 
 impl ChangedIntervals {
-    /// Applies the intervals now and after each change, until the process stops. Retries while the queue does not answer.
+    /// Applies the intervals now and after each change, until the process stops. Retries while the queue does not
+    /// respond.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut changes = self.schedule.changes();
         while !stop.is_draining() {

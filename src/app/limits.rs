@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Settings;
 
-/// Files that every process has open: its log, its event loops, what the system's libraries read.
+/// Open files of every process: its log, its event loops, files of system libraries.
 const OPEN_ANYHOW: u64 = 48;
 
 /// Forbids core dumps: the memory of a process contains passwords and tokens.
@@ -15,34 +15,30 @@ const OPEN_ANYHOW: u64 = 48;
 #[cfg(target_os = "linux")]
 pub fn forbid_core_dumps() {
     let limit = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    // Only a hard limit of 0 forbids 1, and then it stays 0.
+    // This fails only if the hard limit is 0, and then it stays 0.
     if setrlimit(Resource::Core, limit(1)).is_err() {
         let _ = setrlimit(Resource::Core, limit(0));
     }
 }
 
-/// Other systems have no such call here.
 #[cfg(not(target_os = "linux"))]
 pub fn forbid_core_dumps() {}
 
-/// Raises the soft limit of open files to the hard one. A default of 1,024 is for programs that call `select`, and this one does
-/// not. Where the system refuses, [`enough_files_may_be_open`] reports a limit that is too low.
+/// Raises the soft limit of open files to the hard one. The default of 1,024 is for programs that call `select`; this
+/// one does not. If the system refuses, [`enough_files_may_be_open`] reports a limit that is too low.
 pub fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Holds the limit of open files to what these settings need, or to what every command needs.
-///
-/// # Errors
-/// Fewer files may be open than are needed.
+/// Checks that enough files may be open for these settings, or for any command.
 pub fn enough_files_may_be_open(settings: Option<&Settings>) -> Result<()> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    // None where it is unlimited, or on a system that does not say.
+    // `None` if it is unlimited, or unknown on this system.
     limit_of(&limits).map_or(Ok(()), |limit| check_limit(limit, needed(settings)))
 }
 
-/// Each request in flight has a connection; store and queue have their own, or a few handles of a file.
+/// Each request in flight has a connection; store and queue have their own, or a few file handles.
 fn needed(settings: Option<&Settings>) -> u64 {
     let Some(settings) = settings else { return OPEN_ANYHOW };
     let connections = settings.queue.redis.connections as u64 + u64::from(settings.store.postgres.connections);
@@ -51,7 +47,7 @@ fn needed(settings: Option<&Settings>) -> u64 {
     OPEN_ANYHOW.saturating_add(connections).saturating_add(in_flight)
 }
 
-/// The soft limit of open files in the text of /proc/self/limits.
+/// Reads the soft limit of open files from the text of /proc/self/limits.
 fn limit_of(limits: &str) -> Option<u64> {
     let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     row.split_whitespace().next()?.parse().ok()

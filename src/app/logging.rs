@@ -12,31 +12,25 @@ use crate::base::failpoint;
 use crate::base::humanize::without_directions;
 use crate::config::{BadConfig, LogFormat, Settings};
 
-/// The level of the log, which may change while the process runs.
 #[derive(Clone)]
 pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
-    /// Of a process that has no log.
     #[cfg(test)]
     pub fn none() -> Self {
         Self(reload::Layer::new(EnvFilter::default()).1)
     }
 
-    /// Logs as `log.level` of these settings says, from now on. A filter that is none changes nothing.
+    /// Applies `log.level` of these settings. An invalid filter changes nothing.
     pub fn set(&self, settings: &Settings) {
         let set = filter(settings).map_err(|error| error.to_string());
-        // Refused only where another log was started before this one and is the process's.
+        // Fails only if the process had already started another log.
         if let Err(error) = set.and_then(|filter| self.0.reload(filter).map_err(|error| error.to_string())) {
             tracing::warn!(error, "log.level stays as it was");
         }
     }
 }
 
-/// Starts logging to standard error.
-///
-/// # Errors
-/// `log.level` is no filter.
 pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     let (filter, handle) = reload::Layer::new(filter(settings)?);
     let colours = has_colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
@@ -49,7 +43,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Text => lines.boxed(),
     };
-    // Started once in a process; a second start (tests) keeps the first.
+    // A process starts it once; a second start (tests) keeps the first.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     for (variable, value) in failpoint::asked() {
         tracing::warn!(variable, value, "this variable asks the process to fail, as tests do: unset it anywhere else");
@@ -57,7 +51,7 @@ pub fn start_logging(settings: &Settings) -> Result<LogLevel, BadConfig> {
     Ok(LogLevel(handle))
 }
 
-/// Writes each entry as one line to standard error, whatever the texts of others in it hold.
+/// Writes each entry as one line to standard error, even if quoted texts contain line ends.
 struct LogWriter {
     colours: bool,
 }
@@ -76,7 +70,7 @@ impl Write for LogWriter {
     }
 }
 
-/// Only a terminal has colours, unless its owner wants none (<https://no-color.org>).
+/// Only a terminal has colours, unless the user disables them (<https://no-color.org>).
 fn has_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
@@ -88,11 +82,8 @@ pub fn shows_more(settings: &Settings, other: &Settings) -> bool {
     most(settings) > most(other)
 }
 
-/// The filter that `log.level` says. A lone word that is no level would pass as the name of a module,
-/// which logs nothing: `log.level = "warning"` would be silence.
-///
-/// # Errors
-/// Not a valid filter.
+/// Parses `log.level`. Rejects a single word that is not a level: it would pass as a module name and log nothing, for
+/// example `log.level = "warning"`.
 pub fn filter(settings: &Settings) -> Result<EnvFilter, BadConfig> {
     let level = &settings.log.level;
     let is_known = |word: &str| word.contains(['=', ':', '[', ']']) || word.parse::<LevelFilter>().is_ok();

@@ -1,6 +1,6 @@
-//! Maintenance by every updater. Every few seconds it checks for a wave of misses, corrects due times out of bounds, and after
-//! a wave has the posts looked up again that it made unavailable. Each minute it adds the last one to its hour, and once a day
-//! it removes expired posts, and puts back what the queue has lost.
+//! Maintenance by every updater. Every few seconds it checks for a mass miss, corrects due times out of bounds, and
+//! repeats the lookups of posts that a mass miss made unavailable. Each minute it adds the last one to its hour. Once a
+//! day it removes expired posts and restores the queue's lost ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,29 +19,26 @@ use crate::store::Store;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The maintenance of one pipeline, as one of its workers does it.
+/// Maintenance of one pipeline, in one of its workers.
 #[derive(Debug)]
 pub struct Maintenance {
-    /// Its queue.
     pub queue: Arc<dyn Queue>,
-    /// The worker's name.
     pub name: String,
-    /// Where the handler reads whether there is a wave.
+    /// Current mass miss, for the handler.
     pub wave: Reloadable<Option<Wave>>,
-    /// Brings lookups forward after a wave.
     pub refresh: Refresh,
-    /// The tolerance for due times later than the lane allows: longer than any lease.
+    /// Tolerance for due times later than the lane allows: longer than any lease.
     pub slack: Duration,
 }
 
 impl Maintenance {
-    /// Works until the process is to stop. A queue or a store that is out is tried again the next time.
+    /// Works until the process stops. Retries a queue or a store that is down in the next round.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut minutes = Vec::new();
-        // The minute up to which the hours are summed.
+        // Last minute in the hourly sums.
         let mut summed: Option<Millis> = None;
-        // When the last wave ended that is done with. Its beginning would not do: of a wave longer than the queue's
-        // minutes the first one that is kept is later each minute.
+        // End of the last handled mass miss. The start would not identify it: of a mass miss longer than the queue's
+        // minutes, the first kept minute is later each minute.
         let mut cleared: Option<Millis> = None;
         while !stop.is_draining() {
             match self.look(&mut minutes).await {
@@ -66,7 +63,7 @@ impl Maintenance {
         }
     }
 
-    /// Takes over what the minutes say of waves, and mends due times. Answers a wave that ended lately.
+    /// Updates the mass-miss state from the minutes, and corrects due times. Returns a mass miss that ended recently.
     async fn look(&self, minutes: &mut Vec<Minute>) -> Result<Option<Wave>, QueueError> {
         let known = std::mem::take(minutes);
         *minutes = match joined(&known, self.queue.minutes(2).await?, MINUTES_KEPT) {
@@ -93,9 +90,9 @@ impl Maintenance {
         Ok(wave.filter(|wave| wave::is_recent(wave, now)))
     }
 
-    /// Has every unavailable post looked up again whose last answer came since the wave began. The worker that leads does
-    /// it for all; the others stand by, since it may end before it is done, and to do it twice changes nothing. Answers
-    /// whether it is done by this worker.
+    /// Repeats the lookups of unavailable posts whose last response came since the mass miss began. The leading worker
+    /// does it for all. The others stand by, since the leader may end early; doing it twice changes nothing. Returns
+    /// true if this worker did it.
     async fn clear(&self, over: Wave, stop: &Stop) -> bool {
         if !leads(&*self.queue, &self.name).await {
             return false;
@@ -116,8 +113,8 @@ impl Maintenance {
     }
 }
 
-/// Returns true if the hourly sums lack counts of these minutes. `summed` is the last summed minute, ms since the epoch. Minutes
-/// without counts are summed only at the end of their hour, so that an idle queue causes no writes.
+/// Returns true if the hourly sums lack counts of these minutes. `summed` is the last summed minute, ms since the
+/// epoch. Minutes without counts are summed only at the end of their hour, so that an idle queue causes no writes.
 fn needs_sum(minutes: &[Minute], summed: Option<Millis>) -> bool {
     let Some((summed, now)) = summed.zip(minutes.last().map(|minute| minute.at_ms)) else { return true };
     let is_busy = |minute: &Minute| !minute.counters.is_empty() || minute.lateness != Lateness::default();
@@ -125,23 +122,20 @@ fn needs_sum(minutes: &[Minute], summed: Option<Millis>) -> bool {
         || minutes.iter().any(|minute| (summed..now).contains(&minute.at_ms) && is_busy(minute))
 }
 
-/// Removes expired posts once a day. The worker that leads does it for all; doing it twice changes nothing.
+/// Removes expired posts once a day. The leading worker does it for all; doing it twice changes nothing.
 #[derive(Debug)]
 pub struct Retention {
-    /// The pipeline's queue.
     pub queue: Arc<dyn Queue>,
-    /// Where its posts are.
     pub store: Arc<dyn Store>,
-    /// The worker's name.
     pub name: String,
-    /// How long a post stays after its last answer; `None`: for ever.
+    /// Time to keep a post after its last response; `None` means forever.
     pub kept_for: Option<Duration>,
-    /// Whether those go, too, that their authors have deleted.
+    /// True if posts deleted by their authors are removed, too.
     pub deleted: bool,
 }
 
 impl Retention {
-    /// Works until the process is to stop. After a failure it tries again an hour later.
+    /// Works until the process stops. Retries an hour after a failure.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         while !stop.is_draining() {
             let is_done = match leader_clock(&*self.queue, &self.name).await {
@@ -170,21 +164,19 @@ impl Retention {
     }
 }
 
-/// Puts back what the queue has lost, as `rebuild` does, now and then: ids that a process had recorded and not yet scheduled
-/// when it died, or all of them, after a queue was wiped. The worker that leads does it for all.
+/// Restores the queue's lost ids from time to time, like `rebuild`. An id is lost if a process died between record and
+/// schedule, or if the queue was wiped. The leading worker does it for all.
 #[derive(Debug)]
 pub struct Audit {
-    /// Walks the store.
     pub rebuild: Rebuild,
-    /// The worker's name.
     pub name: String,
-    /// The time between two walks.
+    /// Time between two walks of the store.
     pub every: Duration,
 }
 
 impl Audit {
-    /// Works until the process is to stop. The first time is an hour after the start at the latest: processes that are
-    /// replaced each day do it, too.
+    /// Works until the process stops. The first walk starts within an hour, because some processes are replaced each
+    /// day.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let mut pause = self.every.min(HOUR);
         loop {
@@ -209,12 +201,12 @@ impl Audit {
     }
 }
 
-/// Returns true if this worker leads, as far as the queue answers.
+/// Returns true if this worker leads; false if the queue does not respond.
 async fn leads(queue: &dyn Queue, name: &str) -> bool {
     leader_clock(queue, name).await.is_some()
 }
 
-/// The queue's clock, ms since the epoch, if this worker leads, as far as the queue answers.
+/// Returns the queue's clock, ms since the epoch, if this worker leads and the queue responds.
 async fn leader_clock(queue: &dyn Queue, name: &str) -> Option<Millis> {
     let stats = queue.brief().await.ok().filter(|stats| stats.is_first(name))?;
     Some(stats.now_ms)

@@ -1,4 +1,4 @@
-//! A pipeline of a process with what is seen of it from outside: its metrics and its health.
+//! A pipeline of a process with its metrics and its health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,31 +19,26 @@ use crate::engine::schedule::adaptive::budget::Normaliser;
 use crate::engine::worker::LONGEST_PAUSE;
 use crate::pipelines::kind::Registered;
 
-/// More than a healthy loop needs between two beats: the machine may be busy.
+/// Slack of a healthy loop between two heartbeats: the machine may be busy.
 pub(super) const LIVE_SLACK: Duration = Duration::from_secs(30);
 
-/// One pipeline of a process, as it is seen from outside.
 #[derive(Debug, Clone)]
 pub struct Monitored {
-    /// The pipeline whose items it looks up, or brings.
+    /// Pipeline whose items it looks up, or finds.
     pub items: Registered,
-    /// When those are due, in force, with the corrections of its budget: for whoever decides it.
+    /// Schedule in force for these items, with the corrections of its budget.
     pub schedule: Corrected,
-    /// The name of the pipeline.
     pub namespace: String,
-    /// Its counters and histograms.
     pub metrics: Arc<Metrics>,
-    /// Its health.
     pub health: Arc<Health>,
-    /// Stops this pipeline.
     pub stop: Stop,
 }
 
 impl Monitored {
-    /// A pipeline that starts now. Its batches are leased for `lease`.
+    /// Creates a pipeline that starts now. Its batches are leased for `lease`.
     #[must_use]
     pub fn new(settings: &Settings, items: Registered, namespace: String, lease: Duration, stop: Stop) -> Self {
-        // A loop waits for work, or is done with a batch within its lease.
+        // A loop waits for work, or finishes a batch within its lease.
         let patience = LONGEST_PAUSE.max(lease) + LIVE_SLACK;
         let health = Arc::new(Health::new(patience, stop.clone()));
         let api = api_address(settings, &items.id.provider);
@@ -53,13 +48,12 @@ impl Monitored {
         Self { items, schedule, namespace, metrics, health, stop }
     }
 
-    /// What its health and its metrics hear of its tasks.
+    /// Reports events of its tasks to health and metrics.
     pub(super) fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(Seen { health: self.health.clone(), metrics: self.metrics.clone() })
     }
 
-    /// Notes how the pipeline ended. Where it is not `alone`, the others go on, so an error is logged at once and not
-    /// when all have ended.
+    /// Records the end of the pipeline. If it is not `alone`, the others continue, so an error is logged at once.
     pub(super) fn ended(&self, ended: Result<()>, alone: bool) -> Result<()> {
         if let (Err(error), false) = (&ended, alone) {
             let error = format!("{error:#}");

@@ -1,13 +1,13 @@
-//! An updater whose queue and store are files stays on one processor core.
+//! Keeps an updater on one processor core if its queue and store are files.
 //!
-//! At each of some 17 steps a batch, its work goes from the runtime's thread to SQLite's and back. Threads of one core take turns
-//! at little cost. One on another core sleeps by then, and to wake it takes several times as long: a seventh of an update's
-//! processor time (docs/performance.md).
+//! In each of some 17 steps per batch, work moves from the runtime's thread to SQLite's and back. Threads of one core
+//! alternate at little cost. A thread on another core sleeps by then, and waking it takes several times as long: a
+//! seventh of an update's processor time (docs/performance.md).
 
 use crate::config::{QueueBackend, Settings, StoreBackend};
 
-/// Keeps this thread, and all that it will start, on the core on which it is, if all that an updater writes goes into files. Where
-/// the system does not allow that, they run on any core, as without it.
+/// Keeps this thread, and all threads it starts later, on its current core, if an updater writes only to files. If the
+/// system does not allow it, they run on any core.
 pub fn keep_to_one_core(settings: &Settings) {
     let works_on_files =
         settings.queue.backend == QueueBackend::Embedded && settings.store.backend == StoreBackend::Sqlite;
@@ -28,6 +28,5 @@ fn stay_here() {
     }
 }
 
-/// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
 fn stay_here() {}

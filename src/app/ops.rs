@@ -1,4 +1,4 @@
-//! The whole queues and the polled sources, as the page and `status` show them.
+//! The whole queues and the polled sources for the page and `status`.
 
 use std::sync::Arc;
 
@@ -20,11 +20,8 @@ use crate::ops::{Access, Archive, DatabaseAtHand, Shown, Site, Terms, WholeQueue
 use crate::pipelines::kind::Registered;
 use crate::store::Store;
 
-/// The queue of a pipeline with its quota ledger and the names of its credentials, and no secret of theirs. `health`
-/// shows whether they answer.
-///
-/// # Errors
-/// A setting is missing, or the ledger's file cannot be opened.
+/// Opens the queue of a pipeline with its quota ledger and the names of its credentials. Reads no secret. `health`
+/// shows if they respond.
 pub async fn whole_queue(
     settings: &Settings,
     service: &Service,
@@ -49,10 +46,6 @@ pub async fn whole_queue(
     })
 }
 
-/// The pages of these pipelines' queues, and all else that `ops` serves.
-///
-/// # Errors
-/// A setting is missing.
 pub async fn open_site(
     settings: &Settings,
     service: &Service,
@@ -72,7 +65,7 @@ pub async fn open_site(
         positions: positions.clone(),
         database: database.clone(),
     });
-    // Opened at the same time: a store that does not answer holds up all of them once.
+    // Opened concurrently: a store that does not respond delays all of them only once.
     let shown = queues.iter().map(async |(provider, whole)| {
         let dead = {
             let at = Arc::new((store.clone(), provider.clone(), whole.queue.clone()));
@@ -91,7 +84,6 @@ pub async fn open_site(
     Ok(Site::new(join_all(shown).await, access, Some(book)))
 }
 
-/// A store that is opened once for all queues.
 struct OneStore {
     settings: Settings,
     opened: OnceCell<Arc<dyn Store>>,
@@ -100,7 +92,6 @@ struct OneStore {
 }
 
 impl OneStore {
-    /// Opens it, unless it is open.
     async fn open(&self) -> Result<Arc<dyn Store>, String> {
         let open = async || {
             let opened = open_store(&self.settings).await.map_err(|error| format!("{error:#}"));
@@ -112,7 +103,6 @@ impl OneStore {
     }
 }
 
-/// The settings from which the page's figures of that pipeline are computed.
 #[must_use]
 pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
     let updater = &settings.updater;
@@ -129,7 +119,7 @@ pub fn terms(settings: &Settings, pipeline: &Registered) -> Terms {
     }
 }
 
-/// The reader of the polled sources, with that service's queues and those positions.
+/// Reads the polled sources from this service's queues and these positions.
 pub fn source_book(settings: &Settings, service: &Service, positions: PositionsAtHand) -> SourceBook {
     // An invalid configuration is reported elsewhere; it polls nothing.
     let by_provider = sources(settings).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The worker of a poller: the sources of an endpoint in their queue, their posts to the starter of their provider.
+//! The worker of a poller: the sources of an endpoint in their queue, and the starter for their posts.
 
 mod streams;
 
@@ -30,10 +30,10 @@ use crate::pipelines::timelines::source::SourcePoll;
 use crate::providers::source::Source;
 use crate::quota::Credentials;
 
-/// How long an idle loop waits before it asks again. A source that comes due sooner wakes it: one makes a batch.
+/// Pause of an idle loop. A source that comes due sooner wakes it: a batch of one is enough.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
+/// Work of a poller: the sources of one endpoint, and the streams whose gaps they fill.
 pub struct Asked {
     endpoint: &'static str,
     sources: BTreeMap<String, Source>,
@@ -43,10 +43,7 @@ pub struct Asked {
     credentials: Arc<OnceCell<Arc<Credentials>>>,
 }
 
-/// The pollers that the settings name, one per endpoint. Nothing is connected yet.
-///
-/// # Errors
-/// A setting is missing or invalid.
+/// Returns the configured pollers, one per endpoint. Connects to nothing.
 pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
     let settings = &role.settings;
     let mut pipelines = Vec::new();
@@ -71,10 +68,7 @@ pub fn pollers(role: &Role) -> Result<Vec<(Monitored, Asked)>> {
     }
 }
 
-/// Builds the worker that polls the sources of an endpoint, whose posts go into that queue.
-///
-/// # Errors
-/// A service is down.
+/// Builds the worker that polls the sources of an endpoint. Their posts go into the queue `posts`.
 pub async fn open_poller(
     shared: &Shared,
     posts: Arc<dyn Queue>,

@@ -1,7 +1,7 @@
 //! The harness of every role: serves HTTP, opens the services, follows the settings, works, and stops.
 //!
 //! `updater` and `poll` run one worker per provider: [`Role::work`]. `starter` and `ops` answer requests:
-//! [`Role::answer`]. A role itself says only what it checks, what it builds, and which routes it has.
+//! [`Role::answer`]. A role itself defines only its checks, its parts and its routes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,48 +28,34 @@ use crate::engine::worker::Worker;
 use crate::ops::{self, Door, Server};
 use crate::pipelines::registry::Registry;
 
-/// Pause between two checks of the services, of a role that answers requests.
+/// Pause between two checks of the services, in a role that answers requests.
 const CONTACT_EVERY: Duration = Duration::from_secs(2);
 /// Longest wait for the services in such a check.
 const CONTACT_PATIENCE: Duration = Duration::from_secs(5);
-/// Time that a worker has after its deadline to give back what it holds, and the same again to deregister.
+/// Time for a worker to release its leases after its deadline, and the same again to deregister.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A process that runs until it is stopped, as the command line starts it.
 pub struct Role {
-    /// The settings at the start.
     pub settings: Settings,
-    /// The address of its HTTP server, over `http.listen`.
+    /// Address of its HTTP server; overrides `http.listen`.
     pub listen: Option<SocketAddr>,
-    /// Follows the configuration files.
     pub follower: Follower,
-    /// Stops it.
     pub stop: Stop,
-    /// The kinds of pipelines that there are.
     pub registry: Registry,
 }
 
 impl Role {
-    /// The address to serve at: that of the command line, or else that of the settings.
-    ///
-    /// # Errors
-    /// `http.listen` is no address.
+    /// Returns the address of the command line, else that of the settings.
     pub fn address(&self) -> Result<Option<SocketAddr>> {
         Ok(if self.listen.is_some() { self.listen } else { self.settings.listen()? })
     }
 
-    /// Listens at that address, guarded as the settings say.
-    ///
-    /// # Errors
-    /// The address is taken, or `http.trusted_proxies` is invalid.
+    /// Listens at that address, with the guards of the settings.
     pub async fn bind(&self, addr: SocketAddr) -> Result<Server> {
         self.guard(Server::bind(addr).await?)
     }
 
-    /// Listens at `http.metrics_listen`, guarded in the same way.
-    ///
-    /// # Errors
-    /// It is no address, or it is taken.
+    /// Listens at `http.metrics_listen`, with the same guards.
     pub async fn bind_metrics(&self) -> Result<MetricsPort> {
         let Some(addr) = self.settings.metrics_listen()? else { return Ok(MetricsPort(None)) };
         let server = Server::bind_as("serves metrics", addr).await;
@@ -82,24 +68,20 @@ impl Role {
         Ok(server.guarded(Door::new(&http.hosts), http.connections).behind(proxies))
     }
 
-    /// The health of a role that answers requests.
     #[must_use]
     pub fn health(&self) -> Arc<Health> {
         Arc::new(Health::new(CONTACT_EVERY + CONTACT_PATIENCE + LIVE_SLACK, self.stop.clone()))
     }
 
-    /// Runs one worker per pipeline, which `open` builds, until all have ended. One that can never work, or whose API is
-    /// down, stops no other.
-    ///
-    /// # Errors
-    /// The address is taken, a service is down, or a worker can never work: reported when all have ended.
+    /// Runs one worker per pipeline, built by `open`, until all have ended. A worker that can never work, or whose API
+    /// is down, stops no other; its error is returned when all have ended.
     pub async fn work<T>(
         self,
         pipelines: Vec<(Monitored, T)>,
         open: impl AsyncFn(&Shared, Arc<dyn Queue>, &Monitored, T) -> Result<ManagedWorker>,
     ) -> Result<()> {
         let apis = announce_apis(&self.settings, pipelines.iter().map(|(one, _)| &one.items)).await;
-        // Seen from outside before its services are open, and until the last batch is settled.
+        // Serves probes before the services are open, and until the last batch is settled.
         let _serving = self.serve_probes(pipelines.iter().map(|(one, _)| one)).await?;
         let Self { settings, follower, stop, .. } = self;
         let token = stop.token();
@@ -129,7 +111,7 @@ impl Role {
             let ended = match token.run_until_cancelled(open(&shared, queue, &one, own)).await {
                 Some(Ok(worker)) => worker.run().await,
                 Some(Err(error)) => Err(error),
-                None => Ok(()), // stopped while a service did not answer yet
+                None => Ok(()), // stopped while a service did not respond yet
             };
             one.ended(ended, alone)
         });
@@ -139,14 +121,14 @@ impl Role {
             ended = &mut working => ended.into_iter().collect(),
             missing = file_is_missing(&settings) => {
                 stop.abandon();
-                // Each says the same of its own file, or nothing.
+                // Each reports the same about its own file, or nothing.
                 working.await;
                 Err(missing.into())
             }
         }
     }
 
-    /// Serves the probes and the metrics, where there is an address, until the returned handles are dropped.
+    /// Serves the probes and the metrics, if there is an address, until the returned handles are dropped.
     async fn serve_probes(
         &self,
         pipelines: impl Iterator<Item = &Monitored> + Clone,
@@ -162,12 +144,10 @@ impl Role {
         Ok(server.map(|server| serve_on(server, router)).into_iter().chain(beside).collect())
     }
 
-    /// Answers requests until it is stopped. `contact` asks the services behind the health of that index, and the log says
-    /// `works` when they answer; `take_over` takes changed settings. When the role is to stop, `/ready` says so for a while
-    /// and requests are still answered; then it takes no more, and those in work are finished, unless the deadline passes.
-    ///
-    /// # Errors
-    /// A SQLite file of queue or store was deleted or replaced.
+    /// Answers requests until it is stopped. `contact` checks the services of the health with that index, and the log
+    /// states `works` when they respond. `take_over` applies changed settings. When the role stops, `/ready` reports it
+    /// for a while and requests are still answered. Then it accepts no more, and finishes those in progress within the
+    /// deadline. Fails if a SQLite file of queue or store is deleted or replaced.
     pub async fn answer(
         self,
         server: Server,
@@ -178,7 +158,7 @@ impl Role {
         take_over: impl Fn(&Settings) + Send + 'static,
     ) -> Result<()> {
         let Self { settings, follower, stop, .. } = self;
-        // Requests in work at the end of it have as long again.
+        // Requests in progress after the notice have the same time again.
         let drain_notice = settings.http.drain_notice.min(settings.updater.drain_deadline / 2);
         follower.spawn(&settings, take_over, stop.clone());
         let close = {
@@ -213,12 +193,12 @@ impl Role {
     }
 }
 
-/// The port for monitoring alone, if there is one.
+/// Separate port for monitoring, if there is one.
 pub struct MetricsPort(Option<Server>);
 
 impl MetricsPort {
-    /// Serves both there, until the returned handle is dropped. Returns the routes that the role's main port serves:
-    /// `shared`, and without a port of their own the metrics as well.
+    /// Serves both there, until the returned handle is dropped. Returns the routes for the role's main port: `shared`,
+    /// and without a separate port the metrics as well.
     pub fn serve(self, shared: Router, metrics: Router) -> (Router, Option<AbortOnDropHandle<()>>) {
         match self.0 {
             Some(server) => (shared.clone(), Some(serve_on(server, shared.merge(metrics)))),
@@ -227,28 +207,22 @@ impl MetricsPort {
     }
 }
 
-/// Serves until the returned handle is dropped.
 fn serve_on(server: Server, router: Router) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(server.run(router, std::future::pending())))
 }
 
-/// A worker with its heartbeat and the tasks beside it.
 pub struct ManagedWorker {
-    /// The role in the log: `updater`.
+    /// Role in the log: `updater`.
     pub role: &'static str,
-    /// The worker.
     pub worker: Worker,
-    /// Its heartbeat, which began before.
+    /// Heartbeat, started before the worker.
     pub heartbeat: Heartbeat,
-    /// Tasks that run beside it until it is stopped. One that fails is begun anew, and nothing else is.
+    /// Tasks that run beside it until it is stopped. After a failure only the failed task is restarted.
     pub beside: Vec<Beside>,
 }
 
 impl ManagedWorker {
-    /// Works until it is stopped, then takes the worker off the queues' lists.
-    ///
-    /// # Errors
-    /// It can never work: the message says why.
+    /// Works until it is stopped, then takes the worker off the queues' lists. Fails only if it can never work.
     pub async fn run(self) -> Result<()> {
         let Self { role, worker, heartbeat: Heartbeat { listed, beating }, beside } = self;
         let (stop, name) = (worker.stop.clone(), worker.name.clone());
@@ -269,9 +243,8 @@ impl ManagedWorker {
                 Ok(())
             }
         };
-        stop.drain(); // a worker that stopped by itself stops the tasks beside it
-        // A task that hangs at a service which is down is aborted at the deadline: another worker does again what it
-        // had begun.
+        stop.drain(); // if the worker stopped on its own, the tasks beside it stop, too
+        // A task that hangs at a service that is down is aborted at the deadline: another worker repeats its work.
         tokio::select! {
             ended = try_join_all(beside) => drop(ended.context("a task beside the worker failed")?),
             () = stop.abandoning() => {}

@@ -1,4 +1,4 @@
-//! The services of a process: the one under the queues and the quota ledgers, connected to once for both, and the store.
+//! The services of a process: one connection for the queues and the quota ledgers, and the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,28 +19,23 @@ use crate::pipelines::kind::{Live, Registered};
 use crate::quota::{EmbeddedLedger, Ledger, RedisLedger};
 use crate::store::Database;
 
-/// The interval at which a long-running process checks the functions for redis-cli.
+/// Interval at which a long-running process checks the functions for redis-cli.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The backend of `queue.backend`.
 #[derive(Debug, Clone)]
 pub enum Service {
-    /// A Redis, whose connections queue and ledger share.
+    /// Redis; queue and ledger share its connections.
     Redis {
-        /// Its connections.
         pool: RedisPool,
-        /// Its address, without passwords.
+        /// Address without passwords.
         address: String,
     },
-    /// A file, which the queue and the ledger each open.
+    /// File; the queue and the ledger each open it.
     Embedded(FileSettings),
 }
 
 impl Service {
-    /// The service that the settings name; nothing is connected yet.
-    ///
-    /// # Errors
-    /// Its address is none, or a file with certificates holds none.
+    /// Creates the configured service. Connects to nothing.
     pub fn new(settings: &Settings) -> Result<Self> {
         let redis = &settings.queue.redis;
         settings.tls_files_are_regular()?;
@@ -59,10 +54,7 @@ impl Service {
         })
     }
 
-    /// The queue of that namespace, whether it answers or not.
-    ///
-    /// # Errors
-    /// Its file cannot be opened.
+    /// Opens the queue of that namespace, without a check that it responds.
     pub async fn unchecked_queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         Ok(match self {
             Self::Redis { pool, .. } => Arc::new(RedisQueue::new(pool.clone(), namespace)),
@@ -73,10 +65,7 @@ impl Service {
         })
     }
 
-    /// The queue of that namespace; checked.
-    ///
-    /// # Errors
-    /// It is not there, or not fit.
+    /// Opens the queue of that namespace, and checks it.
     pub async fn queue(&self, namespace: &str) -> Result<Arc<dyn Queue>> {
         let queue = self.unchecked_queue(namespace).await?;
         let findings = queue.check().await.with_context(|| self.unusable("queue"))?;
@@ -90,15 +79,12 @@ impl Service {
         Ok(queue)
     }
 
-    /// The queues of these pipelines, in their order; checked.
-    ///
-    /// # Errors
-    /// As [`Service::queue`].
+    /// Opens and checks the queues of these pipelines, in their order.
     pub async fn queues(&self, pipelines: impl IntoIterator<Item = &Registered>) -> Result<Vec<Arc<dyn Queue>>> {
         let mut queues: Vec<Arc<dyn Queue>> = Vec::new();
         for pipeline in pipelines {
             let namespace = pipeline.namespace();
-            // Several may work for one queue.
+            // Several pipelines may share one queue.
             let known = queues.iter().find(|queue| queue.namespace() == namespace).cloned();
             queues.push(match known {
                 Some(queue) => queue,
@@ -108,17 +94,13 @@ impl Service {
         Ok(queues)
     }
 
-    /// Loads the functions for redis-cli again where they are gone, until `stop`.
+    /// Reloads missing functions for redis-cli, until `stop`.
     pub async fn keep_picture(self, stop: CancellationToken) {
         if let Self::Redis { pool, .. } = self {
             redis_functions::keep(&pool, LOOK_EVERY, stop).await;
         }
     }
 
-    /// The provider's quota ledger, beside the queue.
-    ///
-    /// # Errors
-    /// It is not there.
     pub async fn ledger(&self, provider: &Provider) -> Result<Arc<dyn Ledger>> {
         let whose = provider.ledger();
         Ok(match self {
@@ -130,7 +112,6 @@ impl Service {
         })
     }
 
-    /// The service that cannot be used, and the setting with its address.
     pub fn unusable(&self, what: &str) -> String {
         match self {
             Self::Redis { address, .. } => format!("the {what} cannot be used (queue.redis.url is {address})"),
@@ -141,45 +122,37 @@ impl Service {
     }
 }
 
-/// The APIs that are called, in words, by the name of the provider.
+/// Text about the called APIs, by the name of the provider.
 pub type Apis = BTreeMap<String, String>;
 
 /// State shared by the pipelines of a process.
 pub struct Shared {
-    /// The settings in force.
     pub in_force: Reloadable<InForce>,
-    /// The service under the queues and the quota ledgers.
     pub service: Service,
-    /// The store, and what else lies in its database.
     pub database: Database,
-    /// The APIs that its workers call, in words.
     pub apis: Apis,
 }
 
 impl Shared {
-    /// The API that a pipeline calls, in words; empty where it calls none.
+    /// Text about the API that a pipeline calls; empty if it calls none.
     pub(super) fn api_of(&self, items: &Registered) -> String {
         let metered = items.is_metered().then(|| self.apis.get(&items.id.provider.to_string()));
         metered.flatten().cloned().unwrap_or_default()
     }
 
-    /// The settings in force, as a pipeline asks for them.
     pub fn live(&self) -> Live {
         let in_force = self.in_force.clone();
         Arc::new(move || in_force.load().settings.clone())
     }
 
     /// Opens the services, and the queues of these pipelines in their order.
-    ///
-    /// # Errors
-    /// A service is down or unusable.
     pub async fn open(
         settings: &Settings,
         pipelines: impl IntoIterator<Item = &Registered>,
     ) -> Result<(Self, Vec<Arc<dyn Queue>>)> {
         let service = Service::new(settings)?;
         let queues = service.queues(pipelines).await?;
-        // The queue first: where it is missing, no file of an embedded store is made.
+        // The queue first: if it is missing, no file of an embedded store is created.
         let database = open_store(settings).await?;
         let in_force = Reloadable::new(InForce::new(settings.clone()));
         Ok((Self { in_force, service, database, apis: Apis::new() }, queues))

@@ -1,4 +1,4 @@
-//! The timelines that the settings name.
+//! The configured timelines.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,13 +11,9 @@ use crate::pipelines::apis::open_api;
 use crate::providers::registry::kinds;
 use crate::providers::source::Source;
 
-/// The sources of a provider, by endpoint and name.
 pub type Sources = BTreeMap<&'static str, BTreeMap<String, Source>>;
 
-/// The timelines that the settings name, by provider.
-///
-/// # Errors
-/// There is none, an API's address is none, or a provider has no such timeline.
+/// Returns the configured timelines by provider; none at all is an error.
 pub fn sources(settings: &Settings) -> Result<BTreeMap<Provider, Sources>> {
     let poll = &settings.poll;
     if poll.sources.is_empty() {

@@ -1,4 +1,4 @@
-//! Starters: they put items into a queue: new ones, lost ones, and the dead.
+//! Starters put items into a queue: new ones, lost ones, and the dead.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::pipelines::kind::{Receiving, Registered};
 use crate::pipelines::refresh::Target;
 use crate::store::{Store, Way};
 
-/// A starter of that pipeline's items; the queue is that of its namespace.
+/// Creates a starter of that pipeline's items; `queue` has its namespace.
 #[must_use]
 pub fn starter(
     settings: &Settings,
@@ -30,12 +30,9 @@ pub fn starter(
     starter.leaving_out_hidden(settings.bluesky.leave_out_hidden)
 }
 
-/// The pipelines, among all, that this one fans out to. One that is not there is no error: a kind may be turned off, or its
-/// provider may not have it, and this one's own items are looked up all the same. Their queues are not asked yet: one that
-/// is away stops nothing.
-///
-/// # Errors
-/// The file of a queue cannot be opened.
+/// Returns the pipelines in `all` that this one fans out to. A missing one is not an error: a kind may be turned off, or
+/// its provider may not have it. This pipeline's own items are still looked up. The queues are not checked yet, so one
+/// that is down stops nothing.
 pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for kind in one.kind.fans_out_to(&shared.in_force.load().settings) {
@@ -58,7 +55,6 @@ pub(super) async fn targets(shared: &Shared, one: &Registered, all: &[Monitored]
     Ok(targets)
 }
 
-/// The rebuild of that queue from the store.
 pub fn rebuild_of(
     settings: &Settings,
     pipeline: &Registered,
@@ -76,7 +72,6 @@ pub fn rebuild_of(
     }
 }
 
-/// The dead of that queue.
 pub fn dead_of(settings: &Settings, pipeline: &Registered, queue: Arc<dyn Queue>, store: Arc<dyn Store>) -> Dead {
     let schedule = Reloadable::new(pipeline.schedule(settings));
     Dead { queue, store, lanes: pipeline.lanes(settings, schedule.into()) }

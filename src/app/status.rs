@@ -1,4 +1,4 @@
-//! The data of `status`: the current state of every queue, its quota, and the polled sources; and the recorded errors.
+//! Data of `status`: current state of every queue, its quota, and the polled sources; and the recorded errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,11 @@ use crate::pipelines::registry::Registry;
 
 /// Longest wait for the store, and for the queues of the polled sources.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// The same where the settings name no source: there may be none to read.
+/// Longest wait if the settings contain no source: there may be none to read.
 const GLANCE: Duration = Duration::from_millis(1_500);
 
-/// Reads the queue, the quota and the credentials of each pipeline, and the polled sources. Needs the names of the
-/// credentials, and no secret.
-///
-/// # Errors
-/// A setting is invalid, or the queue of the only pipeline is down. Of several, one that is down is a part
-/// of the report.
+/// Reads the queue, the quota and the credentials of each pipeline, and the polled sources. Reads no secret. The only
+/// pipeline's queue must respond; of several, one that is down is part of the report.
 pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> {
     let pipelines = registry.pipelines(settings)?;
     for pipeline in &pipelines {
@@ -57,10 +53,7 @@ pub async fn status(settings: &Settings, registry: &Registry) -> Result<Report> 
     Ok(Report::new(named.collect::<Vec<_>>(), sources))
 }
 
-/// Reads the errors that workers of all pipelines recorded: those that contain these words.
-///
-/// # Errors
-/// A setting is invalid, or the queue's file is missing.
+/// Reads the recorded errors of all pipelines that contain these words.
 pub async fn errors(settings: &Settings, registry: &Registry, words: &str) -> Result<ErrorReport> {
     let pipelines = registry.pipelines(settings)?;
     queue_is_there(settings)?;
@@ -88,7 +81,7 @@ async fn status_of(
     let seen = reader.look_once().await;
     let status = match &seen.snapshot {
         Some(figures) => figures.status.clone(),
-        // The services tell in their own words why they do not answer; a large file may only need more time.
+        // The services report why they do not respond; a large file may only need more time.
         None => {
             let (stats, accounts) = (whole.queue.stats().await?, whole.statuses().await?);
             let (fill, schedule) = (fill(settings, whole.capabilities), pipeline.schedule(settings));
@@ -99,11 +92,8 @@ async fn status_of(
     Ok(Status { answer: Some(Answer::of(&seen)), ..status })
 }
 
-/// How many ids a second the quota leaves beside the lookups that are in that queue; `None` where it has no limit, or
-/// where that is not known: before the first answer, or without credentials.
-///
-/// # Errors
-/// A setting is missing, or the ledger's file cannot be opened.
+/// Ids per second that the quota leaves next to the lookups in that queue. `None` if it has no limit, or if that is
+/// unknown: before the first response, or without credentials.
 pub async fn ids_per_second_left(
     settings: &Settings,
     service: &Service,
@@ -122,8 +112,8 @@ pub async fn ids_per_second_left(
     Ok(quota.left_for_others(capabilities.batch_limit))
 }
 
-/// Reads the polled sources. A store that is down is reported where the settings name a source: otherwise there may be
-/// none, and nobody needs it.
+/// Reads the polled sources. A store that is down is reported only if the settings contain a source; otherwise it is
+/// not needed.
 async fn sources(settings: &Settings, service: &Service) -> Sources {
     let patience = if settings.poll.sources.is_empty() { GLANCE } else { PATIENCE };
     let positions = match tokio::time::timeout(patience, store_as_it_is(settings)).await {

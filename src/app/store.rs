@@ -1,4 +1,4 @@
-//! The store that the settings name.
+//! The configured store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,12 @@ use crate::store::{
     StoreError,
 };
 
-/// All that a database holds for us.
 trait Whole: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs {}
 
 impl<T: Store + Positions + Edges + FollowList + Communities + Forgetting + Tables + Graphs> Whole for T {}
 
-/// Opens the store. The embedded one creates its tables by itself; those of PostgreSQL are created by
-/// `twitter-updater migrate`.
-///
-/// # Errors
-/// The store is down, or its tables are not those that this version needs.
+/// Opens the store, and fails if its tables are not those of this version. The embedded one creates its tables
+/// automatically; `twitter-updater migrate` creates those of PostgreSQL.
 pub async fn open_store(settings: &Settings) -> Result<Database> {
     let database = connect_store(settings).await?;
     let store = &database.store;
@@ -40,20 +36,14 @@ pub async fn open_store(settings: &Settings) -> Result<Database> {
     Ok(database)
 }
 
-/// The same for a command that reads whole tables: a statement may take as long as it takes.
-///
-/// # Errors
-/// As of [`open_store`].
+/// Opens the store for a command that reads whole tables: statements have no time limit.
 pub async fn open_patient_store(settings: &Settings) -> Result<Database> {
     let mut settings = settings.clone();
     settings.store.postgres.statement_timeout = Duration::ZERO;
     open_store(&settings).await
 }
 
-/// Connects to the store without a look at its tables.
-///
-/// # Errors
-/// The store is down.
+/// Connects to the store without a check of its tables.
 pub async fn connect_store(settings: &Settings) -> Result<Database> {
     let whole = connect(settings, settings.store.postgres.statement_timeout, false).await?;
     Ok(Database {
@@ -66,28 +56,18 @@ pub async fn connect_store(settings: &Settings) -> Result<Database> {
     })
 }
 
-/// The store opened for exports, which may take long. Creates no file and no table.
-///
-/// # Errors
-/// As of [`open_store`].
+/// Opens the store for exports, which may take long. Creates no file and no table.
 pub async fn open_tables(settings: &Settings) -> Result<Arc<dyn Tables>> {
     let whole = open_to_read(settings).await?;
     Ok(whole)
 }
 
-/// The same, and beside it who is to be forgotten.
-///
-/// # Errors
-/// As of [`open_store`].
+/// Does the same as `open_tables`, and returns the list of forgotten people.
 pub async fn open_tables_of_people(settings: &Settings) -> Result<(Arc<dyn Tables>, Arc<dyn Forgetting>)> {
     let whole = open_to_read(settings).await?;
     Ok((whole.clone(), whole))
 }
 
-/// The same for graphs, and the store beside it.
-///
-/// # Errors
-/// As of [`open_store`].
 pub async fn open_graphs(settings: &Settings) -> Result<(Arc<dyn Graphs>, Arc<dyn Store>)> {
     let whole = open_to_read(settings).await?;
     Ok((whole.clone(), whole))
@@ -100,7 +80,7 @@ async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Whole>> {
     Ok(whole)
 }
 
-/// A statement of PostgreSQL may take so long; zero: as long as it takes.
+/// `statement_timeout` limits a statement of PostgreSQL; zero means no limit.
 async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: bool) -> Result<Arc<dyn Whole>> {
     let key_file = settings.forget.key_file.as_os_str();
     let connected: Result<Arc<dyn Whole>, StoreError> = match settings.store.backend {
@@ -126,20 +106,13 @@ async fn connect(settings: &Settings, statement_timeout: Duration, reads_only: b
     connected.with_context(|| unusable_store(settings))
 }
 
-/// Connects to the store for a command that only looks: creates no file and no table.
-///
-/// # Errors
-/// It is down, or there is no such file.
+/// Connects to the store for a read-only command: creates no file and no table. A missing file is an error.
 pub async fn store_as_it_is(settings: &Settings) -> Result<Database> {
     store_is_there(settings).with_context(|| unusable_store(settings))?;
     connect_store(settings).await
 }
 
-/// Reads the details of posts that an earlier version stored out of their raw objects. Interrupted, it goes on where it
-/// was.
-///
-/// # Errors
-/// The store is down.
+/// Fills in details of posts stored by an earlier version, from their raw objects. Continues after an interruption.
 pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
     const TOLD_EVERY: u64 = 100_000;
     let mut filled = 0;
@@ -155,12 +128,11 @@ pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
     }
 }
 
-/// The message for a store that cannot be used, with the setting that says where it is.
 fn unusable_store(settings: &Settings) -> String {
     format!("the store cannot be used ({})", store_name(settings))
 }
 
-/// The store's address with the name of its setting, without secrets.
+/// Address of the store with the name of its setting, without secrets.
 #[must_use]
 pub fn store_name(settings: &Settings) -> String {
     let (setting, is) = match settings.store.backend {

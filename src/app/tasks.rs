@@ -1,4 +1,4 @@
-//! SIGQUIT: what each task of the process is doing.
+//! SIGQUIT: prints the current step of each task of the process.
 
 use std::io::Write;
 
@@ -7,10 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::base::task;
 
-/// From here on SIGQUIT does not end the process: it prints a line for each task on standard error.
-///
-/// # Errors
-/// The signal's handler cannot be installed.
+/// After this call SIGQUIT no longer ends the process. It prints a line for each task on standard error.
 pub fn print_tasks_on_quit() -> Result<()> {
     let mut quits = signal(SignalKind::quit())?;
     tokio::spawn(async move {
@@ -18,7 +15,7 @@ pub fn print_tasks_on_quit() -> Result<()> {
             let doings = task::doings();
             let mut text = format!("SIGQUIT: {} tasks\n", doings.len());
             doings.iter().for_each(|doing| text.extend([doing.as_str(), "\n"]));
-            // In one piece. Nobody may be reading.
+            // In one write. Errors do not matter: standard error may have no reader.
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
     });

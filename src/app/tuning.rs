@@ -14,7 +14,6 @@ use crate::providers::lookup::{Capabilities, Charge};
 use crate::providers::x_v2;
 use crate::quota::{Budget, Period};
 
-/// The values, as those who use them share them.
 #[derive(Clone)]
 pub(super) struct Tuning {
     pub claims: Reloadable<ClaimSettings>,
@@ -42,7 +41,7 @@ impl Tuning {
         }
     }
 
-    /// Takes over the settings in force, now and after each change, until the process is to stop.
+    /// Applies the settings in force, now and after each change, until the process stops.
     pub async fn follow(&self, in_force: Reloadable<InForce>, stop: Stop) {
         let mut changes = in_force.changes();
         while !stop.is_draining() {
@@ -50,7 +49,7 @@ impl Tuning {
             if let (Some(live), Some(budget)) = (&self.budget, budget(settings, self.capabilities)) {
                 live.set(budget);
             }
-            // The last: whoever waits for work hears of it, and asks the new budget.
+            // Set last: it wakes idle claimers, which then read the new budget.
             self.claims.set(claims(settings, self.capabilities, self.lease));
             self.concurrency.set(settings.updater.concurrency);
             task::waits("waits for a change", None);
@@ -60,7 +59,6 @@ impl Tuning {
     }
 }
 
-/// The budget of a provider that charges for reads.
 pub fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget> {
     let x = &settings.x;
     (capabilities.charge == Charge::PerIdPerUtcDay).then(|| Budget {
@@ -71,13 +69,11 @@ pub fn budget(settings: &Settings, capabilities: Capabilities) -> Option<Budget>
     })
 }
 
-/// Fill of the requests with these capabilities.
 #[must_use]
 pub fn fill(settings: &Settings, capabilities: Capabilities) -> Fill {
     Fill::of(capabilities, settings.updater.buffer_ttl, settings.updater.lookahead)
 }
 
-/// The settings that a plan for X uses.
 #[must_use]
 pub fn read_terms(settings: &Settings) -> ReadTerms {
     let x = &settings.x;
@@ -97,7 +93,7 @@ fn claims(settings: &Settings, capabilities: Capabilities, lease: Duration) -> C
     ClaimSettings {
         limit: capabilities.batch_limit,
         linger: updater.buffer_ttl,
-        // An id that costs by itself is never asked for early.
+        // A billed id is never looked up early.
         lookahead: if capabilities.charge == Charge::PerCall { updater.lookahead } else { 0.0 },
         lease,
     }

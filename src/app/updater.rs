@@ -30,14 +30,14 @@ use crate::providers::registry::account_of;
 use crate::quota::Credentials;
 use crate::store::{Store, Way};
 
-/// Pause before `incoming` is read again when it was empty.
+/// Pause before the next read of an empty `incoming`.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// The namespace of all processes on a machine without containers.
+/// Namespace of all processes on a machine without containers.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// A worker's name: as set, or the host's name and the process id. In a container a random part is added, the same for as
-/// long as the process lives: each container has a process 1, and several may share the host's name.
+/// Returns the worker's name: as set, or the host's name and the process id. In a container a random part is added,
+/// constant for the life of the process. Each container has a process 1, and several may share the host's name.
 pub(super) fn worker_name(settings: &Settings) -> String {
     static LOT: LazyLock<u64> = LazyLock::new(random::number);
     if !settings.updater.name.is_empty() {
@@ -54,16 +54,13 @@ pub(super) fn worker_name(settings: &Settings) -> String {
 
 fn default_name(host: &str, pid: u32, lot: Option<u64>) -> String {
     match lot {
-        // Eight letters are enough to tell workers apart.
+        // Eight letters are enough to distinguish workers.
         Some(lot) => format!("{host}-{pid}-{:08x}", lot & 0xffff_ffff),
         None => format!("{host}-{pid}"),
     }
 }
 
-/// The updaters that the settings name, one per pipeline, each with all of them. Nothing is connected yet.
-///
-/// # Errors
-/// A setting is missing or invalid.
+/// Returns the configured updaters, one per pipeline, each with all of them. Connects to nothing.
 pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     let settings = &role.settings;
     settings.adaptive.model()?;
@@ -79,10 +76,7 @@ pub fn updaters(role: &Role) -> Result<Vec<(Monitored, Vec<Monitored>)>> {
     Ok(all.iter().map(|one| (one.clone(), all.clone())).collect())
 }
 
-/// Builds the worker for the items in that queue, which may fan out to the others of `all`.
-///
-/// # Errors
-/// A setting is missing, or a service is down.
+/// Builds the worker for the items in that queue. They may fan out to the others of `all`.
 pub async fn open_updater(
     shared: &Shared,
     queue: Arc<dyn Queue>,
@@ -98,7 +92,7 @@ pub async fn open_updater(
         false => no_credentials(settings, service, &items.id.provider).await?,
     };
     let name = worker_name(settings);
-    // Before its services are open: people see that a provider does not answer.
+    // Before its services are open: people see that a provider does not respond.
     let heartbeat = Heartbeat::start(&name, shared, pipeline, queue.clone(), Counted::Updates);
     let wave = Reloadable::new(None);
     let schedule: Arc<dyn Schedules> = corrected.clone().into();
@@ -154,7 +148,7 @@ pub async fn open_updater(
     let drain = Drain::new(starter.by(Way::of("incoming")), name.clone());
     let kept_for = Some(settings.store.retention).filter(|span| !span.is_zero());
     let deleted = settings.store.on_deleted == OnDeleted::Remove;
-    // Nothing walks the store every day where nothing is to be removed.
+    // Without expired or deleted posts to remove, the store is not walked every day.
     let retention = (kept_for.is_some() || deleted).then(|| {
         let (queue, store, name) = (queue.clone(), store.clone(), name.clone());
         Beside::of("retention", Retention { queue, store, name, kept_for, deleted }, Retention::run, &stop)
@@ -194,7 +188,7 @@ pub async fn open_updater(
     Ok(ManagedWorker { role: "updater", worker, heartbeat, beside })
 }
 
-/// What resolves the handles that wait; `None` where the items are no accounts.
+/// Returns the resolver of waiting handles; `None` if the items are not accounts.
 fn waiting_handles(
     settings: &Settings,
     items: &Registered,
@@ -228,7 +222,7 @@ mod tests {
         assert_eq!(default_name("host", 7, None), "host-7");
         let names = [1, 2, u64::MAX].map(|lot| default_name("host", 1, Some(lot)));
         assert_eq!(names, ["host-1-00000001", "host-1-00000002", "host-1-ffffffff"]);
-        // One process has one, however often it is asked for.
+        // Constant within one process.
         let settings = Settings::load_with(&[], None, &[]).unwrap();
         assert_eq!(worker_name(&settings), worker_name(&settings));
         let named = Settings::load_with(&[], None, &[("TWITTER_UPDATER__UPDATER__NAME", "mine")]).unwrap();

@@ -1,4 +1,4 @@
-//! `enqueue --accounts`: puts the accounts of a file into the queue, by their ids, handles or addresses.
+//! `enqueue --accounts`: puts the accounts of a file into the queue, by ids, handles or addresses.
 
 use std::fmt;
 use std::path::Path;
@@ -31,14 +31,12 @@ use crate::providers::registry::account_of;
 use crate::quota::Credentials;
 use crate::store::{Database, Forgetting, StoreError, Way};
 
-/// The outcome of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Summary {
     #[serde(flatten)]
     lines: Resolution,
-    /// New in the queue.
     scheduled: u64,
-    /// In the queue already, also by an earlier line, or dead.
+    /// Already in the queue, also by an earlier line, or dead.
     known: u64,
 }
 
@@ -53,10 +51,8 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Puts the accounts of the file into the queue; the exit code.
-///
-/// # Errors
-/// A service is down, or the command was stopped; the message names the last line up to which all is done.
+/// Puts the accounts of the file into the queue, and returns the exit code. An error names the last line up to which
+/// all is done.
 pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8> {
     let (settings, stop) = (&start.settings, &start.stop);
     let provider = settings.provider()?;
@@ -68,7 +64,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         return BadUsage::because(format!("--accounts is for {}: leave --pipeline out", profiles.namespace()));
     }
     let opened = async {
-        // The input first: where it is missing, no file of an embedded queue is made.
+        // The input first: if it is missing, no file of an embedded queue is created.
         let input = Input::open(file).await?;
         let service = Service::new(settings)?;
         let queue = service.queue(&profiles.namespace()).await?;
@@ -93,7 +89,7 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
         let answers = naming.hand_over(resolved).await?;
         let scheduled = answers.iter().filter(|answer| **answer == Queued::Scheduled).count() as u64;
         summary.scheduled += scheduled;
-        summary.known += lines.saturating_sub(scheduled); // an account that comes twice has one answer
+        summary.known += lines.saturating_sub(scheduled); // an account that comes twice has one result
         Ok::<_, anyhow::Error>(())
     };
     summary.lines = each_account(start, &provider, &credentials, Some(&*forgetting), input, hand_over).await?;
@@ -101,10 +97,8 @@ pub(super) async fn enqueue(start: &Start, file: &Path, json: bool) -> Result<u8
     Ok(if summary.lines.is_clean() { 0 } else { exit::INPUT })
 }
 
-/// Hands over the accounts of a file, in portions, by their ids. Those that `forgetting` keeps away are refused, if it is given.
-///
-/// # Errors
-/// A service is down, or the command was stopped; the message names the last line up to which all is done.
+/// Hands over the accounts of a file by id, in batches. With `forgetting`, blocked accounts are rejected. An error
+/// names the last line up to which all is done.
 pub(super) async fn each_account(
     start: &Start,
     provider: &Provider,
@@ -164,10 +158,7 @@ pub(super) async fn each_account(
     })
 }
 
-/// Tries again while a service is away. A stop ends the waiting, and no try.
-///
-/// # Errors
-/// That of the last try.
+/// Retries while a service is down. A stop ends the waiting, but not a running try.
 async fn patiently<T>(retry: RetryPolicy, stop: &Stop, mut work: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let mut delays = retry.start();
     loop {
@@ -183,7 +174,7 @@ async fn patiently<T>(retry: RetryPolicy, stop: &Stop, mut work: impl AsyncFnMut
     }
 }
 
-/// Returns true if a service is away, so that the same may succeed later.
+/// Returns true if a service is down, so that a retry may succeed.
 fn is_passing(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(StarterError::is_passing)
@@ -192,7 +183,6 @@ fn is_passing(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Why a file was not taken to its end, with its name and what to do.
 fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
     let again = |line| format!("{name} is done up to line {line}; mend the cause, then give the whole file again");
     match error {

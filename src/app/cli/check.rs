@@ -1,4 +1,4 @@
-//! `check`: prints the configuration in effect, or all of its errors, and connects to nothing.
+//! `check`: prints the effective configuration, or all its errors, without any connection.
 
 use std::collections::BTreeSet;
 
@@ -58,14 +58,14 @@ impl Arguments {
         let mut known = BTreeSet::new();
         let (pipelines, unknown) = registry.pipelines_and_errors(settings);
         for error in unknown {
-            // Two kinds that share a setting find the same error, and the settings may have told it before.
+            // Two kinds that share a setting find the same error, and the settings may have reported it before.
             if !wrong.contains(&error) {
                 wrong.push(error);
             }
         }
         for pipeline in pipelines {
             let provider = &pipeline.id.provider;
-            // With a wrong section, a missing secret may be no mistake of its own.
+            // In a wrong section, a missing secret may not be a separate error.
             if !examined.is_wrong_below(&section(provider)) {
                 let error = pipeline.kind.check(&pipeline.id, settings).err().map(as_bad_config);
                 let error = error.filter(|error| !wrong.contains(error));

@@ -1,4 +1,4 @@
-//! `community`: who belongs, who is to, and why.
+//! `community`: the members, the candidates, and the reasons.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -176,7 +176,7 @@ impl Command {
             Self::Seed { name, file, json } => {
                 let provider = settings.community(&name)?.provider.clone();
                 let opened = async {
-                    // The input first: where it is missing, no file of an embedded queue is made.
+                    // The input first: if it is missing, no file of an embedded queue is created.
                     let input = Input::open(&file).await?;
                     let service = Service::new(settings)?;
                     let credentials = app::open_credentials(settings, &service, &provider).await?;

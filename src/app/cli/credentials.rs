@@ -1,4 +1,4 @@
-//! `credentials`: each credential's remaining quota, and which are parked.
+//! `credentials`: the remaining quota of each credential, and the parked ones.
 
 use anyhow::{Context, Result};
 
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
-        // Each endpoint has limits of its own: those of the named pipeline are asked for, else those of lookups of posts.
+        // Each endpoint has its own limits: those of the named pipeline, else those of post lookups.
         let pipeline = start.pipeline()?;
         if self.check {
             warn_of_settings(&start.settings);

@@ -1,4 +1,4 @@
-//! `dead`: lists, shows, retries and drops the posts that are dead.
+//! `dead`: lists, shows, retries and drops dead posts.
 
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};

@@ -68,7 +68,7 @@ impl Arguments {
     /// A service is down, or the command was stopped; the message names the last line up to which all is done.
     async fn enqueue(&self, settings: &Settings, pipeline: &Registered, stop: &Stop) -> Result<Summary> {
         let opened = async {
-            // The input first: where it is missing, no file of an embedded queue is made.
+            // The input first: if it is missing, no file of an embedded queue is created.
             let input = Input::open(&self.file).await?;
             let service = Service::new(settings)?;
             let queue = service.queue(&pipeline.namespace()).await?;

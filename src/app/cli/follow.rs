@@ -1,4 +1,4 @@
-//! `accounts`: who is followed.
+//! `accounts`: the followed accounts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -114,7 +114,7 @@ impl Command {
             Self::Unfollow(file) => (file, false),
             Self::Divide { json } => return divide(settings, &provider, json).await,
         };
-        // The input first: where it is missing, no file of an embedded queue is made.
+        // The input first: if it is missing, no file of an embedded queue is created.
         let opened = async { anyhow::Ok((Input::open(&file.file).await?, open(settings, &provider).await?)) };
         let Some(opened) = start.stop.token().run_until_cancelled(opened).await else {
             bail!("accounts was stopped before it read anything");
@@ -126,8 +126,8 @@ impl Command {
             let at = clock::wall_ms() + ahead;
             let changed = match follows {
                 true => {
-                    // A person follows them from now on: no community leaves them. Before, so that none leaves them meanwhile; after,
-                    // where one has just followed them itself.
+                    // A person follows these accounts now, so no community may drop them. Unmark before, against a drop
+                    // in between; and after, against a community that has just followed them.
                     unmark(&*belonging, &communities, &ids).await?;
                     let changed = follower.follow(at, &ids).await?;
                     unmark(&*belonging, &communities, &ids).await?;
@@ -139,7 +139,7 @@ impl Command {
             summary.unchanged += (ids.len() as u64).saturating_sub(changed);
             Ok(())
         };
-        // Whoever is followed no more may be anybody.
+        // Unfollowing needs no check for forgotten accounts.
         let forgetting = follows.then_some(&*forgetting);
         summary.lines = each_account(&start, &provider, &credentials, forgetting, input, hand_over).await?;
         write_answer(file.json, &summary, &summary.to_string())?;

@@ -1,4 +1,4 @@
-//! `forget`: removes what is stored of a person, and keeps it away.
+//! `forget`: removes all stored data of a person, and blocks new data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -76,7 +76,7 @@ impl Command {
             return Ok(0);
         }
         let forget = Forget { database, provider, account };
-        // Before anything is removed: by its handle a person may be another one than was meant.
+        // Before any removal: a handle may belong to another person than intended.
         let handles = forget.handles().await?;
         let who = named(&forget.account, &handles);
         if !yes {
@@ -184,7 +184,7 @@ pub(super) async fn id_of(database: &Database, provider: &Provider, given: &str)
             None => present.extend([bearer.id]),
         }
     }
-    // Of the two profiles that Twitter's APIs gave of an account, the older one may name a handle that it has no more.
+    // Twitter's APIs may give two profiles of one account; the older may have a handle that the account no longer has.
     let mut present = present.into_iter().filter(|id| !former.contains_key(id));
     match (present.next(), present.next()) {
         (Some(one), Some(other)) => bail!("several accounts have the handle {given} ({one}, {other}): give the id"),
@@ -206,7 +206,7 @@ fn named(account: &str, handles: &BTreeSet<String>) -> String {
 
 fn table(rows: &RemovedRows) -> String {
     rows.0.iter().fold(String::new(), |mut text, (table, rows)| {
-        let _ = writeln!(text, "  {table:<24}{:>12}", grouped(*rows)); // into a String nothing fails
+        let _ = writeln!(text, "  {table:<24}{:>12}", grouped(*rows)); // writing to a String cannot fail
         text
     })
 }

@@ -1,4 +1,4 @@
-//! `health`: asks a running role whether it can work.
+//! `health`: asks a running role if it can work.
 
 use anyhow::Result;
 

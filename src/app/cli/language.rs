@@ -1,4 +1,4 @@
-//! `language`: trains and evaluates models of the variants of a language, and says what texts are written in.
+//! `language`: trains and evaluates models of a language's variants, and classifies texts.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Read};

@@ -233,7 +233,8 @@ fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     app::raise_open_files_limit();
     app::forbid_core_dumps();
     app::enough_files_may_be_open(None)?;
-    // Before there is a second thread: each runs where the thread may that started it. The role says what is wrong with the settings.
+    // Before a second thread exists: a thread inherits the cores of its parent. The role reports errors of the
+    // settings.
     if matches!(cli.command, Command::Updater(_))
         && let Ok((examined, _)) = cli.options.examine(&[])
         && let Ok(settings) = examined.sound()
@@ -242,7 +243,7 @@ fn run_to_the_end(mut cli: Cli) -> Result<u8> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run(cli));
-    // Not dropped: that would wait for a read of standard input which may never return (`tail -f | … enqueue`).
+    // Not dropped: that would wait for a read of standard input that may never return (`tail -f | … enqueue`).
     runtime.shutdown_background();
     code
 }

@@ -1,4 +1,4 @@
-//! A file that a command makes.
+//! An output file of a command.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,24 +9,20 @@ use tempfile::NamedTempFile;
 
 use crate::base::private_file::{self, folder_of};
 
-/// A file that gets its name when it is whole, and not before.
+/// Output file that gets its name only when it is complete.
 pub(super) struct NewFile {
     name: PathBuf,
     to: To,
 }
 
 enum To {
-    /// Is written beside the file, and takes its name at last.
+    /// Written next to the file, then renamed.
     Beside(PathBuf),
-    /// A pipe or a device: it is written directly, since no file may take its place.
+    /// A pipe or a device: written directly, since a file must not replace it.
     There(File),
 }
 
 impl NewFile {
-    /// Checks before the work that the file can be written.
-    ///
-    /// # Errors
-    /// Nothing can be written there.
     pub fn begin(name: &Path) -> Result<Self> {
         private_file::check_planted(name).with_context(|| cannot(name))?;
         // A link stays: the file behind it is replaced.
@@ -34,17 +30,14 @@ impl NewFile {
         let to = if fs::metadata(&end).is_ok_and(|there| !there.is_file()) {
             File::options().write(true).open(&end).map(To::There)
         } else {
-            // It has no name, so an interruption of the work leaves nothing there.
+            // Has no name, so an interrupted command leaves nothing behind.
             tempfile::tempfile_in(folder_of(&end)).map(|_| To::Beside(end))
         };
         let to = to.with_context(|| cannot(name))?;
         Ok(Self { name: name.to_owned(), to })
     }
 
-    /// Writes all of it.
-    ///
-    /// # Errors
-    /// Writing failed; then what was there before is there still, unless it is no plain file.
+    /// Writes the whole text. After a failure the previous file is unchanged, unless it is a pipe or a device.
     pub fn write(self, text: &str) -> Result<()> {
         let written = match self.to {
             To::There(mut file) => file.write_all(text.as_bytes()),

@@ -11,10 +11,9 @@ use crate::app::{self, Service};
 use crate::base::reload::Reloadable;
 use crate::config::Settings;
 
-/// The address without `--listen` and `http.listen`.
+/// Default address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
-/// The end of its help.
 pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater ops --listen 127.0.0.1:8082\n  curl http://127.0.0.1:8082/status\n\nThe page is at /. Needs the queue, the store and the credentials' names, but not their secrets. Keeps running while the queue or the store is down.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
@@ -22,7 +21,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let settings = &role.settings;
     let pipelines = role.registry.pipelines(settings)?;
     for pipeline in &pipelines {
-        app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before anything listens
+        app::callers(settings, &pipeline.id.provider)?; // wrong credentials are reported before any port opens
     }
     settings.ops_token()?;
     app::queue_is_there(settings)?;

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: stop and continue the calls to the API.
+//! `pause` and `resume`: stops and continues the calls to the API.
 
 use anyhow::Result;
 

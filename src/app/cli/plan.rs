@@ -1,4 +1,4 @@
-//! `plan`: the credentials and the storage that a number of posts per day, of accounts, or of lists of followers needs.
+//! `plan`: the credentials and the storage for a number of posts per day, of accounts, or of follower lists.
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ impl Arguments {
 
     fn plan(&self, settings: &Settings) -> Result<Plan> {
         let ages = &settings.ages();
-        // Several networks have no plan together.
+        // Several networks have no common plan.
         let provider = match &settings.providers()?[..] {
             [one] => one.clone(),
             _ => Provider::Twitter,
@@ -169,7 +169,7 @@ impl Arguments {
                 ));
             }
         };
-        // The command line has the one or the other.
+        // The arguments contain one or the other.
         let tweets_per_day = self.tweets_per_day.ok_or(BadTweetsPerDay(0.0))?;
         let plan_of = |ages: &AgeTable| -> Result<Plan> {
             let plan = Plan::new(ages, tweets_per_day, app::fill(settings, capabilities))?.with_calls(calls);

@@ -1,4 +1,4 @@
-//! `rebuild`: restores items that the queue has lost, from the store.
+//! `rebuild`: restores the queue's lost items from the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Arguments {
     pub async fn run(self, options: Options) -> Result<u8> {
         let start = options.start(&[])?;
         start.stop_on_signals()?;
-        app::store_is_there(&start.settings)?; // what is rebuilt is what it holds
+        app::store_is_there(&start.settings)?; // the store's content is the source
         start.wait_for(Needed::Everything).await?;
         let (settings, stop) = (start.settings.clone(), start.stop.clone());
         let scheduled = |one: Registered| {
@@ -58,16 +58,16 @@ impl Arguments {
         let schedules: Vec<_> = pipelines.into_iter().map(scheduled).collect();
         let opening = self.open(&settings, &schedules);
         let Some(rebuilds) = stop.token().run_until_cancelled(opening).await else {
-            return Ok(0); // stopped while a service did not answer yet
+            return Ok(0); // stopped while a service did not respond yet
         };
         let rebuilds = rebuilds?;
         if self.every.is_some() {
-            // Each round goes by the schedules of its time.
+            // Each round uses the schedules that are current then.
             start.follower()?.spawn(&settings, schedules_in_force(schedules), stop.clone());
         }
         tokio::select! {
             done = self.rebuild(&rebuilds, &stop) => done?,
-            // A service does not answer any more: leases run out.
+            // A service no longer responds: leases expire.
             () = stop.abandoning() => tracing::warn!("rebuild was cut off in the middle of a page: run it again"),
         }
         Ok(0)
@@ -118,7 +118,7 @@ impl Arguments {
     async fn round(&self, rebuild: &Rebuild, is_one_of_several: bool, stop: &Stop) -> Result<()> {
         let display = ProgressDisplay::rows("rebuild");
         if display.is_shown() {
-            // A large store may take longer than its timeout: then nobody knows how many there are.
+            // A large store may need longer than its timeout: then the count is unknown.
             if let Ok(counts) = rebuild.store.counts(rebuild.queue.namespace()).await {
                 display.expect(counts.live + counts.unavailable + counts.dead);
             }

@@ -40,9 +40,9 @@ impl Arguments {
         start.stop_on_signals()?;
         let settings = &start.settings;
         let pipeline = start.pipeline()?;
-        app::store_is_there(settings)?; // its posts alone are refreshed: where there is none, the configuration is another
+        app::store_is_there(settings)?; // only stored posts are refreshed: without a store file, the configuration is wrong
         let (Shared { database: Database { store, .. }, .. }, mut queues) = Shared::open(settings, [&pipeline]).await?;
-        let queue = queues.swap_remove(0); // of the one pipeline
+        let queue = queues.swap_remove(0); // of the only pipeline
         let schedule = Reloadable::new(pipeline.schedule(settings));
         let refresh = Refresh { rebuild: app::rebuild_of(settings, &pipeline, queue, store, schedule) };
         let mut refusals = Vec::new();
@@ -63,7 +63,7 @@ impl Arguments {
         }
         let display = ProgressDisplay::rows("refresh");
         if display.is_shown() {
-            // A large store may take longer than its timeout: then nobody knows how many there are.
+            // A large store may need longer than its timeout: then the count is unknown.
             if let Ok(counts) = refresh.rebuild.store.counts(refresh.rebuild.queue.namespace()).await {
                 display.expect(counts.live + counts.unavailable);
             }

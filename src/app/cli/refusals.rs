@@ -1,18 +1,17 @@
-//! The rejected lines of a file, as a command prints them.
+//! Prints the rejected lines of a file.
 
 use std::collections::HashMap;
 
 use crate::ingest::{LINES_OF_ONE_REASON, ProgressDisplay};
 
-/// Rejected lines that are printed one by one; the summary counts all of them.
+/// Maximum number of rejected lines printed one by one; the summary counts all.
 pub(super) const TOLD: u64 = 50;
 
-/// Prints the first rejected lines beside the progress.
 #[derive(Debug)]
 pub(super) struct Refusals<'a> {
     display: &'a ProgressDisplay,
     printed: u64,
-    /// Reasons that were printed, and for how many lines.
+    /// Printed reasons, and the number of lines of each.
     reasons: HashMap<String, u64>,
 }
 
@@ -21,7 +20,7 @@ impl<'a> Refusals<'a> {
         Self { display, printed: 0, reasons: HashMap::new() }
     }
 
-    /// Takes note of a line, from 1, that was rejected for this reason.
+    /// `line` counts from 1.
     pub fn tell(&mut self, line: u64, reason: &str) {
         if self.printed == TOLD {
             return;

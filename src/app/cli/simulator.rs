@@ -144,7 +144,7 @@ impl Arguments {
         }
         let options = if options.check_credentials { only_known(settings, options)? } else { options };
         let running = simulator::start(self.listen, options).await?;
-        // The first line: the address for twitter.api, x.api, bluesky.api, or an instance's.
+        // First line: the address for twitter.api, x.api, bluesky.api, or an instance's.
         write_line(&format!("simulated API at {}", running.base_url()))?;
         start.stop.draining().await;
         running.stop().await;

@@ -1,4 +1,4 @@
-//! The options of every subcommand, and the start of a command: settings, log, signals, services.
+//! Options of every subcommand, and the start of a command: settings, log, signals, services.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(super) struct Options {
     pub registry: Registry,
 }
 
-// Where a role listens. A doc comment here would replace the first line of the help.
+// Address of a role. A doc comment here would replace the first line of the help.
 #[derive(Debug, clap::Args)]
 pub(super) struct Listen {
     /// Serve /live, /ready, /metrics and the role's other endpoints at this address. Overrides http.listen. Port 0

@@ -18,10 +18,9 @@ use crate::pipelines::profiles::profiles_of;
 use crate::providers::registry::account_of;
 use crate::store::{Database, Way};
 
-/// The address without `--listen` and `http.listen`.
+/// Default address without `--listen` and `http.listen`.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// The end of its help.
 pub(super) const EXAMPLES: &str = "Example:\n  twitter-updater starter --listen 127.0.0.1:8080\n  curl --json '[\"1460323737035677698\"]' http://127.0.0.1:8080/tweets\n  curl --json '[\"2244994945\"]' http://127.0.0.1:8080/accounts\n\nGET /openapi.json describes the API. At SIGTERM or SIGINT it finishes the requests in progress and exits with 0.";
 
 pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
@@ -40,7 +39,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let metrics_port = role.bind_metrics().await?;
     let health = role.health();
     let providers = settings.providers()?;
-    // The posts of each provider first, then the accounts, where they are collected.
+    // The posts of each provider first, then the accounts, if they are collected.
     let accounts: Vec<Registered> = match settings.accounts.collect {
         true => providers.iter().map(profiles_of).collect(),
         false => Vec::new(),
@@ -48,7 +47,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     let pipelines: Vec<Registered> = providers.iter().map(posts_of).chain(accounts.iter().cloned()).collect();
     let opening = Shared::open(&settings, &pipelines);
     let Some(opened) = role.stop.token().run_until_cancelled(opening).await else {
-        return Ok(0); // stopped while a service did not answer yet
+        return Ok(0); // stopped while a service did not respond yet
     };
     let (Shared { database: Database { store, .. }, .. }, queues) = opened?;
     let ages = Reloadable::new(settings.ages());
@@ -58,7 +57,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     };
     let starters = pipelines.iter().zip(&queues).take(providers.len()).map(starter).collect();
     let door = |(pipeline, queue): (&Registered, &Arc<dyn Queue>)| {
-        // When a new account is due does not depend on the intervals: no change of them has to be taken over.
+        // First lookups of accounts do not depend on the intervals, so changes of these need no reload.
         let schedule = Reloadable::new(pipeline.schedule(&settings));
         let starter =
             app::starter(&settings, pipeline, queue.clone(), Some(store.clone()), schedule).by(Way::of("http"));

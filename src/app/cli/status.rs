@@ -1,4 +1,4 @@
-//! `status`: the queue at this moment, its quota, and the polled sources; or the recorded errors.
+//! `status`: current state of the queue, its quota, and the polled sources; or the recorded errors.
 
 use anyhow::Result;
 

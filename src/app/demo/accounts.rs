@@ -1,4 +1,4 @@
-//! The accounts of the demo: what was stored of them, compared with the simulator's own script.
+//! Accounts of the demo: compares stored data with the simulator's script.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,67 +15,51 @@ use crate::ops::report::known_accounts::KnownAccounts;
 use crate::simulator::People;
 use crate::store::{Change, Listing, Store};
 
-/// Accounts read at once.
 const BATCH: u32 = 1_000;
-/// An answer is dated by the queue's clock, somewhere inside its call: the simulator may have made it so much before or
-/// after.
+/// Tolerance, ms: a response is dated by the queue's clock during its call; the simulator may have created it earlier
+/// or later.
 const SLACK_MS: Millis = 2_000;
-/// Changes of the account that is shown.
 const SHOWN: usize = 8;
-/// A line of it is no wider.
 const COLUMNS: usize = 100;
 
-/// The accounts at the end.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AccountsSummary {
-    /// Stored accounts.
     pub known: u64,
-    /// The same by state.
     pub states: BTreeMap<AccountState, u64>,
-    /// Stored changes of a field or of the state.
     pub changes: u64,
-    /// Changes in the simulator's script, of each account between its first and its newest answer.
+    /// Changes in the simulator's script, between each account's first and newest response.
     pub scripted: u64,
-    /// Stored changes of accounts that were away, told by their posts alone: the simulator's posts stay, with the whole
-    /// profile.
+    /// Stored changes of absent accounts that came with a post. The simulator keeps such posts, with the whole profile.
     pub told_by_posts: u64,
-    /// Other stored changes that the script does not have.
+    /// Other stored changes that are not in the script.
     pub not_in_script: u64,
-    /// Accounts that went and came back.
     pub came_back: u64,
-    /// Accounts that are stored and in no place of the queue.
+    /// Stored accounts that have no place in the queue.
     pub lost: u64,
-    /// The account with the longest history, one that came back if there is any.
+    /// Account with the longest history, preferably one that came back.
     pub example: Option<Example>,
 }
 
-/// The history of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// Its id.
     pub id: String,
-    /// Its newest handle.
     pub handle: String,
-    /// Its stored changes, oldest first.
+    /// Stored changes, oldest first.
     pub history: Vec<Step>,
     #[serde(skip)]
     came_back: bool,
 }
 
-/// A change of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// When the answer was given that showed it, ms since the epoch.
+    /// Time of the response with the change, ms since the epoch.
     pub at: Millis,
-    /// The field.
     pub field: String,
-    /// The value before.
     pub old: String,
-    /// The value from then on.
     pub new: String,
-    /// How long before that the simulator's script has it, ms; `None`: it is not in the script.
+    /// Delay since the change in the simulator's script, ms; `None` if it is not in the script.
     pub after_ms: Option<Millis>,
-    /// True: a post told it, while the account was away.
+    /// True if a post contained it while the account was absent.
     pub by_post: bool,
 }
 
@@ -85,7 +69,6 @@ impl Step {
     }
 }
 
-/// The truth about one account.
 struct Truth<'a> {
     people: &'a People,
     provider: &'a Provider,
@@ -93,7 +76,7 @@ struct Truth<'a> {
 }
 
 impl Truth<'_> {
-    /// The values of a field that the network told within a moment of `at`.
+    /// Values of a field that the network returned within `SLACK_MS` of `at`.
     fn told(&self, field: &str, at: Millis) -> BTreeSet<String> {
         let Self { people, provider, number } = *self;
         let (from, to) = (at - SLACK_MS, at + SLACK_MS);
@@ -108,7 +91,7 @@ impl Truth<'_> {
         changed.chain([from, to]).filter_map(value).collect()
     }
 
-    /// Returns true if the network's posts hold the whole profile of their author, which counts as an answer.
+    /// Returns true if the network's posts contain the author's whole profile, which counts as a response.
     fn posts_tell(&self) -> bool {
         matches!(self.provider, Provider::Twitter | Provider::Mastodon(_))
     }
@@ -121,7 +104,7 @@ impl Truth<'_> {
         Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_tell(), ..step }
     }
 
-    /// How long before an answer the change happened that it showed, ms.
+    /// Delay of the response after the scripted change, ms.
     fn after(&self, change: &Change) -> Option<Millis> {
         let new = value(&change.field, change.new.as_deref());
         if !self.told(&change.field, change.at).contains(&new) {
@@ -133,7 +116,7 @@ impl Truth<'_> {
     }
 }
 
-/// A stored value as the script has it: how long an account is missing, the script does not tell.
+/// Converts a stored value to that of the script, which does not distinguish durations of absence.
 fn value(field: &str, stored: Option<&str>) -> String {
     match stored.unwrap_or_default() {
         "deactivated" | "deleted" if field == "state" => AccountState::Unknown.to_string(),
@@ -145,10 +128,6 @@ fn is_there(state: &str) -> bool {
     matches!(state, "live" | "protected")
 }
 
-/// Reads what is stored of all accounts in that queue's namespace.
-///
-/// # Errors
-/// Queue or store are out.
 pub async fn summary(
     queue: &dyn Queue,
     store: &dyn Store,
@@ -178,7 +157,7 @@ pub async fn summary(
 impl AccountsSummary {
     async fn add(&mut self, store: &dyn Store, namespace: &str, id: &str, truth: &Truth<'_>) -> Result<()> {
         let Some(account) = store.account(namespace, id).await? else { return Ok(()) };
-        // The first answer with counts is the first at all.
+        // The first response with counts is the first of all.
         let first = store.account_counts(namespace, id).await?.first().map(|counts| counts.checked_at);
         if let Some((first, last)) = first.zip(account.checked_at) {
             self.scripted += truth.people.script_at(truth.provider, truth.number, first, last).len() as u64;
@@ -279,7 +258,7 @@ mod tests {
             }
         }
         assert!(found > 50, "{found}");
-        // A post of an account that is away tells its whole profile at Twitter, and a part of it at X.
+        // A post of an absent account contains its whole profile on Twitter, and a part of it on X.
         let away = (0..50).find_map(|number| {
             let gone = |at: &Millis| people.told(&provider, number, *at) == AccountState::Unknown;
             let at = (from..to).step_by(500).find(|at| gone(at) && gone(&(at + 4_000)))?;

@@ -1,5 +1,5 @@
-//! `demo --community`: a simulated network whose accounts are of four groups, and a community that is to find one of them, from a
-//! few seeds, with all pipelines in one process. What it found is compared with what was planted.
+//! `demo --community`: a simulated network with four groups of accounts. A community has to find one group from a few
+//! seeds, with all pipelines in one process. The result is compared with the planted groups.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -25,52 +25,39 @@ use crate::pipelines::registry::Registry;
 use crate::simulator::{self, People, SimulatorOptions};
 use crate::store::{Communities, CommunitySize};
 
-/// Simulated accounts.
 pub const ACCOUNTS: u64 = 20_000;
-/// The group that is looked for, and the community that looks for it (config/demo-community.toml).
+/// Group to find, and the community that searches it (config/demo-community.toml).
 const GROUP: &str = "pt-PT";
 const COMMUNITY: &str = "pt-pt";
-/// Members that are known at first.
 const SEEDS: usize = 20;
-/// A simulated day.
+/// Duration of a simulated day.
 const DAY: Duration = Duration::from_secs(240);
-/// Posts a second of the busiest account in its busiest hours: 72 a day.
+/// Posts per second of the busiest account in its busiest hours: 72 per day.
 const POSTS_PER_SECOND: f64 = 0.3;
-/// The interval between redraws of the view.
 const FRAME: Duration = Duration::from_millis(500);
-/// Accounts read at once.
 const PAGE: u32 = 5_000;
-/// Lines of the growth in the summary.
 const STEPS: usize = 12;
 
-/// The community at the end, beside the truth.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CommunitySummary {
-    /// Simulated accounts.
     pub accounts: u64,
-    /// Accounts of the planted group.
     pub planted: u64,
-    /// Members at the beginning.
     pub seeds: u64,
-    /// Members at the end.
     pub members: u64,
-    /// Members that are of the group.
+    /// Members that are in the group.
     pub right: u64,
-    /// The share of members that are of the group, the seeds left out; `None`: there are none.
+    /// Share of members that are in the group, without the seeds; `None` if there are none.
     pub precision: Option<f64>,
-    /// The share of the group that are members, the seeds left out.
+    /// Share of the group that are members, without the seeds.
     pub recall: Option<f64>,
-    /// Accounts of the group, by what the community knows of them.
+    /// Accounts of the group, by their state in the community.
     pub group_by_state: BTreeMap<String, u64>,
-    /// Accounts of other groups that were decided against.
+    /// Rejected accounts of other groups.
     pub kept_out: u64,
     /// Members of other groups, by their group.
     pub wrong: BTreeMap<String, u64>,
-    /// The size over time.
     pub growth: Vec<CommunitySize>,
-    /// How long it ran, ms.
     pub ran_ms: Millis,
-    /// Calls of the simulated network, by endpoint.
     pub calls: BTreeMap<String, i64>,
 }
 
@@ -110,14 +97,13 @@ impl fmt::Display for CommunitySummary {
     }
 }
 
-/// Some of them, the last one too.
+/// Returns about `STEPS` sizes, the last one included.
 fn thinned(growth: &[CommunitySize]) -> impl Iterator<Item = &CommunitySize> {
     let step = growth.len().div_ceil(STEPS).max(1);
     let last = growth.len().saturating_sub(1);
     growth.iter().enumerate().filter(move |(at, _)| at % step == 0 || *at == last).map(|(_, size)| size)
 }
 
-/// The simulated network.
 #[must_use]
 pub fn simulated(options: SimulatorOptions) -> SimulatorOptions {
     SimulatorOptions {
@@ -130,7 +116,6 @@ pub fn simulated(options: SimulatorOptions) -> SimulatorOptions {
     }
 }
 
-/// The first members, evenly spread over the group.
 #[must_use]
 pub fn seeds(people: &People, provider: &Provider) -> Vec<String> {
     let group = people.members(provider, GROUP);
@@ -138,10 +123,7 @@ pub fn seeds(people: &People, provider: &Provider) -> Vec<String> {
     group.into_iter().step_by(step).take(SEEDS).collect()
 }
 
-/// Runs the demo; `announce` is told where the page is before anything else is to be seen.
-///
-/// # Errors
-/// The page's address is taken, a file cannot be made, or the settings are for another backend.
+/// Runs the demo. Calls `announce` with the page's address first.
 pub async fn run(
     mut settings: Settings,
     options: &DemoOptions,
@@ -204,7 +186,7 @@ pub async fn run(
     Ok(summary)
 }
 
-/// Draws the view, and notes the size twelve times a simulated day, until the time is up or it is stopped.
+/// Draws the view, and records the size twelve times per simulated day, until the time is up or a stop.
 async fn follow(
     shared: &Shared,
     namespace: &str,
@@ -215,7 +197,7 @@ async fn follow(
     let communities: &Arc<dyn Communities> = &shared.database.communities;
     let network = network(provider);
     let text = ProgressBar::new_spinner();
-    // A fixed, valid template.
+    // The template is constant and valid.
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         text.set_style(style);
     }
@@ -245,10 +227,7 @@ async fn follow(
     Ok(growth)
 }
 
-/// The stored community, compared with the groups that were planted.
-///
-/// # Errors
-/// The store is out.
+/// Compares the stored community with the planted groups.
 pub async fn compared(
     communities: &dyn Communities,
     namespace: &str,

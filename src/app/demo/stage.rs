@@ -1,4 +1,4 @@
-//! What every demo stands on: its options, its files, and its page.
+//! The base of every demo: its options, its files, and its page.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -18,28 +18,21 @@ use crate::engine::queue::Queue;
 use crate::ops::{Server, Site};
 use crate::pipelines::kind::Registered;
 
-/// The remedy for an address in use.
 const REMEDY: &str = "--ops 127.0.0.1:0 (any free port), or go without the page: --ops off";
 
-/// The options of the command line.
 #[derive(Debug)]
 pub struct DemoOptions {
-    /// End after this long.
+    /// Duration of the demo; `None` means until a stop.
     pub run_for: Option<Duration>,
-    /// Tweets to begin with.
     pub tweets: u32,
-    /// The folder of the file.
     pub dir: Option<PathBuf>,
-    /// The address of the page; port 0 takes a free port.
+    /// Address of the page; port 0 selects a free port.
     pub ops: Option<SocketAddr>,
-    /// True: it also collects the accounts of the posts, which change, vanish and come back.
+    /// True if the demo also collects the posts' accounts, which change, vanish and come back.
     pub accounts: bool,
 }
 
-/// A folder for the files of queue and store, and its settings; a temporary one ends with what is returned.
-///
-/// # Errors
-/// It cannot be made.
+/// Creates a folder for the files of queue and store. A temporary folder is removed when the returned value is dropped.
 pub(super) fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> Result<tempfile::TempDir> {
     let private = Permissions::from_mode(0o700);
     let temporary = tempfile::Builder::new().permissions(private).tempdir().context("no temporary folder")?;
@@ -53,10 +46,6 @@ pub(super) fn files(settings: &mut Settings, dir: Option<&std::path::Path>) -> R
     Ok(temporary)
 }
 
-/// Listens for the page, where there is to be one.
-///
-/// # Errors
-/// Its address is taken.
 pub(super) async fn listen(ops: Option<SocketAddr>) -> Result<Option<Server>> {
     Ok(match ops {
         Some(addr) => Some(Server::bind(addr).await.map_err(|error| error.remedied_by(REMEDY))?),
@@ -64,7 +53,6 @@ pub(super) async fn listen(ops: Option<SocketAddr>) -> Result<Option<Server>> {
     })
 }
 
-/// The page that `ops` serves.
 pub(super) async fn site(
     settings: &Settings,
     shared: &Shared,
@@ -73,7 +61,7 @@ pub(super) async fn site(
 ) -> Result<Arc<Site>> {
     let mut shown = Vec::new();
     for (pipeline, queue) in pipelines {
-        // A health of its own: what the page reads must not tell the workers that all is well.
+        // Separate health: reads by the page must not make the workers appear healthy.
         let health = Arc::new(Health::new(Duration::MAX, stop.clone()));
         let terms = Reloadable::new(app::terms(settings, pipeline));
         let queue = Arc::clone(queue);

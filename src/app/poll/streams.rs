@@ -1,4 +1,4 @@
-//! The streams of the settings, beside the polled sources that have their gaps.
+//! Configured streams, each next to the polled source that fills its gaps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,9 @@ use crate::providers::x_v2::stream::SearchStream;
 use crate::quota::Credential;
 use crate::store::Way;
 
-/// A stream before its services are open: whose it is, and as whom it is connected.
+/// A stream before its services are open: its provider, and the account that it connects as.
 pub struct Opening {
     name: String,
-    /// The source that has its gaps.
     fills: String,
     provider: Provider,
     account: String,
@@ -38,22 +37,17 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Returns true if one of these sources fills its gaps.
     pub(super) fn is_filled_by(&self, provider: &Provider, sources: &BTreeMap<String, Source>) -> bool {
         self.provider == *provider && sources.contains_key(&self.fills)
     }
 
-    /// The error if no source fills its gaps.
     pub(super) fn without_source(&self) -> BadConfig {
         let Self { name, fills, .. } = self;
         BadConfig(format!("poll.streams.{name}.fills: {} has no source {fills:?}", self.provider))
     }
 }
 
-/// The streams that the settings name. Nobody is called.
-///
-/// # Errors
-/// A credential is missing or cannot be told from others, or an API's address is none.
+/// Returns the configured streams. Calls no API.
 pub fn streams(settings: &Settings) -> Result<Vec<Opening>> {
     settings.poll.streams.iter().map(|(name, stream)| opening(settings, name, stream)).collect()
 }
@@ -63,7 +57,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
     let credential = Arc::new(credential(settings, name, &provider, stream)?);
     let (account, fills) = (credential.name.clone(), stream.fills.clone());
     let x_fields = settings.x_fields()?;
-    // Not the client of the lookups: a connection that is stuck is closed with all that is on it.
+    // A separate client: closing a stuck connection closes all requests on it.
     let stream = open_api(settings, &provider, |http, api| -> Result<Arc<dyn Stream>, String> {
         Ok(match stream.provider {
             StreamProvider::X => Arc::new(SearchStream::new(http, api, &x_fields, credential)?),
@@ -72,7 +66,7 @@ fn opening(settings: &Settings, name: &str, stream: &StreamSettings) -> Result<O
     Ok(Opening { name: name.to_owned(), fills, provider, account, stream })
 }
 
-/// The credential that it names, or else the only one there is.
+/// Returns the named credential, or the only one.
 fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &StreamSettings) -> Result<Credential> {
     let mut all = credentials(settings, provider)?;
     let names: Vec<String> = all.iter().map(|credential| credential.name.clone()).collect();
@@ -91,10 +85,7 @@ fn credential(settings: &Settings, name: &str, provider: &Provider, stream: &Str
     Ok(all.swap_remove(at))
 }
 
-/// Puts each beside the source that has its gaps, one of that handler's: their posts go the same way.
-///
-/// # Errors
-/// The queue is not there.
+/// Puts each stream next to its source, one of the handler's: their posts take the same path.
 pub async fn open(
     settings: &Settings,
     openings: Vec<Opening>,

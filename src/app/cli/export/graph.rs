@@ -1,4 +1,4 @@
-//! `export edges --format gexf`: the graph of who follows whom.
+//! `export edges --format gexf`: the follower graph.
 
 use std::path::Path;
 
@@ -19,11 +19,9 @@ use crate::providers::named::Named;
 use crate::providers::registry::account_of;
 use crate::store::{GraphWanted, Scope, Store};
 
-/// The table that a graph is made of.
 const EDGES: &str = "edges";
 
 impl Arguments {
-    /// The format of the graph that was asked for, if any.
     pub(super) fn graph_format(&self) -> Option<GraphFormat> {
         match self.format {
             Some(Kind::Graph(format)) => Some(format),
@@ -32,10 +30,6 @@ impl Arguments {
         }
     }
 
-    /// Writes the graph of the pipeline's network; the exit code.
-    ///
-    /// # Errors
-    /// Another table was asked for; a file cannot be read or written, or the store is down.
     pub(super) async fn draw(&self, start: &Start, pipeline: &Registered, format: GraphFormat) -> Result<u8> {
         if self.table != EDGES || pipeline.table(EDGES).is_none() {
             return BadUsage::because("gexf and graphml are for edges, where relations.collect names a list");
@@ -79,7 +73,7 @@ impl Arguments {
     }
 }
 
-/// The ids of the accounts in a file, and the number of lines that name none. A handle is that of a stored profile.
+/// Returns the account ids in a file, and the number of invalid lines. A handle must be that of a stored profile.
 async fn accounts(
     file: &Path,
     pipeline: &Registered,

@@ -16,10 +16,6 @@ use crate::providers::registry;
 use crate::store;
 
 impl Arguments {
-    /// Writes the network of the pipeline's posts.
-    ///
-    /// # Errors
-    /// Something else was asked for; a file cannot be written, or the store is down.
     pub(super) async fn draw_network(
         &self,
         start: &Start,
