@@ -7,19 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::{BadConfig, OnDeleted, Settings, words};
 use crate::model::account::Role;
 
-/// `accounts.schedule`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum AccountSchedule {
     Silence,
     Adaptive,
 }
 
-/// `[accounts]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct AccountSettings {
     pub collect: bool,
     pub from_posts: String,
@@ -41,10 +37,6 @@ pub struct AccountSettings {
 }
 
 impl AccountSettings {
-    /// The accounts of a found post that are looked up.
-    ///
-    /// # Errors
-    /// A word of `accounts.from_posts` is none of the known ones.
     pub fn roles(&self) -> Result<Vec<Role>, BadConfig> {
         let role = |word: &str| Role::ALL.into_iter().find(|role| role.as_str() == word);
         let unknown = |word| {
@@ -56,7 +48,8 @@ impl AccountSettings {
 }
 
 impl Settings {
-    /// Intervals of active, idle and frozen accounts: at most `store.longest_unchecked` where that bounds them.
+    /// Intervals of active, idle and frozen accounts. They are at most `store.longest_unchecked` unless
+    /// `store.on_deleted` is `keep`.
     #[must_use]
     pub fn account_intervals(&self) -> [Duration; 3] {
         let AccountSettings { active, idle, frozen, .. } = self.accounts;

@@ -10,22 +10,18 @@ use crate::engine::schedule::adaptive::model::Model;
 use crate::engine::schedule::adaptive::{Options, Spend};
 use crate::model::post::Weights;
 
-/// A model has a few KB.
+/// Maximum size of a model file in bytes; a model has a few KB.
 const LONGEST_MODEL: u64 = 1 << 20;
 
-/// `schedule`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum ScheduleKind {
     Age,
     Adaptive,
 }
 
-/// `[adaptive]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct AdaptiveSettings {
     pub model_file: PathBuf,
     pub faster: f64,
@@ -37,17 +33,13 @@ pub struct AdaptiveSettings {
 }
 
 impl AdaptiveSettings {
-    /// The bounds of its intervals, and what decides on its calls.
     #[must_use]
     pub fn options(&self) -> Options {
         let Self { faster, slower, spend, earliest, .. } = *self;
         Options { shortest: 1.0 / faster, longest: slower, spend, earliest, ..Options::default() }
     }
 
-    /// The model of `adaptive.model_file`, or the built-in one.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no model.
+    /// Reads the model of `adaptive.model_file`; without that, returns the built-in one.
     pub fn model(&self) -> Result<Arc<Model>, BadConfig> {
         let model = match self.model_file.as_os_str().is_empty() {
             true => Model::embedded(),
@@ -60,7 +52,7 @@ impl AdaptiveSettings {
     }
 
     fn wrong(&self, why: &str) -> BadConfig {
-        // One line: an error of TOML draws the line that it is about.
+        // One line: a TOML error also quotes the faulty line.
         let why = why.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
         BadConfig(format!("adaptive.model_file {} {why}", self.model_file.display()))
     }

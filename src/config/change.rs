@@ -1,4 +1,4 @@
-//! The changes of a new configuration, and those that a running process applies.
+//! Differences between two configurations, and the settings that a running process applies.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::masking::is_masked;
 use super::{AccountSettings, AdaptiveSettings, Settings};
 
-/// The settings that a running process takes over. All others need a restart.
+/// Settings that a running process applies. All others need a restart.
 pub const LIVE: [&str; 22] = [
     "tweet_age",
     "schedule",
@@ -36,28 +36,25 @@ pub const LIVE: [&str; 22] = [
     "updater.concurrency",
 ];
 
-/// The worker's own name: replicas that differ in it alone run one configuration.
+/// Worker name: replicas may differ in it and still run one configuration.
 const NAME: &str = "updater.name";
-/// Bytes of the digest in a revision; each is two letters.
 const REVISION_BYTES: usize = 4;
 
-/// One setting that is another now, as text. Secrets are masked.
+/// One changed setting, as text. Secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// `updater.buffer_ttl`
     pub setting: String,
-    /// The old value; `None` if it was missing.
+    /// Old value; `None` if it was missing.
     pub old: Option<String>,
-    /// The new value; `None` if it was removed.
+    /// New value; `None` if it was removed.
     pub new: Option<String>,
 }
 
-/// The changes of a new configuration, in the order of the names.
+/// Changed settings, sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Settings that may change live.
     pub live: Vec<Change>,
-    /// The others.
     pub waiting: Vec<Change>,
 }
 
@@ -73,7 +70,6 @@ impl fmt::Display for Change {
 }
 
 impl Settings {
-    /// The changes of `new`.
     #[must_use]
     pub fn changed(&self, new: &Self) -> Changed {
         let (was, is) = (self.flat(), new.flat());
@@ -91,13 +87,13 @@ impl Settings {
         changed
     }
 
-    /// Returns true if it is a setting of a community that both have: all of those may change live.
+    /// Returns true for a setting of a community that both configurations have: all of those may change live.
     fn is_of_a_community(&self, new: &Self, key: &str) -> bool {
         let name = key.strip_prefix("communities.").and_then(|rest| rest.split('.').next());
         name.is_some_and(|name| self.communities.contains_key(name) && new.communities.contains_key(name))
     }
 
-    /// These, with what may change live taken from `new`.
+    /// Returns these settings with the live ones taken from `new`.
     #[must_use]
     pub fn tuned(&self, new: &Self) -> Self {
         let mut tuned = self.clone();
@@ -130,8 +126,8 @@ impl Settings {
         tuned
     }
 
-    /// A short digest of all settings but for secrets and `updater.name`: processes that show the same one
-    /// (and are of one version) run the same configuration.
+    /// Short digest of all settings but secrets and `updater.name`. Processes of one version with equal digests run the
+    /// same configuration.
     #[must_use]
     pub fn revision(&self) -> String {
         let mut text = String::new();
@@ -144,23 +140,23 @@ impl Settings {
         digest.as_ref().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// `section.key` → value, secrets masked.
+    /// Returns `section.key` → value, secrets masked.
     pub(super) fn flat(&self) -> BTreeMap<String, String> {
         let mut flat = BTreeMap::new();
-        // What cannot be shown has no settings that could be compared: see `Settings::shown`.
+        // Settings that cannot be shown cannot be compared: see `Settings::shown`.
         if let Ok(table) = toml::Table::try_from(self) {
             flatten("", toml::Value::Table(table), &mut flat);
         }
         flat
     }
 
-    /// The settings whose value is not shown, each as it was `given`.
+    /// Returns the settings whose values are masked, with the values in `given`.
     pub(super) fn what_is_masked(&self, given: &Config) -> BTreeMap<String, SecretString> {
         let masked = self.flat().into_iter().filter(|(_, shown)| is_masked(shown));
         masked.filter_map(|(key, _)| given.get_string(&key).ok().map(|text| (key, text.into()))).collect()
     }
 
-    /// Settings that differ in what is masked.
+    /// Returns the settings that differ in their masked values.
     fn changed_secretly<'a>(&'a self, new: &'a Self) -> Vec<&'a String> {
         let text = |of: &Self, key| of.masked.get(key).map(|secret| secret.expose_secret().to_owned());
         let keys = self.masked.keys().chain(new.masked.keys());
@@ -187,7 +183,7 @@ mod tests {
     use super::*;
     use crate::config::findings::Findings;
 
-    /// A setting of each kind: its name, and other values than the default.
+    /// One setting of each kind: its name, and two values other than the default.
     const OTHERS: [(&str, [&str; 2]); 23] = [
         ("tweet_age", ["1h: 1m", "1h: 2m, 2h: 1h"]),
         ("schedule", ["adaptive", "adaptive"]),

@@ -1,4 +1,4 @@
-//! `[communities.NAME]`: who belongs, where new ones are looked for, and what is collected of members.
+//! `[communities.NAME]`: conditions of membership, sources of candidates, and data collected of members.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,22 +10,18 @@ use super::{BadConfig, Settings, as_text, is_plain_name, words};
 use crate::model::account::Role;
 use crate::model::provider::Provider;
 
-/// The word for the compiled-in gazetteer in `places_files`.
+/// Word for the compiled-in gazetteer in `places_files`.
 const SHIPPED: &str = "shipped";
 
-/// A source of names of places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Places {
-    /// The compiled-in gazetteer.
     Shipped,
-    /// A file in the same form.
+    /// A file in the format of the gazetteer.
     File(PathBuf),
 }
 
-/// `[communities.NAME]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs)]
 pub struct CommunitySettings {
     pub on: bool,
     #[serde(with = "as_text")]
@@ -94,27 +90,22 @@ impl Default for CommunitySettings {
 }
 
 impl CommunitySettings {
-    /// The ids of its first members.
     #[must_use]
     pub fn seed_ids(&self) -> Vec<String> {
         words(&self.seeds).map(str::to_owned).collect()
     }
 
-    /// The sources in the settings whose authors are candidates.
+    /// Configured sources whose authors are candidates.
     #[must_use]
     pub fn searches(&self) -> Vec<String> {
         words(&self.from_searches).map(str::to_owned).collect()
     }
 
-    /// The sources of its names of places, in their order.
     pub fn places(&self) -> impl Iterator<Item = Places> {
         words(&self.places_files).map(|word| if word == SHIPPED { Places::Shipped } else { Places::File(word.into()) })
     }
 
-    /// The parts in a member's post that make an account a candidate.
-    ///
-    /// # Errors
-    /// A word is none of them.
+    /// Roles in a member's post that make an account a candidate.
     pub fn roles(&self) -> Result<Vec<Role>, String> {
         let role = |word: &str| {
             let known = [Role::Mentioned, Role::Reposted].into_iter().find(|role| role.as_str() == word);
@@ -123,7 +114,7 @@ impl CommunitySettings {
         words(&self.from_posts).map(role).collect()
     }
 
-    /// Returns true if nothing is asked of those that belong: all candidates do.
+    /// Returns true if membership has no condition: all candidates belong.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         self.country.is_empty() && self.language.is_empty() && self.variant.is_empty()
@@ -168,7 +159,6 @@ impl CommunitySettings {
         }
     }
 
-    /// Each setting by itself.
     fn out_of_bounds(&self, wrong: &mut impl FnMut(&str, String)) {
         let mut check = |setting: &str, value: f64, least: f64, most: f64| {
             if !(least..=most).contains(&value) {
@@ -192,7 +182,7 @@ impl CommunitySettings {
         }
     }
 
-    /// What it needs of other settings.
+    /// Checks the other settings that the community needs.
     fn lacks(&self, settings: &Settings, wrong: &mut impl FnMut(&str, String)) {
         let sources = &settings.poll.sources;
         for source in words(&self.from_searches).filter(|source| !sources.contains_key(*source)) {
@@ -218,10 +208,6 @@ impl CommunitySettings {
 }
 
 impl Settings {
-    /// The community of that name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn community(&self, name: &str) -> Result<&CommunitySettings, BadConfig> {
         self.communities.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.communities.keys().map(String::as_str).collect();

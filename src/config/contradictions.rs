@@ -17,7 +17,7 @@ use crate::quota::Pacing;
 
 type Of<T> = fn(&Settings) -> T;
 
-/// Whole numbers: the least and the greatest that may be.
+/// Whole numbers: minimum and maximum.
 const NUMBERS: [(&str, Of<u64>, u64, u64); 21] = [
     ("queue.redis.connections", |of| whole(of.queue.redis.connections), 1, u64::MAX),
     ("store.postgres.connections", |of| of.store.postgres.connections.into(), 1, u64::MAX),
@@ -30,7 +30,7 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 21] = [
     ("media.max_bytes", |of| of.media.max_bytes, 1, i64::MAX as u64),
     ("media.max_disk_bytes", |of| of.media.max_disk_bytes, 0, i64::MAX as u64),
     ("media.per_host", |of| whole(of.media.per_host), 1, 64),
-    // What Redis reckons with exactly, and more than anybody can pay for.
+    // Redis computes with such numbers exactly, and no budget is larger.
     ("x.reads", |of| of.x.reads, 0, 1_000_000_000_000),
     ("x.reads_from_day", |of| of.x.reads_from_day.into(), 1, 28),
     ("updater.concurrency", |of| whole(of.updater.concurrency), 1, 256),
@@ -40,11 +40,11 @@ const NUMBERS: [(&str, Of<u64>, u64, u64); 21] = [
     ("http.connections", |of| whole(of.http.connections), 8, 100_000),
     ("rebuild.rate", |of| of.rebuild.rate.into(), 1, u64::MAX),
     ("poll.pages", |of| of.poll.pages.into(), 1, 1_000),
-    // What a shell or a TOML file can hold, so that the settings in effect can be shown.
+    // Largest integer of a shell or a TOML file, so that the effective settings can be shown.
     ("simulator.seed", |of| of.simulator.seed, 0, i64::MAX as u64),
 ];
 
-/// Shares: the least and the greatest that may be.
+/// Shares: minimum and maximum.
 const SHARES: [(&str, Of<f64>, f64, f64); 11] = [
     ("adaptive.earliest", |of| of.adaptive.earliest, 0.1, 1.0),
     ("visits.earliest", |of| of.visits.earliest, 0.1, 1.0),
@@ -59,7 +59,7 @@ const SHARES: [(&str, Of<f64>, f64, f64); 11] = [
     ("simulator.edited_share", |of| of.simulator.edited_share, 0.0, 1.0),
 ];
 
-/// Factors: the least and the greatest that may be.
+/// Factors: minimum and maximum.
 const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
     ("visits.hash_posts", |of| of.visits.hash_posts, 0.0, 100_000.0),
     ("adaptive.faster", |of| of.adaptive.faster, 1.0, 100.0),
@@ -71,8 +71,8 @@ const FACTORS: [(&str, Of<f64>, f64, f64); 8] = [
     ("adaptive.weights.views", |of| of.adaptive.weights.views, 0.0, 1_000.0),
 ];
 
-/// Durations: the shortest and the longest that may be. Every duration is here: one of centuries is a slip, and no clock
-/// reckons with it.
+/// Durations: minimum and maximum. Every duration setting is listed: one of centuries is a mistake, and clocks cannot
+/// compute with it.
 const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 43] = [
     ("accounts.active", |of| of.accounts.active, SECOND, YEARS),
     ("accounts.idle", |of| of.accounts.idle, SECOND, YEARS),
@@ -101,7 +101,7 @@ const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 43] = [
     ("store.retention", |of| of.store.retention, Duration::ZERO, YEARS),
     ("lookup.timeout", |of| of.lookup.timeout, MOMENT, HOUR),
     ("lookup.connect_timeout", |of| of.lookup.connect_timeout, MOMENT, HOUR),
-    // A worker asks once per wait: shorter ones would be all that the queue hears.
+    // A worker polls once per wait: with shorter waits, polls would occupy the queue.
     ("updater.buffer_ttl", |of| of.updater.buffer_ttl, Duration::from_millis(10), DAY),
     ("updater.lease", |of| of.updater.lease, MOMENT, DAY),
     ("updater.save_timeout", |of| of.updater.save_timeout, MOMENT, HOUR),
@@ -120,21 +120,19 @@ const DURATIONS: [(&str, Of<Duration>, Duration, Duration); 43] = [
     ("simulator.growth", |of| of.simulator.growth, Duration::ZERO, YEARS),
 ];
 
-/// Prices in US dollars: the greatest that may be. None is below nothing.
+/// Prices in US dollars: maximum; the minimum is 0.
 const PRICES: [(&str, Of<f64>, f64); 1] = [("x.price_per_read", |of| of.x.price_per_read, 1_000.0)];
 
-/// The unit of every delay.
+/// Unit of all delays.
 const MOMENT: Duration = Duration::from_millis(1);
-/// More often, one source would take the quota of all.
+/// With shorter intervals, one source would use the quota of all.
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
-/// Ten of them.
 const YEARS: Duration = Duration::from_secs(10 * 31_557_600);
 
-/// What a number, a share or a duration may be, in words; `None` for a setting that is bounded by its type alone,
-/// or otherwise.
+/// Returns the bounds of a number, a share or a duration in words. `None` means that the setting has no such bounds.
 ///
 /// ```
 /// assert_eq!(twitter_updater::config::allowed("updater.concurrency").as_deref(), Some("1 to 256"));
@@ -169,7 +167,7 @@ fn span(least: Duration, most: Duration) -> String {
     format!("{} to {}", format_duration(least), format_duration(most))
 }
 
-/// Checks that a duration is within the bounds of that setting, which a source may set itself.
+/// Checks a duration of a source against the bounds of the general setting.
 pub(super) fn is_within(setting: &str, of: Duration) -> Result<(), String> {
     match DURATIONS.iter().find(|(key, ..)| *key == setting) {
         Some((.., least, most)) if of < *least || of > *most => {
@@ -184,7 +182,6 @@ fn whole(number: usize) -> u64 {
 }
 
 impl Settings {
-    /// Checks the bounds of all settings and their combinations.
     pub(super) fn contradictions(&self, found: &mut Findings) {
         self.each_by_itself(found);
         self.leases(found);
@@ -323,7 +320,7 @@ impl Settings {
     fn endpoint(&self, found: &mut Findings) {
         let s3 = &self.media.s3;
         let Ok(url) = reqwest::Url::parse(&s3.endpoint) else { return };
-        // Also where no media are kept: `check` would show it.
+        // Checked even without a media store, because `check` would show the login.
         if has_login(&url) {
             found.add_unless_it_follows("media.s3.endpoint", NO_ENDPOINT.to_owned());
         }
@@ -385,7 +382,7 @@ mod tests {
         }
     }
 
-    /// Each bound is that of the setting it names: one more or less is refused, and the line says which.
+    /// Each bound is allowed. One more or less is rejected, and the error names the setting.
     #[test]
     fn bounds_are_included_and_what_lies_beyond_is_refused_by_name() {
         let refused = |key: &str, value: &str| {
@@ -417,7 +414,7 @@ mod tests {
             refused(key, "nan");
         }
         for (key, _, least, most) in DURATIONS {
-            // At a bound it may contradict another setting; it is not out of bounds.
+            // A bound may contradict another setting; it is not out of bounds.
             for bound in [least, most] {
                 let refused = with(key, &format_duration(bound).to_string()).err().map(|error| error.to_string());
                 assert!(!refused.as_ref().is_some_and(|why| why.contains(&allowed(key).unwrap())), "{refused:?}");

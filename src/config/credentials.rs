@@ -1,5 +1,5 @@
-//! Secrets, `[twitter.credentials.*]` and `[x.credentials.*]`: from the environment or from files of their own, never from a
-//! configuration file.
+//! Secrets, `[twitter.credentials.*]` and `[x.credentials.*]`. Secrets come from the environment or their own files,
+//! never from a configuration file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,15 +15,13 @@ use super::variables::variable;
 use super::{BadConfig, files, word};
 use crate::quota::{AppToken, Caller, Credential, CredentialKind, UserKeys};
 
-/// The name of the credential that a provider's `bearer_token` gives.
+/// Credential name for a provider's `bearer_token`.
 pub const BEARER: &str = "bearer";
-/// The parts of a credential, all of them secret.
+/// Secret parts of a credential.
 const PARTS: [&str; 5] = ["consumer_key", "consumer_secret", "token", "token_secret", "bearer_token"];
 
-/// `[twitter.credentials.NAME]` and `[x.credentials.NAME]`
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs)]
 pub struct CredentialSettings {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "kind_word")]
     pub kind: Option<CredentialUse>,
@@ -49,10 +47,8 @@ pub struct CredentialSettings {
     pub bearer_token_file: PathBuf,
 }
 
-/// `twitter.credentials.NAME.kind` and `x.credentials.NAME.kind`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum CredentialUse {
     User,
     App,
@@ -73,7 +69,7 @@ impl fmt::Display for CredentialUse {
     }
 }
 
-/// By what the API counts a credential: the part's name, and the secret.
+/// Returns the part by which the API counts calls: its name, and the secret.
 fn counted_by(kind: &CredentialKind) -> Option<(&'static str, &str)> {
     Some(match kind {
         CredentialKind::User(keys) => ("token", keys.token.expose_secret()),
@@ -83,9 +79,9 @@ fn counted_by(kind: &CredentialKind) -> Option<(&'static str, &str)> {
     })
 }
 
-/// The credentials in a provider's section.
+/// Credentials in a provider's section.
 pub(super) struct Named<'a> {
-    /// The section: `twitter`.
+    /// Section name: `twitter`.
     pub at: String,
     pub bearer_token: &'a Option<SecretString>,
     pub bearer_token_file: &'a Path,
@@ -93,12 +89,8 @@ pub(super) struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// Every credential the settings name, with its secrets, in the order of the names; `bearer_token`
-    /// first. Empty where none is named.
-    ///
-    /// # Errors
-    /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
-    /// have one name.
+    /// Returns all named credentials with their secrets, in the order of their names, `bearer_token` first. Reports
+    /// every part that is missing, given twice, unused, empty or invalid, and every repeated name.
     pub(super) fn all_credentials(&self) -> Result<Vec<Credential>, BadConfigs> {
         let mut found = Findings::default();
         let mut all = Vec::new();
@@ -116,7 +108,7 @@ impl Named<'_> {
         found.into_result().map(|()| all)
     }
 
-    /// Two names for one token would be two windows in the ledger, where the API counts one.
+    /// Two names for one token would create two windows in the ledger, but the API counts one.
     fn no_secret_twice(&self, all: &[Credential], found: &mut Findings) {
         let mut names = BTreeMap::new();
         for Credential { name, kind } in all {
@@ -132,11 +124,7 @@ impl Named<'_> {
         }
     }
 
-    /// The names of [`Named::all_credentials`], in the same order, and as whom each calls. No
-    /// secret is read for it.
-    ///
-    /// # Errors
-    /// A name or a kind cannot be; two credentials have one name.
+    /// Returns the names of [`Named::all_credentials`] in the same order, and the caller type of each. Reads no secret.
     pub(super) fn all_callers(&self) -> Result<Vec<(String, Caller)>, BadConfig> {
         let mut all: Vec<(String, Caller)> = Vec::new();
         if self.bearer_token.is_some() || !is_empty(self.bearer_token_file) {
@@ -162,14 +150,12 @@ impl Named<'_> {
         Ok(all)
     }
 
-    /// `bearer_token`, from the environment or from its file.
     fn single_bearer_token(&self) -> Result<Option<SecretString>, BadConfig> {
         secret(&format!("{}.bearer_token", self.at), self.bearer_token, self.bearer_token_file)
     }
 }
 
 impl CredentialSettings {
-    /// The kind of the credential with this name.
     fn known_kind(&self, section: &str, name: &str) -> Result<CredentialUse, BadConfig> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_plain) {
@@ -180,7 +166,7 @@ impl CredentialSettings {
         self.kind.ok_or_else(|| BadConfig(format!("{section}.credentials.{name}.kind is missing: user, app or both")))
     }
 
-    /// Each part that is secret: its name, its value from the environment, and the file that it may be in.
+    /// Returns each secret part: its name, its value from the environment, and the path of its file.
     pub(super) fn parts(&self) -> [(&'static str, &Option<SecretString>, &Path); 5] {
         let [consumer_key, consumer_secret, token, token_secret, bearer_token] = PARTS;
         [
@@ -192,7 +178,7 @@ impl CredentialSettings {
         ]
     }
 
-    /// The credentials that it gives; none if a part is wrong, which is recorded.
+    /// Returns the credentials of this entry; none if a part is wrong, which is recorded.
     fn read(&self, section: &str, name: &str, found: &mut Findings) -> Vec<Credential> {
         let of = |name: &str, kind| Credential { name: name.to_owned(), kind };
         let at = format!("{section}.credentials.{name}");
@@ -234,16 +220,14 @@ impl CredentialSettings {
     }
 }
 
-/// A part of a credential.
 struct Part {
     kind: CredentialUse,
-    /// The setting's name.
     key: String,
     secret: Option<SecretString>,
 }
 
 impl Part {
-    /// The secret; notes that it is missing.
+    /// Returns the secret; records an error if it is missing.
     fn needed(self, found: &mut Findings) -> Option<SecretString> {
         let Self { kind, key, secret } = self;
         if secret.is_none() && !found.is_at(&key) {
@@ -259,7 +243,7 @@ impl Part {
         secret
     }
 
-    /// Notes it where it is there all the same.
+    /// Records an error if the secret is set.
     fn is_of_no_use(&self, found: &mut Findings) {
         let Self { kind, key, secret } = self;
         if secret.is_some() {
@@ -268,12 +252,12 @@ impl Part {
     }
 }
 
-/// The name of the application's half of `kind = "both"`.
+/// Name of the application's half of `kind = "both"`.
 fn app_of(name: &str) -> String {
     format!("{name}-app")
 }
 
-/// Notes the secrets that stand in a configuration file, and answers where.
+/// Records an error for each secret in a configuration file, and returns their settings.
 pub(super) fn no_secret_in_files(origin: &str, file: &Config, found: &mut Findings) -> Vec<String> {
     let mut there: Vec<String> = Vec::new();
     for key in [
@@ -309,10 +293,10 @@ pub(super) fn no_secret_in_files(origin: &str, file: &Config, found: &mut Findin
     there
 }
 
-/// The most that a file with a secret may hold, in bytes: more is another file.
+/// Maximum size of a secret file in bytes; a larger file is a mistake.
 const LONGEST_SECRET: u64 = 64 * 1024;
 
-/// A secret from the environment or from its file; `None` where neither is given.
+/// Returns a secret from the environment or its file; `None` if neither is set.
 pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Result<Option<SecretString>, BadConfig> {
     match (value, is_empty(file)) {
         (Some(_), false) => Err(BadConfig(format!("both {key} (environment) and {key}_file are given; keep one"))),
@@ -330,11 +314,11 @@ pub(super) fn secret(key: &str, value: &Option<SecretString>, file: &Path) -> Re
     }
 }
 
-/// The fewest characters of a token that our own clients send. Their guesses are not locked out, so it must be too long to
-/// guess: 16 random hexadecimal digits take thousands of years at a million guesses per second.
+/// Minimum length of a token that clients send to us. Their guesses are not blocked, so it must be too long to guess.
+/// 16 random hexadecimal digits take thousands of years at a million guesses per second.
 const SHORTEST_TOKEN: usize = 16;
 
-/// A token that our own clients send, as [`secret`].
+/// Returns a token that clients send to us; `None` as in [`secret`].
 pub(super) fn access_token(
     key: &str,
     value: &Option<SecretString>,
@@ -353,7 +337,7 @@ pub(super) fn access_token(
     }
 }
 
-/// A secret that a header can carry: one word of ASCII.
+/// Accepts a secret that a header can carry: one word of ASCII.
 fn sendable(secret: &str, key: &str) -> Result<SecretString, BadConfig> {
     let secret = secret.trim();
     if secret.starts_with(['"', '\'']) || secret.ends_with(['"', '\'']) {

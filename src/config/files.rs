@@ -1,23 +1,20 @@
-//! The files that `--config` names: one, or all of a folder, as a mounted ConfigMap is.
+//! The files of `--config`: one file, or all of a folder, such as a mounted ConfigMap.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{BadConfig, Settings};
 
-/// The texts of configuration files as they stood when they were read, in the order in which they go over
-/// each other. Two are equal when nothing was changed in between.
+/// Contents of configuration files at the time of reading. Later files override earlier ones. Equal values mean that no
+/// file has changed.
 ///
-/// They may hold a password, so they are shown nowhere.
+/// Contents may include a password, so do not display them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Files(Vec<(PathBuf, String)>);
 
 impl Files {
-    /// The file of that name; of a folder, every `*.toml` in it in the order of the names, but for hidden
-    /// ones (a mounted ConfigMap's `..data`, an editor's own). None at all without a name.
-    ///
-    /// # Errors
-    /// One cannot be read, or the folder has none.
+    /// Reads one file, or every `*.toml` of a folder in the order of the names. Skips hidden ones (a mounted
+    /// ConfigMap's `..data`, an editor's own). Without a path the result is empty; a folder without files is an error.
     pub fn read(path: Option<&Path>) -> Result<Self, BadConfig> {
         let Some(path) = path else { return Ok(Self::default()) };
         if !path.is_dir() {
@@ -40,13 +37,12 @@ impl Files {
         Ok(Self(files.map(|file| of_file(&file).map(|text| (file, text))).collect::<Result<_, _>>()?))
     }
 
-    /// A file of this name and text, which need not be there.
+    /// Creates a file of this name and text; it need not exist on disk.
     #[must_use]
     pub fn of(file: &Path, text: &str) -> Self {
         Self(vec![(file.to_owned(), text.to_owned())])
     }
 
-    /// Each file and its text.
     pub fn texts(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.0.iter().map(|(file, text)| (file.as_path(), text.as_str()))
     }
@@ -58,16 +54,13 @@ impl std::fmt::Debug for Files {
     }
 }
 
-/// The most that a configuration file may hold, in bytes: as much as a ConfigMap.
+/// Maximum size of a configuration file in bytes: the limit of a ConfigMap.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
 const NOT_REGULAR: &str = "cannot be read: it is a folder, a device or a pipe, and has to be a regular file";
 
 impl Settings {
-    /// The files with certificates and their key are regular ones, where they are there: a device might never end.
-    ///
-    /// # Errors
-    /// One is not.
+    /// Checks that the existing TLS files are regular ones: reading a device might never end.
     pub fn tls_files_are_regular(&self) -> Result<(), BadConfig> {
         for (key, file) in self.queue.redis.tls_files() {
             if std::fs::metadata(file).is_ok_and(|about| !about.is_file()) {
@@ -78,15 +71,15 @@ impl Settings {
     }
 }
 
-/// The text of a regular file (or of one that a link leads to) of so many bytes at the most; says otherwise why not. A
-/// device or a pipe might never end.
+/// Returns the text of a regular file of at most `most` bytes, or the reason of the failure. Links are followed.
+/// Reading a device or a pipe might never end.
 pub(super) fn text(file: &Path, most: u64) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     if !std::fs::metadata(file).map_err(cannot)?.is_file() {
         return Err(NOT_REGULAR.to_owned());
     }
     let mut bytes = Vec::new();
-    // One byte more shows that there are more.
+    // One more byte shows that the file is too large.
     std::fs::File::open(file).map_err(cannot)?.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > most {
         return Err(format!("is larger than {} KiB: it is another file than was meant", most / 1024));

@@ -1,8 +1,7 @@
-//! Everything that is wrong with a configuration, found in one go.
+//! All errors of a configuration, collected in one pass.
 
 use super::BadConfig;
 
-/// Every reason why a configuration cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.in_one_line())]
 pub struct BadConfigs(pub Vec<BadConfig>);
@@ -19,24 +18,23 @@ impl From<BadConfigs> for BadConfig {
     }
 }
 
-/// What was found, each with the setting that it is about; an empty name stands for all settings.
+/// Errors with the setting that each is about; an empty name stands for all settings.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<(String, BadConfig)>);
 
 impl Findings {
-    /// Notes what is wrong at that place.
     pub fn add(&mut self, place: impl Into<String>, why: String) {
         self.0.push((place.into(), BadConfig(plain(&why))));
     }
 
-    /// The same, unless it only follows from what is wrong elsewhere: a setting that it names, or all.
+    /// Adds an error unless it only follows from an earlier one: about a setting that it names, or about all.
     pub fn add_unless_it_follows(&mut self, place: impl Into<String>, why: String) {
         if !self.0.iter().any(|(earlier, _)| earlier.is_empty() || names(&why, earlier)) {
             self.add(place, why);
         }
     }
 
-    /// What is well; `None` where something is wrong, which is noted unless it follows from what was noted before.
+    /// Returns the valid value. Records an error unless it follows from an earlier one.
     pub fn take<T>(&mut self, place: &str, result: Result<T, BadConfig>) -> Option<T> {
         result.map_err(|BadConfig(why)| self.add_unless_it_follows(place, why)).ok()
     }
@@ -45,12 +43,12 @@ impl Findings {
         self.0.is_empty()
     }
 
-    /// Returns true if something is wrong at exactly that place.
+    /// Returns true if this exact place has an error.
     pub fn is_at(&self, place: &str) -> bool {
         self.0.iter().any(|(at, _)| at == place)
     }
 
-    /// Returns true if something is wrong in that section, or in one that it is a part of.
+    /// Returns true if this section, or one that contains it, has an error.
     pub fn is_below(&self, section: &str) -> bool {
         let within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -62,7 +60,6 @@ impl Findings {
         self.0.iter().map(|(_, wrong)| wrong)
     }
 
-    /// An error, where anything was found.
     pub fn into_result(self) -> Result<(), BadConfigs> {
         match self.0.is_empty() {
             true => Ok(()),
@@ -71,12 +68,12 @@ impl Findings {
     }
 }
 
-/// In one line, and without what would steer a terminal: a key may hold anything.
+/// Removes line ends and control characters that would affect a terminal: a key may contain any text.
 pub(super) fn plain(text: &str) -> String {
     text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns true if a text names a setting, and not one whose name only begins or ends like it.
+/// Returns true if a text contains the name of a setting as a whole word.
 fn names(text: &str, setting: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
     text.match_indices(setting).any(|(at, _)| {
@@ -111,7 +108,7 @@ mod tests {
         let error = found.into_result().unwrap_err();
         assert_eq!(error.0.len(), 2);
         assert!(!error.to_string().contains('\n') && error.to_string().contains("; configuration: x.reads"));
-        // Where a file cannot be read, nothing is known of what it says.
+        // The contents of an unreadable file are unknown.
         let mut found = Findings::default();
         found.add("", "a.toml is not TOML".to_owned());
         found.add_unless_it_follows("x.api", "x.api is none".to_owned());

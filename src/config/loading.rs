@@ -1,4 +1,4 @@
-//! Turns texts and variables into settings. Errors are recorded and removed, so that the rest is checked, too.
+//! Turns texts and variables into settings. Records errors and removes their causes, so that the rest is checked, too.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,46 +8,38 @@ use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
 use super::findings::{BadConfigs, Findings, plain};
 use super::{BadConfig, DEFAULT, Files, Settings, credentials, variables};
 
-/// Settings, and everything that is wrong with them.
 #[derive(Debug)]
 pub struct Examined {
-    /// With the defaults in place of what is wrong; `None` where that makes none.
+    /// Settings with defaults in place of invalid values; `None` if that is impossible.
     pub settings: Option<Settings>,
     found: Findings,
 }
 
 impl Examined {
-    /// The settings, where nothing is wrong with them.
-    ///
-    /// # Errors
-    /// Everything that is wrong.
     pub fn sound(self) -> Result<Settings, BadConfigs> {
         self.found.into_result()?;
-        // Without settings there is a reason.
+        // Missing settings always have an error.
         self.settings.ok_or_else(|| BadConfigs(Vec::new()))
     }
 
-    /// Returns true if something is wrong in that section, or in one that it is a part of.
+    /// Returns true if this section, or one that contains it, has an error.
     #[must_use]
     pub fn is_wrong_below(&self, section: &str) -> bool {
         self.found.is_below(section)
     }
 
-    /// Everything that is wrong.
     #[must_use]
     pub fn wrong(&self) -> Vec<BadConfig> {
         self.found.all().cloned().collect()
     }
 }
 
-/// The settings given in one place.
 struct Layer {
-    /// The file, or the environment.
     origin: String,
     given: Config,
 }
 
-/// The defaults, then `layers` (compiled-in texts), then the files, then the variables, then `providers`.
+/// Later layers override earlier ones: the defaults, `layers` (compiled-in texts), files, variables, `providers`.
 pub(super) fn examine(
     layers: &[&str],
     files: &Files,
@@ -85,7 +77,7 @@ fn settle(
                 }
                 given.push(layer);
             }
-            // What it says is not known, so nothing that is missing is wrong for sure.
+            // The contents of this file are unknown, so a missing setting need not be an error.
             Err(BadConfig(why)) => found.add("", why),
         }
     }
@@ -99,7 +91,7 @@ fn settle(
 }
 
 fn file_layer(file: &Path, text: &str) -> Result<Layer, BadConfig> {
-    // Read here first, for an error without a drawing of the line: it may hold a password.
+    // Parsed here first for an error without a quotation of the line: it may contain a password.
     toml::from_str::<toml::Table>(text).map_err(|error| not_toml(file, text, &error))?;
     let origin = file.display().to_string();
     let given = Config::builder().add_source(File::from_str(text, FileFormat::Toml)).build();
@@ -107,8 +99,7 @@ fn file_layer(file: &Path, text: &str) -> Result<Layer, BadConfig> {
     Ok(Layer { origin, given })
 }
 
-/// The settings of all layers. What cannot be read is noted, cut out of the uppermost layer that says it, and the rest
-/// tried again.
+/// Merges all layers. Records each invalid value, removes it from the uppermost layer that has it, and tries again.
 fn deserialized(
     defaults: &Config,
     layers: &mut [Layer],
@@ -134,14 +125,14 @@ fn deserialized(
             found.add("", one_line(&error));
             return None;
         };
-        // A field that is missing because it was cut out is no second mistake.
+        // A field that is missing because it was removed is not a second error.
         if !found.is_at(&place) {
             found.add(place, format!("{origin}: {}", one_line(&error)));
         }
     }
 }
 
-/// Cuts that place out of the uppermost layer that has it, or else what it is a part of; answers that layer.
+/// Removes the setting, or else a section that contains it, from the uppermost layer that has it. Returns that layer.
 fn cut_out(layers: &mut [Layer], place: &str) -> Option<String> {
     let mut place = place.split('[').next()?;
     loop {
@@ -153,7 +144,7 @@ fn cut_out(layers: &mut [Layer], place: &str) -> Option<String> {
     }
 }
 
-/// Cuts that place out; whether it was there. A name within may have dots itself.
+/// Removes the setting; returns true if it existed. A name within may contain dots.
 fn cut(value: &mut Value, place: &str) -> bool {
     let ValueKind::Table(table) = &mut value.kind else { return false };
     if table.remove(place).is_some() {
@@ -163,7 +154,6 @@ fn cut(value: &mut Value, place: &str) -> bool {
     parts.any(|(name, rest)| table.get_mut(name).is_some_and(|value| cut(value, rest)))
 }
 
-/// The setting that an error is about.
 fn place_of(error: &ConfigError) -> String {
     let place = match error {
         ConfigError::Type { key, .. } | ConfigError::At { key, .. } => key.clone().unwrap_or_default(),
@@ -178,8 +168,8 @@ fn place_of(error: &ConfigError) -> String {
     }
 }
 
-/// Notes and cuts out what is none where the default is a number: the `config` crate rounds fractions, and takes
-/// `true` for 1.
+/// Records and removes values that are not numbers but have a number as default. The `config` crate rounds fractions,
+/// and accepts `true` for 1.
 fn numbers(default: &Value, at: &str, layer: &mut Layer, found: &mut Findings) {
     let (kind, like) = match &default.kind {
         ValueKind::Table(table) => {
@@ -198,7 +188,7 @@ fn numbers(default: &Value, at: &str, layer: &mut Layer, found: &mut Findings) {
     let (is_one, shown) = match &value.kind {
         ValueKind::Boolean(value) => (false, format!(" ({value})")),
         ValueKind::Float(value) => (!is_whole, format!(" ({value})")),
-        // Not shown: it may be a secret in the wrong place.
+        // Not shown: it may be a misplaced secret.
         ValueKind::String(text) if is_whole => (text.parse::<i128>().is_ok(), String::new()),
         ValueKind::String(text) => (text.parse::<f64>().is_ok(), String::new()),
         _ => return,
@@ -216,15 +206,14 @@ fn get<'a>(value: &'a Value, place: &str) -> Option<&'a Value> {
     })
 }
 
-/// One line that names the line and not what it says.
+/// Names the line without quoting it.
 fn not_toml(file: &Path, text: &str, error: &toml::de::Error) -> BadConfig {
     let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
     let why = plain(error.message().lines().next().unwrap_or_default());
     BadConfig(format!("{} is not TOML, line {line}: {why}", file.display()))
 }
 
-/// An error of the `config` crate in one line. A text that stands in the wrong place is not repeated:
-/// it may be a password.
+/// Formats an error of the `config` crate in one line. A misplaced text is not repeated: it may be a password.
 fn one_line(error: &ConfigError) -> String {
     let mut text = plain(&error.to_string());
     if text.contains("expected a duration") {
@@ -272,7 +261,7 @@ mod tests {
         ] {
             assert_eq!(all.iter().filter(|line| line.contains(says)).count(), 1, "{says}: {all:#?}");
         }
-        // None follows from another, none has two lines or shows a secret.
+        // No error follows from another, spans two lines or shows a secret.
         assert_eq!(all.len(), 12, "{all:#?}");
         assert!(all.iter().all(|line| !line.contains('\n') && !line.contains("canary")), "{all:#?}");
     }

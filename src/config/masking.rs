@@ -1,4 +1,4 @@
-//! Addresses without the passwords in them.
+//! Addresses without their passwords.
 
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
@@ -6,23 +6,21 @@ use serde::Serializer;
 
 use crate::base::backend::redis::address::Parts;
 
-/// The replacement for a password.
 const MASK: &str = "***";
-/// The replacement for a whole secret.
 const SET: &str = "(set)";
 const NOT_SET: &str = "(not set)";
 const NOT_AN_ADDRESS: &str = "(not an address)";
 
-/// Why an endpoint of a media store cannot be used: it is not repeated.
+/// Error for an endpoint of a media store; it does not repeat the endpoint.
 pub(super) const NO_ENDPOINT: &str =
     "media.s3.endpoint cannot be used: write it like https://s3.example.org, without user and password";
 
-/// Returns true if a value is shown without its secret part.
+/// Returns true if a shown value has its secret part masked.
 pub(super) fn is_masked(shown: &str) -> bool {
     [SET, NOT_AN_ADDRESS].contains(&shown) || shown.contains(MASK)
 }
 
-/// The parameters of addresses of PostgreSQL and Redis that are shown. Any other one may be a misspelled password.
+/// Parameters of PostgreSQL and Redis addresses that are shown. Any other one may be a misspelled password.
 const SHOWN: &[&str] = &[
     "application_name",
     "db",
@@ -43,7 +41,7 @@ const SHOWN: &[&str] = &[
     "statement-cache-capacity",
 ];
 
-/// An address without its user, its password and what may be one of both; what is none is not shown at all.
+/// Removes user, password and unknown parameters from an address. A text that is not an address is not shown at all.
 #[must_use]
 pub fn masked(url: &str) -> String {
     masked_if_address(url).unwrap_or_else(|| NOT_AN_ADDRESS.to_owned())
@@ -51,15 +49,15 @@ pub fn masked(url: &str) -> String {
 
 fn masked_if_address(url: &str) -> Option<String> {
     let Parts { scheme, user, hosts, path, query } = Parts::of(url)?;
-    // Several hosts are more than an address may have: it is looked at with its first.
+    // Several hosts are not a valid URL: check it with the first host only.
     let (first, others) = hosts.split_once(',').unwrap_or((hosts, ""));
     let sound = reqwest::Url::parse(&format!("{scheme}://{user}{first}{path}{query}")).ok()?;
-    // A password with a slash, or one that is encoded with its @: a host, a path or a parameter is a part of it.
+    // A password with a slash or an encoded `@` makes part of it look like a host, a path or a parameter.
     let holds_login = |part: &str| percent_decode_str(part).any(|byte| byte == b'@');
     if [hosts, path, query].into_iter().any(holds_login) {
         return None;
     }
-    // In the place of several hosts, a password without its @.
+    // A text in place of several hosts may be a password without its `@`.
     let is_host = |host: &str| reqwest::Url::parse(&format!("{scheme}://{host}")).is_ok();
     if !others.is_empty() && !others.split(',').all(is_host) {
         return None;
@@ -77,7 +75,7 @@ fn masked_if_address(url: &str) -> Option<String> {
         match (SHOWN.contains(&&*key), value.is_empty()) {
             (true, _) => written.append_pair(&key, &value),
             (false, false) => written.append_pair(&key, MASK),
-            // Without a value it may be a part of a password.
+            // A parameter without a value may be part of a password.
             (false, true) => written.append_key_only(MASK),
         };
     }
@@ -99,12 +97,12 @@ pub(super) fn masked_url_or_none<S: Serializer>(url: &SecretString, serializer: 
     if url.expose_secret().is_empty() { serializer.serialize_str("") } else { masked_url(url, serializer) }
 }
 
-/// An address of HTTP, which may have neither user nor password: it is not shown whole if it may have one all the same.
+/// Masks an HTTP address, which must have neither user nor password, but may have them by mistake.
 pub(super) fn masked_address<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
     if url.is_empty() { serializer.serialize_str(url) } else { serializer.serialize_str(&masked(url)) }
 }
 
-/// Says of a secret only whether it is there.
+/// Shows only if a secret is set.
 pub(super) fn masked_secret<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(if secret.is_some() { SET } else { NOT_SET })
 }

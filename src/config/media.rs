@@ -12,10 +12,8 @@ use super::{BadConfig, words};
 use crate::model::media::MediaKind;
 use crate::providers::http::has_login;
 
-/// `[media]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct MediaSettings {
     pub collect: bool,
     pub folder: PathBuf,
@@ -36,10 +34,8 @@ pub struct MediaSettings {
     pub private_hosts: String,
 }
 
-/// `[media.s3]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct S3Settings {
     #[serde(serialize_with = "masked_address")]
     pub endpoint: String,
@@ -47,34 +43,29 @@ pub struct S3Settings {
     pub region: String,
     pub access_key_file: PathBuf,
     pub secret_key_file: PathBuf,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub access_key: Option<SecretString>,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub secret_key: Option<SecretString>,
 }
 
-/// A bucket that `media.store` names.
 #[derive(Debug, Clone)]
 pub struct BucketSettings {
-    /// Its name.
     pub bucket: String,
-    /// The beginning of the names of all files; may be empty.
+    /// Prefix of all file names; may be empty.
     pub prefix: String,
-    /// Its server; empty: that of AWS in the region.
+    /// Address of the server; empty means AWS in the region.
     pub endpoint: String,
-    /// Its region; empty: the one of the environment.
+    /// Empty means the region of the environment.
     pub region: String,
-    /// The access key and the secret key; `None`: those of the environment, or of the machine's role.
+    /// Access key and secret key; `None` means those of the environment or the machine's role.
     pub keys: Option<(SecretString, SecretString)>,
 }
 
 impl MediaSettings {
-    /// The bucket of the files; `None`: they are in the folder.
-    ///
-    /// # Errors
-    /// `media.store` is no address of a bucket, or `[media.s3]` cannot be used with it.
+    /// Returns the bucket of the files; `None` means that they are in the folder.
     pub fn bucket(&self) -> Result<Option<BucketSettings>, BadConfig> {
         let S3Settings { endpoint, region, .. } = &self.s3;
         if self.store.is_empty() {
@@ -106,10 +97,6 @@ impl MediaSettings {
         }))
     }
 
-    /// The kinds of media that are fetched.
-    ///
-    /// # Errors
-    /// A word of `media.kinds` is none of the known ones.
     pub fn wanted(&self) -> Result<Vec<MediaKind>, BadConfig> {
         let kind = |word: &str| MediaKind::ALL.into_iter().find(|kind| kind.as_str() == word);
         let unknown = |word| {
@@ -120,7 +107,7 @@ impl MediaSettings {
     }
 }
 
-/// The bucket and the prefix of `s3://bucket/prefix`.
+/// Splits `s3://bucket/prefix`.
 fn named(store: &str) -> Option<(&str, &str)> {
     let rest = store.strip_prefix("s3://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,7 +1,7 @@
 //! Settings: the compiled-in defaults, then files, then the environment.
 //!
-//! `config/default.toml` names and explains every setting; an unknown key is refused. Secrets come
-//! from the environment or from files of their own and are shown nowhere.
+//! `config/default.toml` names and explains every setting; an unknown key is an error. Secrets come from the
+//! environment or their own files and are never shown.
 
 mod accounts;
 mod adaptive;
@@ -54,21 +54,18 @@ use crate::engine::schedule::age::AgeTable;
 use crate::quota::Pacing;
 use crate::simulator::SimulatorOptions;
 
-/// The compiled-in defaults.
 pub const DEFAULT: &str = include_str!("../../config/default.toml");
-/// The demo's settings, which go over the defaults.
+/// Settings of the demo; they override the defaults.
 pub const DEMO: &str = include_str!("../../config/demo.toml");
-/// The settings of the demo's community, which go over those of the demo.
+/// Settings of the demo's community; they override the demo's.
 pub const COMMUNITY_DEMO: &str = include_str!("../../config/demo-community.toml");
-/// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "TWITTER_UPDATER";
 
-/// All settings. The fields are documented in `config/default.toml`.
+/// All settings. `config/default.toml` documents the fields.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Settings {
-    /// Names with commas between.
+    /// Comma-separated names.
     #[serde(deserialize_with = "names")]
     pub providers: String,
     #[serde(with = "as_text")]
@@ -80,7 +77,7 @@ pub struct Settings {
     pub media: MediaSettings,
     pub relations: RelationSettings,
     pub visits: VisitSettings,
-    /// By name.
+    /// Keyed by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub communities: BTreeMap<String, CommunitySettings>,
     pub log: LogSettings,
@@ -101,34 +98,28 @@ pub struct Settings {
     pub supervision: SupervisionSettings,
     pub poll: PollSettings,
     pub simulator: SimulatorOptions,
-    /// As they were given, by name: the settings that are shown masked.
+    /// Unmasked values of the masked settings, by name.
     #[serde(skip)]
     masked: BTreeMap<String, SecretString>,
 }
 
-/// `[log]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct LogSettings {
     pub level: String,
     #[serde(deserialize_with = "word")]
     pub format: LogFormat,
 }
 
-/// `log.format`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum LogFormat {
     Text,
     Json,
 }
 
-/// `[queue]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct QueueSettings {
     #[serde(deserialize_with = "word")]
     pub backend: QueueBackend,
@@ -136,29 +127,24 @@ pub struct QueueSettings {
     pub redis: RedisSettings,
 }
 
-/// `queue.backend`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum QueueBackend {
     Embedded,
     Redis,
 }
 
-/// `[queue.embedded]` and `[store.sqlite]`
+/// Section `[queue.embedded]` or `[store.sqlite]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct FileSettings {
     pub path: PathBuf,
     #[serde(with = "humantime_serde")]
     pub busy_timeout: Duration,
 }
 
-/// `[queue.redis]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct RedisSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
@@ -174,7 +160,6 @@ pub struct RedisSettings {
 }
 
 impl RedisSettings {
-    /// The files of TLS, each with its setting.
     fn tls_files(&self) -> [(&'static str, &Path); 3] {
         [
             ("queue.redis.ca_file", &self.ca_file),
@@ -184,10 +169,8 @@ impl RedisSettings {
     }
 }
 
-/// `[store]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct StoreSettings {
     #[serde(deserialize_with = "word")]
     pub backend: StoreBackend,
@@ -202,44 +185,36 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// The longest time since the last check of an item, ms; `None` where deletions change nothing.
+    /// Maximum time since the last check of an item, ms; `None` if deletions are ignored.
     #[must_use]
     pub fn longest_unchecked(&self) -> Option<Millis> {
         (self.on_deleted != OnDeleted::Keep).then(|| clock::millis(self.longest_unchecked))
     }
 }
 
-/// `[forget]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct ForgetSettings {
     pub key_file: PathBuf,
 }
 
-/// `store.backend`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum StoreBackend {
     Sqlite,
     Postgres,
 }
 
-/// `store.on_deleted`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum OnDeleted {
     Keep,
     Blank,
     Remove,
 }
 
-/// `[store.postgres]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct PostgresSettings {
     #[serde(serialize_with = "masked_url")]
     pub url: SecretString,
@@ -248,10 +223,8 @@ pub struct PostgresSettings {
     pub statement_timeout: Duration,
 }
 
-/// `[updater]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct UpdaterSettings {
     #[serde(with = "humantime_serde")]
     pub buffer_ttl: Duration,
@@ -277,41 +250,35 @@ pub struct UpdaterSettings {
     pub name: String,
 }
 
-/// `[starter]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct StarterSettings {
     pub bearer_token_file: PathBuf,
     #[serde(deserialize_with = "word")]
     pub without_token: WithoutToken,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
     pub max_body_bytes: usize,
 }
 
-/// `starter.without_token`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum WithoutToken {
     Loopback,
     Anybody,
 }
 
-/// `[http]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct HttpSettings {
     pub listen: String,
     pub metrics_listen: String,
     pub behind_tls: bool,
-    /// With commas between them.
+    /// Comma-separated.
     #[serde(deserialize_with = "names")]
     pub hosts: String,
-    /// With commas between them.
+    /// Comma-separated.
     #[serde(deserialize_with = "names")]
     pub trusted_proxies: String,
     pub connections: usize,
@@ -319,100 +286,78 @@ pub struct HttpSettings {
     pub drain_notice: Duration,
 }
 
-/// `[ops]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct OpsSettings {
     pub token_file: PathBuf,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub token: Option<SecretString>,
 }
 
-/// `[rebuild]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct RebuildSettings {
     pub rate: u32,
     #[serde(with = "humantime_serde")]
     pub every: Duration,
 }
 
-/// `[supervision]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct SupervisionSettings {
     #[serde(with = "humantime_serde")]
     pub silent_after: Duration,
 }
 
-/// A configuration that cannot be: one line that names the place, the reason and what to do.
+/// Configuration error: one line with place, reason and remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("configuration: {0}")]
 pub struct BadConfig(pub String);
 
 impl Settings {
-    /// The lease of a claimed timeline: a page needs a call, the position before and after it, the hand-over and the
-    /// settling; there is some time for more pages.
+    /// Lease of a claimed timeline. A page needs a call, the position before and after it, the handover and the
+    /// settling; the rest is for more pages.
     #[must_use]
     pub fn timeline_lease(&self) -> Duration {
         self.lookup.timeout.saturating_add(self.updater.save_timeout.saturating_mul(5))
     }
 
-    /// The defaults, then `layers` (compiled-in texts), then `files`, then the environment, then what the command line
-    /// says: `providers`.
-    ///
-    /// # Errors
-    /// Unknown keys, values of the wrong form, and contradictions: all of them.
+    /// Merges the defaults, `layers` (compiled-in texts), `files`, the environment, and `providers` of the command
+    /// line; later ones override earlier ones. The error lists all unknown keys, invalid values and contradictions.
     pub fn load(layers: &[&str], files: &Files, providers: Option<&str>) -> Result<Self, BadConfig> {
         Ok(Self::examine(layers, files, providers).sound()?)
     }
 
-    /// As [`Settings::load`], and what is wrong beside the settings.
+    /// Does the same as [`Settings::load`], and returns the errors next to the settings.
     #[must_use]
     pub fn examine(layers: &[&str], files: &Files, providers: Option<&str>) -> Examined {
         loading::examine(layers, files, variables::of_process(), providers)
     }
 
-    /// As [`Settings::load`], with the file or folder of that name, and these variables in place of the
-    /// environment.
-    ///
-    /// # Errors
-    /// As [`Settings::load`] and [`Files::read`].
+    /// Does the same as [`Settings::load`] with the file or folder `path`, and `variables` instead of the environment.
     pub fn load_with(layers: &[&str], path: Option<&Path>, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
         Ok(loading::examine(layers, &Files::read(path)?, given(variables), None).sound()?)
     }
 
-    /// As [`Settings::load_with`], with a file of this name and text, which need not be there.
-    ///
-    /// # Errors
-    /// As [`Settings::load`].
+    /// Does the same as [`Settings::load_with`] with a file of this name and text; it need not exist on disk.
     pub fn load_text(file: &Path, text: &str, variables: &[(&str, &str)]) -> Result<Self, BadConfig> {
         Ok(loading::examine(&[], &Files::of(file, text), given(variables), None).sound()?)
     }
 
-    /// `tweet_age`, with intervals of at most `store.longest_unchecked` where that bounds them.
+    /// Ages of `tweet_age`. Their intervals are at most `store.longest_unchecked` unless `store.on_deleted` is `keep`.
     #[must_use]
     pub fn ages(&self) -> AgeTable {
         let bound = self.store.longest_unchecked();
         bound.map_or_else(|| self.tweet_age.clone(), |longest| self.tweet_age.at_most(longest))
     }
 
-    /// `http.listen` as an address; `None` where it is empty.
-    ///
-    /// # Errors
-    /// Not a valid address.
+    /// Address of `http.listen`; `None` if it is empty.
     pub fn listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
         address_of("http.listen", &self.http.listen, "0.0.0.0:8080")
     }
 
-    /// `http.metrics_listen` as an address; `None` where it is empty.
-    ///
-    /// # Errors
-    /// Not a valid address, or the same as `http.listen`.
+    /// Address of `http.metrics_listen`; `None` if it is empty. The address of `http.listen` is an error.
     pub fn metrics_listen(&self) -> Result<Option<SocketAddr>, BadConfig> {
         let addr = address_of("http.metrics_listen", &self.http.metrics_listen, "0.0.0.0:9090")?;
         let is_taken = addr.is_some_and(|addr| addr.port() != 0) && self.listen().is_ok_and(|listen| listen == addr);
@@ -423,23 +368,19 @@ impl Settings {
         Ok(addr)
     }
 
-    /// `http.trusted_proxies` as networks.
-    ///
-    /// # Errors
-    /// An entry is no address and no network.
     pub fn trusted_proxies(&self) -> Result<Subnets, BadConfig> {
         Subnets::parse(&self.http.trusted_proxies).map_err(|why| BadConfig(format!("http.trusted_proxies: {why}")))
     }
 
-    /// The settings in effect as TOML, secrets masked.
+    /// Effective settings as TOML, secrets masked.
     #[must_use]
     pub fn shown(&self) -> String {
-        // Only maps with text keys, no value after a table: cannot fail; if it ever did, say so.
+        // Cannot fail, because all maps have text keys and no value follows a table. Otherwise the output states the error.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}"))
     }
 }
 
-/// The address in that setting; `None` where it is empty.
+/// Parses the address of a setting; `None` if it is empty.
 fn address_of(setting: &str, text: &str, example: &str) -> Result<Option<SocketAddr>, BadConfig> {
     let text = text.trim();
     let addr = (!text.is_empty()).then(|| text.parse()).transpose();
@@ -450,24 +391,23 @@ fn given(variables: &[(&str, &str)]) -> Vec<(String, OsString)> {
     variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
 }
 
-/// Returns true if a name that users give has up to 100 of a to z, 0 to 9, _ and -.
+/// Returns true if a user-defined name has 1 to 100 of a to z, 0 to 9, _ and -.
 fn is_plain_name(name: &str) -> bool {
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     (1..=100).contains(&name.len()) && name.bytes().all(is_fit)
 }
 
-/// The words of a setting, comma separated.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
-/// One of a few words: an error says which there are, which the `config` crate's own does not.
+/// Reads one of a few words. The error lists them, which the `config` crate's own does not.
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     let word = String::deserialize(from)?.into_deserializer();
     T::deserialize(word).map_err(|error: serde::de::value::Error| D::Error::custom(error))
 }
 
-/// A value by the text that it is shown as.
+/// Serializes a value as its displayed text.
 mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -483,7 +423,7 @@ mod as_text {
     }
 }
 
-/// Names with commas between them; a list of names becomes such a text.
+/// Reads comma-separated names; joins a list of names with commas.
 fn names<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "names with commas between them, or a list of names")]
@@ -605,7 +545,7 @@ mod tests {
         let several = "redis+sentinel://me:canary@h,i:7,[::1]:8/name/3?sentinel_password=canary";
         assert_eq!(masked(several), "redis+sentinel://***@h,i:7,[::1]:8/name/3?sentinel_password=***");
         assert_eq!(masked("rediss+cluster://:can,ary@h:1,i:2"), "rediss+cluster://***@h:1,i:2");
-        // One letter beside the parameter, and it is a password all the same.
+        // A misspelled parameter may hold a password, too.
         let shown = masked("postgres://u@h/db?pasword=canary&sslmode=require");
         assert_eq!(shown, "postgres://***@h/db?pasword=***&sslmode=require");
         let shown = masked("redis+sentinel://h/name?sentinel_passwrod=canary");
@@ -620,7 +560,7 @@ mod tests {
             assert_eq!(masked(odd), "(not an address)");
         }
         assert!(settings.shown().contains("bearer_token = \"(set)\""), "{}", settings.shown());
-        // Refused, and not shown either way.
+        // Rejected, and not shown in any form.
         let mut odd = settings;
         assert!(odd.shown().contains("api = \"https://api.x.com\""), "{}", odd.shown());
         let given = ["https://me:canary@h", "h?canary", "a:canary@h", "https://h?a=canary"].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `[poll]` and `[poll.sources.*]`: which timelines are polled, and how often.
+//! `[poll]` and `[poll.sources.*]`: the polled timelines and their intervals.
 
 mod streams;
 
@@ -18,10 +18,8 @@ use crate::model::provider::Provider;
 use crate::providers::registry::{all_kinds, kinds};
 use crate::providers::source::Written;
 
-/// `[poll]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct PollSettings {
     #[serde(with = "humantime_serde")]
     pub shortest: Duration,
@@ -33,39 +31,37 @@ pub struct PollSettings {
     pub out_of_order: Duration,
     #[serde(with = "humantime_serde")]
     pub quiet_after: Duration,
-    /// By name.
+    /// Keyed by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, SourceSettings>,
-    /// By name.
+    /// Keyed by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub streams: BTreeMap<String, StreamSettings>,
 }
 
-/// `[poll.sources.NAME]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
-#[allow(missing_docs)]
 pub struct SourceSettings {
-    /// As it is named in `providers`; Twitter where nothing is said.
+    /// Name as in `providers`; Twitter by default.
     #[serde(default = "twitter", with = "as_text")]
     pub provider: Provider,
-    /// The kind, of any provider; empty if it is missing.
+    /// Kind, of any provider; empty if it is missing.
     #[serde(default, deserialize_with = "word_of_a_kind", skip_serializing_if = "String::is_empty")]
     kind: String,
-    /// In place of `poll.out_of_order`, or of the provider's own.
+    /// Overrides `poll.out_of_order` and the provider's own value.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<Duration>,
-    /// In place of `poll.quiet_after`.
+    /// Overrides `poll.quiet_after`.
     #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
     pub quiet_after: Option<Duration>,
-    /// What its kind takes, of any provider: which it is, the provider's folder says.
+    /// Settings of the kind; the provider's folder defines them.
     #[serde(flatten, deserialize_with = "keys_of_a_kind")]
     rest: toml::Table,
 }
 
-/// The words for a source's kind, of all providers.
+/// Words for a source's kind, of all providers.
 static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| unique(all_kinds().flat_map(|of| of.words)));
 
-/// The keys of a source, with those of all providers' kinds.
+/// Keys of a source, including those of all providers' kinds.
 pub(super) static KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let own = ["provider", "kind", "out_of_order", "quiet_after"];
     unique(own.into_iter().chain(all_kinds().flat_map(|of| of.keys)))
@@ -99,7 +95,7 @@ fn twitter() -> Provider {
 }
 
 impl PollSettings {
-    /// The time without new posts after which that source is quiet; `None`: never.
+    /// Time without new posts until that source is quiet; `None` means never.
     #[must_use]
     pub fn quiet_after(&self, source: &str) -> Option<Duration> {
         let own = self.sources.get(source).and_then(|source| source.quiet_after);
@@ -119,14 +115,14 @@ impl PollSettings {
         for (at, (name, stream)) in self.streams.iter().enumerate() {
             let place = format!("poll.streams.{name}");
             let checked = check_named(&place, name, Ok(()));
-            // Of sources that are wrong themselves it is not known whether they fill it.
+            // With invalid sources, it is unknown if one fills the gaps.
             let is_filled = |()| if found.is_below("poll.sources") { Ok(()) } else { self.fills(at, &place, stream) };
             let checked = checked.and_then(is_filled);
             found.take(&place, checked);
         }
     }
 
-    /// The stream has a source that fills its gaps, and a credential of its own.
+    /// Checks that the stream has a source to fill its gaps, and its own credential.
     fn fills(&self, at: usize, place: &str, stream: &StreamSettings) -> Result<(), BadConfig> {
         let refuse = |text: String| Err(BadConfig(text));
         let Some(source) = self.sources.get(&stream.fills) else {
@@ -156,7 +152,7 @@ impl PollSettings {
     }
 }
 
-/// The error in the name, else in the section; the latter begins with the key.
+/// Checks the name, then prefixes the error, which begins with the key, with the section.
 fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(), BadConfig> {
     if !is_plain_name(name) {
         return Err(BadConfig(format!("{place}: a name has up to 100 of a to z, 0 to 9, _ and -")));
@@ -165,10 +161,10 @@ fn check_named(place: &str, name: &str, checked: Result<(), String>) -> Result<(
 }
 
 impl Settings {
-    /// Each source's provider has what it needs, and its posts are looked up.
+    /// Checks that each source's provider is configured, and that its posts are looked up.
     pub(super) fn sources_have_providers(&self, found: &mut Findings) {
         if found.is_below("mastodon") || found.is_below("providers") {
-            return; // an instance or a list that is wrong itself
+            return; // an instance or a list that is itself wrong
         }
         let providers = self.providers().unwrap_or_default();
         for (name, source) in &self.poll.sources {
@@ -187,7 +183,7 @@ impl Settings {
 }
 
 impl SourceSettings {
-    /// Its settings as texts. Empty and `false` ones count as missing.
+    /// Settings as texts. Empty and `false` ones count as missing.
     #[must_use]
     pub fn written(&self) -> Written {
         let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -196,7 +192,7 @@ impl SourceSettings {
         said.filter(|(_, text)| !text.trim().is_empty()).collect()
     }
 
-    /// The error; begins with the key.
+    /// The error begins with the key.
     fn check(&self) -> Result<(), String> {
         for (key, own) in [("out_of_order", self.out_of_order), ("quiet_after", self.quiet_after)] {
             let within = own.map_or(Ok(()), |own| is_within(&format!("poll.{key}"), own));

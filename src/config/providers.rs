@@ -1,4 +1,4 @@
-//! The networks: `providers`, `[lookup]`, and a section for each provider.
+//! The networks: `providers`, `[lookup]`, and a section per provider.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,11 @@ use crate::providers::proxy::ProxyAddress;
 use crate::providers::x_v2::{FieldNames, Fields};
 use crate::quota::{Caller, Credential, ReadsPer};
 
-/// The name in `providers` for all Mastodon instances of the settings.
+/// Name in `providers` for all configured Mastodon instances.
 const EVERY_INSTANCE: &str = "mastodon";
 
-/// `[lookup]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct LookupSettings {
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
@@ -36,50 +34,43 @@ pub struct LookupSettings {
 }
 
 impl LookupSettings {
-    /// The proxy of calls and media; `None` where none is set.
-    ///
-    /// # Errors
-    /// It is not an address.
+    /// Proxy of calls and media; `None` if it is not set.
     pub fn proxy(&self) -> Result<Option<ProxyAddress>, BadConfig> {
         ProxyAddress::read(&self.proxy).map_err(|why| BadConfig(format!("lookup.proxy cannot be used: {why}")))
     }
 }
 
-/// `[twitter]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct TwitterSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
     pub allow_plain_http: bool,
     pub bearer_token_file: PathBuf,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
-    /// By name.
+    /// Keyed by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, CredentialSettings>,
 }
 
-/// `[x]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct XSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
     pub allow_plain_http: bool,
     #[serde(deserialize_with = "word")]
     pub field_names: FieldNames,
-    /// Names with commas between.
+    /// Comma-separated names.
     #[serde(deserialize_with = "names")]
     pub fields: String,
-    /// Names with commas between.
+    /// Comma-separated names.
     #[serde(deserialize_with = "names")]
     pub expansions: String,
     pub bearer_token_file: PathBuf,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
     pub reads: u64,
@@ -88,25 +79,21 @@ pub struct XSettings {
     pub reads_from_day: u32,
     pub price_per_read: f64,
     pub same_day: f64,
-    /// By name.
+    /// Keyed by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, CredentialSettings>,
 }
 
-/// `[mastodon]`
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-#[allow(missing_docs)]
 pub struct MastodonSettings {
-    /// By name.
+    /// Keyed by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub instances: BTreeMap<String, InstanceSettings>,
 }
 
-/// `[mastodon.instances.NAME]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct InstanceSettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
@@ -116,15 +103,13 @@ pub struct InstanceSettings {
     pub calls: CallsWanted,
     #[serde(default, skip_serializing_if = "credentials::is_empty")]
     pub bearer_token_file: PathBuf,
-    /// From the environment alone.
+    /// Environment only.
     #[serde(default, serialize_with = "masked_secret")]
     pub bearer_token: Option<SecretString>,
 }
 
-/// `mastodon.instances.NAME.calls`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum CallsWanted {
     #[default]
     Auto,
@@ -132,10 +117,8 @@ pub enum CallsWanted {
     Single,
 }
 
-/// `[bluesky]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct BlueskySettings {
     #[serde(serialize_with = "masked_address")]
     pub api: String,
@@ -143,10 +126,8 @@ pub struct BlueskySettings {
 }
 
 impl Settings {
-    /// The networks, in the order of `providers`; never empty.
-    ///
-    /// # Errors
-    /// One is none, is named twice, or is an instance that has no section.
+    /// Networks in the order of `providers`; never empty. Unknown and repeated names, and instances without section,
+    /// are errors.
     pub fn providers(&self) -> Result<Vec<Provider>, BadConfig> {
         let mut all: Vec<Provider> = Vec::new();
         for name in words(&self.providers) {
@@ -174,10 +155,7 @@ impl Settings {
         }
     }
 
-    /// The one provider of a command that works for one.
-    ///
-    /// # Errors
-    /// There are several, or as [`Settings::providers`].
+    /// Returns the provider for a command that works on one; several are an error.
     pub fn provider(&self) -> Result<Provider, BadConfig> {
         match &self.providers()?[..] {
             [provider] => Ok(provider.clone()),
@@ -188,7 +166,6 @@ impl Settings {
         }
     }
 
-    /// Checks that it has the parts that its kind needs.
     fn is_known(&self, provider: &Provider) -> Result<(), BadConfig> {
         match provider {
             Provider::Mastodon(name) => self.instance(name).map(drop),
@@ -196,20 +173,13 @@ impl Settings {
         }
     }
 
-    /// The instance of that name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn instance(&self, name: &str) -> Result<&InstanceSettings, BadConfig> {
         self.mastodon.instances.get(name).ok_or_else(|| {
             BadConfig(format!("mastodon:{name} has no section: add [mastodon.instances.{name}], with its api"))
         })
     }
 
-    /// The address of the provider's API, and its setting.
-    ///
-    /// # Errors
-    /// An instance has no section.
+    /// Returns the setting and the address of the provider's API.
     pub fn api(&self, provider: &Provider) -> Result<(String, &str), BadConfig> {
         Ok(match provider {
             Provider::Twitter => ("twitter.api".to_owned(), &self.twitter.api),
@@ -219,44 +189,31 @@ impl Settings {
         })
     }
 
-    /// The fields and expansions that X is asked for.
-    ///
-    /// # Errors
-    /// A name is unknown; says which there are.
+    /// Fields and expansions of requests to X. An error lists the known names.
     pub fn x_fields(&self) -> Result<Fields, BadConfig> {
         let XSettings { field_names, fields, expansions, .. } = &self.x;
         Fields::new(*field_names, fields, expansions).map_err(|why| BadConfig(format!("x.{why}")))
     }
 
-    /// Every credential for the provider, by name: `bearer_token` as "bearer", then those of
-    /// `[twitter.credentials.*]` or `[x.credentials.*]`, `kind = "both"` as two. Empty where none is named.
-    ///
-    /// # Errors
-    /// A part is missing, given twice, of no use, empty or nothing that could be sent; two credentials
-    /// have one name.
+    /// Returns every credential of the provider: `bearer_token` as "bearer", then those of `[twitter.credentials.*]` or
+    /// `[x.credentials.*]` by name. A credential of `kind = "both"` becomes two.
     pub fn credentials(&self, provider: &Provider) -> Result<Vec<Credential>, BadConfig> {
         Ok(self.every_credential(provider)?)
     }
 
-    /// The same, with each thing that is wrong by itself.
-    ///
-    /// # Errors
-    /// As [`Settings::credentials`].
+    /// Does the same as [`Settings::credentials`], with separate errors.
     pub fn every_credential(&self, provider: &Provider) -> Result<Vec<Credential>, BadConfigs> {
         let named = self.named(provider).map_err(|wrong| BadConfigs(vec![wrong]))?;
         named.map_or_else(|| Ok(Vec::new()), |named| named.all_credentials())
     }
 
-    /// The names of [`Settings::credentials`] and as whom each calls, in the same order. No secret is read:
-    /// it serves where the secrets are not at hand.
-    ///
-    /// # Errors
-    /// A name or a kind cannot be; two credentials have one name.
+    /// Returns the names of [`Settings::credentials`] and the caller type of each, in the same order. Reads no secret,
+    /// so it works where the secrets are missing.
     pub fn callers(&self, provider: &Provider) -> Result<Vec<(String, Caller)>, BadConfig> {
         self.named(provider)?.map_or_else(|| Ok(Vec::new()), |named| named.all_callers())
     }
 
-    /// Its section of credentials; `None` for a provider without credentials.
+    /// Returns the credentials section; `None` for a provider without credentials.
     fn named(&self, provider: &Provider) -> Result<Option<Named<'_>>, BadConfig> {
         static NONE: BTreeMap<String, CredentialSettings> = BTreeMap::new();
         Ok(match provider {
@@ -285,24 +242,19 @@ impl Settings {
         })
     }
 
-    /// The token that the starter asks for, from the environment or from its file; `None` when neither is given.
-    ///
-    /// # Errors
-    /// The file cannot be read or is empty; both are given; it is nothing that could be sent; or it is short enough to be
-    /// guessed.
+    /// Token that clients must send to the starter, from the environment or its file; `None` if neither is set. Too
+    /// short tokens are errors.
     pub fn starter_token(&self) -> Result<Option<SecretString>, BadConfig> {
         access_token("starter.bearer_token", &self.starter.bearer_token, &self.starter.bearer_token_file)
     }
 
-    /// The token that actions on the page ask for, from the environment or from its file; `None` when neither is given.
-    ///
-    /// # Errors
-    /// As [`Settings::starter_token`].
+    /// Token for actions on the page, from the environment or its file; `None` if neither is set. Errors as in
+    /// [`Settings::starter_token`].
     pub fn ops_token(&self) -> Result<Option<SecretString>, BadConfig> {
         access_token("ops.token", &self.ops.token, &self.ops.token_file)
     }
 
-    /// Every provider is asked at that address: a simulator's.
+    /// Sets the API address of all providers to that of a simulator.
     pub fn ask_everything_at(&mut self, api: &str) {
         let instances = self.mastodon.instances.values_mut().map(|instance| &mut instance.api);
         for of in [&mut self.twitter.api, &mut self.x.api, &mut self.bluesky.api].into_iter().chain(instances) {
@@ -310,7 +262,7 @@ impl Settings {
         }
     }
 
-    /// Every secret of the settings: its name, its value from the environment, and the file that it may be in.
+    /// All secrets: setting, value from the environment, and path of the file.
     fn secrets(&self) -> Vec<(String, &Option<SecretString>, &Path)> {
         let single = |name: &str| name.to_owned();
         let mut all: Vec<(String, &Option<SecretString>, &Path)> = vec![
@@ -336,7 +288,8 @@ impl Settings {
         all
     }
 
-    /// A variable that is there and says nothing is a mistake, as an empty file is: most likely another was not set.
+    /// Records an error for each variable with an empty secret: most likely another variable was not set. Empty files
+    /// are errors, too.
     pub(super) fn blank_secrets(&self, found: &mut Findings) {
         for (key, value, _) in self.secrets() {
             if value.as_ref().is_some_and(|secret| secret.expose_secret().trim().is_empty()) {
@@ -349,7 +302,7 @@ impl Settings {
         }
     }
 
-    /// The files with secrets that every user of the machine may read, each with its setting.
+    /// Returns files with secrets that every user of the machine may read, each with its setting.
     #[must_use]
     pub fn exposed_secrets(&self) -> Vec<(String, &Path)> {
         use std::os::unix::fs::PermissionsExt;
@@ -362,8 +315,8 @@ impl Settings {
         secrets.chain([key_of_redis]).filter(is_exposed).collect()
     }
 
-    /// Returns true if calls to that address carry credentials over a network in clear text, and the settings do not allow it.
-    /// Credentials that sign and are not sent count as well: what they sign may be repeated.
+    /// Returns true if calls to that address would send credentials in clear text over a network, and the settings do
+    /// not allow it. Signing credentials count as well: a signed request may be replayed.
     fn sends_plainly(&self, provider: &Provider, url: &reqwest::Url) -> bool {
         let is_allowed = match provider {
             Provider::Twitter => self.twitter.allow_plain_http,
@@ -371,12 +324,12 @@ impl Settings {
             Provider::Mastodon(name) => self.instance(name).is_ok_and(|instance| instance.allow_plain_http),
             Provider::Bluesky => false,
         };
-        // No secret is read: a role without the secrets says the same.
+        // Reads no secret: a role without the secrets gets the same result.
         let has_credentials = || self.callers(provider).is_ok_and(|callers| !callers.is_empty());
         !is_allowed && is_plain_http(url) && has_credentials()
     }
 
-    /// Every provider that has a section is as it can be, whether it is asked or not.
+    /// Validates every provider that has a section, even an unused one.
     pub(super) fn providers_can_be(&self, found: &mut Findings) {
         for name in self.mastodon.instances.keys() {
             if !is_plain_name(name) {
@@ -412,7 +365,7 @@ impl Settings {
         }
         found.take("x", self.x_fields());
         if !found.is_below("mastodon") {
-            found.take("providers", self.providers()); // all instances are as they were meant
+            found.take("providers", self.providers()); // all instances are valid here
         }
     }
 }
@@ -528,7 +481,7 @@ mod tests {
                 with(api, "").unwrap_or_else(|error| panic!("{section} {api}: {error}"));
             }
         }
-        // Without credentials there is nothing to keep.
+        // Without credentials there is nothing to protect.
         for plain in [
             "[twitter]\napi = \"http://a\"\n",
             "[mastodon.instances.a]\napi = \"http://a\"\n",

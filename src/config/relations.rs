@@ -7,10 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{BadConfig, words};
 use crate::model::relation::Side;
 
-/// `[relations]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct RelationSettings {
     pub collect: String,
     pub from_posts: bool,
@@ -26,21 +24,17 @@ pub struct RelationSettings {
     pub page: u32,
 }
 
-/// The order in which lists are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VisitOrder {
-    /// Owners that posted again first, least recently visited first; then the new ones, the newest first.
+    /// Owners that posted again first, least recently visited first; then new ones, newest first.
     Tiers,
-    /// The more often, the more often a list had changed.
+    /// Visits a list more often if it changed more often.
     Classes,
 }
 
 impl RelationSettings {
-    /// The lists that are collected.
-    ///
-    /// # Errors
-    /// A word of `relations.collect` is none of the known ones.
+    /// Lists that are collected.
     pub fn sides(&self) -> Result<Vec<Side>, BadConfig> {
         words(&self.collect)
             .map(|word| word.parse().map_err(|why| BadConfig(format!("relations.collect: {why}"))))

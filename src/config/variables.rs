@@ -1,4 +1,4 @@
-//! The environment: which variables are settings, and which would be if they were spelled right.
+//! The environment: variables that are settings, and misspelled ones.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use super::findings::Findings;
 use super::poll::KEYS;
 use super::{DEFAULT, ENVIRONMENT_PREFIX, Settings};
 
-/// The parts of a credential that are secret, and the rest of its settings.
+/// Settings of a credential, its secret parts included.
 const CREDENTIAL: [&str; 11] = [
     "kind",
     "consumer_key",
@@ -25,7 +25,7 @@ const CREDENTIAL: [&str; 11] = [
     "bearer_token_file",
 ];
 
-/// The tables whose entries a user names, with the settings of each entry.
+/// Tables whose entries a user names, with the settings of each entry.
 static TABLES: LazyLock<[(&str, &[&str]); 5]> = LazyLock::new(|| {
     [
         ("twitter.credentials", &CREDENTIAL),
@@ -36,30 +36,29 @@ static TABLES: LazyLock<[(&str, &[&str]); 5]> = LazyLock::new(|| {
     ]
 });
 
-/// Every setting outside of those tables, secrets too.
+/// Settings outside of those tables, secrets included.
 static SETTINGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let defaults = Config::builder().add_source(File::from_str(DEFAULT, FileFormat::Toml)).build();
     let settings = defaults.and_then(Config::try_deserialize::<Settings>);
     settings.map(|settings| settings.flat().into_keys().collect()).unwrap_or_default()
 });
 
-/// The environment's name for a setting.
 pub(super) fn variable(setting: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}__{}", setting.replace('.', "__")).to_uppercase()
 }
 
-/// The variables of this process that begin as ours do.
+/// Returns the variables of this process with our prefix.
 pub(super) fn of_process() -> Vec<(String, OsString)> {
     let ours = |(name, value): (OsString, OsString)| {
         let name = name.into_string().ok()?;
-        // By bytes: the name may be any text.
+        // Compares bytes: the name may be any text.
         let begins = name.as_bytes().get(..ENVIRONMENT_PREFIX.len())?;
         begins.eq_ignore_ascii_case(ENVIRONMENT_PREFIX.as_bytes()).then_some((name, value))
     };
     std::env::vars_os().filter_map(ours).collect()
 }
 
-/// The variables that are settings; those that would be if they were spelled right are noted.
+/// Returns the variables that are settings; records misspelled ones.
 pub(super) fn read(variables: Vec<(String, OsString)>, found: &mut Findings) -> Environment {
     let mut settings = HashMap::new();
     for (name, value) in variables {
@@ -81,8 +80,8 @@ pub(super) fn read(variables: Vec<(String, OsString)>, found: &mut Findings) -> 
     Environment::with_prefix(ENVIRONMENT_PREFIX).prefix_separator("__").separator("__").source(Some(settings))
 }
 
-/// The setting that a variable would be if its underscores were right; `None` where they are, and for what is no setting
-/// at all: a cluster sets TWITTER_UPDATER_OPS_SERVICE_HOST and the like for its services.
+/// Returns the setting that a variable with wrong underscores means; `None` if they are right or it is no setting. A
+/// cluster sets TWITTER_UPDATER_OPS_SERVICE_HOST and the like for its services.
 fn meant(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let rest = name.strip_prefix(&format!("{ENVIRONMENT_PREFIX}_").to_lowercase())?;
@@ -103,7 +102,7 @@ fn is_setting(setting: &str) -> bool {
     SETTINGS.iter().any(|known| known == setting) || TABLES.iter().any(of_table)
 }
 
-/// The setting of an entry of that table, by its words. Of several fields that it may end with it is the longest.
+/// Returns the setting of an entry of that table. Of several possible field names at the end, the longest counts.
 fn entry(words: &str, table: &str, fields: &[&str]) -> Option<String> {
     let entry = words.strip_prefix(&table.replace('.', "_"))?.strip_prefix('_')?;
     let named = |field: &str| entry.strip_suffix(field)?.strip_suffix('_').filter(|name| !name.is_empty());
@@ -143,7 +142,7 @@ mod tests {
             "TWITTER_UPDATER__UPDATER__LEES",
             "TWITTER_UPDATER_CONFIG",
             "TWITTER_UPDATER_FIXTURES",
-            // What a cluster sets for the services twitter-updater, twitter-updater-ops and twitter-updater-starter.
+            // Variables of a cluster for the services twitter-updater, twitter-updater-ops and twitter-updater-starter.
             "TWITTER_UPDATER_PORT",
             "TWITTER_UPDATER_SERVICE_HOST",
             "TWITTER_UPDATER_OPS_SERVICE_HOST",

@@ -11,10 +11,8 @@ use crate::base::humanize::span;
 use crate::engine::schedule::adaptive::Spend;
 use crate::engine::schedule::visits::{Options, Policy};
 
-/// `[visits]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct VisitSettings {
     pub collect: bool,
     #[serde(deserialize_with = "super::word")]
@@ -40,10 +38,7 @@ pub struct VisitSettings {
 }
 
 impl VisitSettings {
-    /// The parts that this process visits, from 0 on.
-    ///
-    /// # Errors
-    /// `visits.here` names no such part.
+    /// Parts that this process visits, from 0 on.
     pub fn parts_here(&self) -> Result<BTreeSet<u32>, BadConfig> {
         if self.here.trim().is_empty() {
             return Ok((0..self.parts).collect());
@@ -61,10 +56,7 @@ impl VisitSettings {
         self.here.split(',').map(part).collect()
     }
 
-    /// The hours (UTC) in which no account sinks: the first one, and the one after the last.
-    ///
-    /// # Errors
-    /// `visits.night` is no pair of hours.
+    /// Hours (UTC) in which no account is lowered: the first, and the one after the last.
     pub fn night(&self) -> Result<[u8; 2], BadConfig> {
         let hours = || {
             let (from, to) = self.night.split_once('-')?;
@@ -74,10 +66,6 @@ impl VisitSettings {
         hours().ok_or_else(|| BadConfig(format!("visits.night: {:?} is no pair of hours, such as 1-7", self.night)))
     }
 
-    /// What decides when an account is visited.
-    ///
-    /// # Errors
-    /// A setting is invalid.
     pub fn options(&self) -> Result<Options, BadConfig> {
         let [every, shortest, longest] = [self.every, self.shortest, self.longest].map(clock::millis);
         if !(shortest <= every && every <= longest) {

@@ -1,14 +1,12 @@
-//! `[poll.streams.*]`: which streams are read, and which source has their gaps.
+//! `[poll.streams.*]`: the streams, and the source that fills the gaps of each.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::provider::Provider;
 
-/// `[poll.streams.NAME]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct StreamSettings {
     pub provider: StreamProvider,
     #[serde(default, skip_serializing, deserialize_with = "removed_filter")]
@@ -17,22 +15,19 @@ pub struct StreamSettings {
     pub follow: (),
     #[serde(default, skip_serializing, deserialize_with = "removed_filter")]
     pub locations: (),
-    /// Empty: the only one there is.
+    /// Empty means the only credential.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub credential: String,
     pub fills: String,
 }
 
-/// `poll.streams.NAME.provider`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum StreamProvider {
     X,
 }
 
 impl StreamProvider {
-    /// The provider whose stream it is.
     #[must_use]
     pub fn provider(self) -> Provider {
         match self {
