@@ -12,32 +12,24 @@ use crate::providers::registry::Parse;
 
 const UTF8_BOM: &str = "\u{feff}";
 
-/// A body, to be read item by item.
 pub(super) enum Body<'a> {
-    /// The items of an array's elements.
     Array(Box<dyn Iterator<Item = Item> + Send + 'a>),
-    /// Tweets, the content of a file.
     Lines(Box<Tweets<&'a [u8]>>),
-    /// Accounts, one a line.
     Accounts(Box<NamedLines<&'a [u8]>>),
 }
 
-/// One tweet or account of a body, or why it is none.
+/// One post or account of a body, or the reason why it is neither.
 pub(super) struct Item {
-    /// Its place from 0: the element, or the line where it begins, with blank ones counted.
+    /// Position from 0: the array element, or the line where the item begins. Blank lines count.
     pub index: u64,
-    /// Its length in bytes, where it is read.
     pub bytes: usize,
-    /// The reason, where it is none.
     pub brings: Result<Brings, String>,
 }
 
-/// What an item of a body is.
 #[derive(Debug)]
 pub(super) enum Brings {
-    /// A post or an account, by its id.
     Id(Box<Ingested>),
-    /// The handle of an account, whose id only a call can tell.
+    /// Handle of an account. Resolving it to an id needs an API call.
     Handle(String),
 }
 
@@ -57,7 +49,8 @@ impl From<Named> for Brings {
 }
 
 impl<'a> Body<'a> {
-    /// Looks at what it is; `parse` reads an object. An array is JSON as a whole: one that breaks off is not half-read.
+    /// Detects the format; `parse` reads an object. An array must be valid JSON to its end: a truncated one is
+    /// rejected.
     pub fn new(bytes: &'a [u8], parse: Parse) -> Result<Self, Unreadable> {
         let text = std::str::from_utf8(bytes).map(|text| text.trim_start_matches(UTF8_BOM).trim());
         match text {
@@ -71,7 +64,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The same of accounts: an array of ids, handles or addresses, or one a line; `read` is the network's reader.
+    /// Reads accounts: an array of ids, handles or addresses, or one per line. `read` is the network's reader.
     pub fn of_accounts(bytes: &'a [u8], read: AccountOf) -> Result<Self, Unreadable> {
         let text = std::str::from_utf8(bytes).map(|text| text.trim_start_matches(UTF8_BOM).trim());
         match text {
@@ -88,7 +81,6 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Returns true if it has more handles than that.
     pub async fn has_more_handles(mut self, than: u32) -> bool {
         let mut handles = 0;
         while let Some(item) = self.next().await {
@@ -96,18 +88,17 @@ impl<'a> Body<'a> {
             if handles > than {
                 return true;
             }
-            // Nothing above waits, and a body may have millions of lines: other tasks have their turn.
+            // Nothing above waits, and a body may have millions of lines: let other tasks run.
             tokio::task::coop::consume_budget().await;
         }
         false
     }
 
-    /// The next tweet or account.
     pub async fn next(&mut self) -> Option<Item> {
         match self {
             Self::Array(posts) => posts.next(),
             Self::Lines(tweets) => {
-                // Memory cannot fail to be read.
+                // Reading from memory cannot fail.
                 let item = tweets.next().await.ok().flatten()?;
                 Some(Item { index: item.line - 1, bytes: item.bytes, brings: item.tweet.map(Brings::from) })
             }
@@ -121,7 +112,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The posts of an array's element: a tweet object, an object with posts in it, or an id as text or number.
+/// Reads one array element: a post object, an object that contains posts, or an id as text or number.
 fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
     let item = |tweet: Result<Ingested, String>| Item { index, bytes: text.len(), brings: tweet.map(Brings::from) };
     let tweet = match text.as_bytes().first() {
@@ -133,14 +124,14 @@ fn read_element(index: u64, text: &str, parse: Parse) -> Vec<Item> {
         Some(b'"') => {
             serde_json::from_str(text).map(|id: String| Ingested::bare(strip_id_mark(&id))).map_err(|_| not_a_tweet())
         }
-        // As it was written: a number of 19 digits fits no double.
+        // Kept as text: a number of 19 digits does not fit a double.
         Some(b'-' | b'0'..=b'9') => Ok(Ingested::bare(text)),
         _ => Err(not_a_tweet()),
     };
     vec![item(tweet)]
 }
 
-/// The account of an array's element: an id as text or number, or a handle or an address, as text.
+/// Reads one array element: an id as text or number, or a handle or an address as text.
 fn account_in(text: &str, read: AccountOf) -> Result<Named, String> {
     let no_account = || "neither an id nor a handle nor an address of an account".to_owned();
     match text.as_bytes().first() {
@@ -148,7 +139,7 @@ fn account_in(text: &str, read: AccountOf) -> Result<Named, String> {
             let text: String = serde_json::from_str(text).map_err(|_| no_account())?;
             read(&text)
         }
-        // As it was written: a number of 19 digits fits no double.
+        // Kept as text: a number of 19 digits does not fit a double.
         Some(b'0'..=b'9') => read(text),
         _ => Err(no_account()),
     }
@@ -163,7 +154,7 @@ mod tests {
     use super::*;
     use crate::model::post::Tweet;
 
-    /// An object is a tweet with its whole text as the id, so that it shows what was cut out.
+    /// Returns a tweet whose id is the whole text, so a test sees which text was cut out.
     fn parse(raw: &str) -> Result<Tweet, String> {
         serde_json::from_str::<serde_json::Value>(raw).map_err(|_| "not JSON".to_owned())?;
         Ok(Tweet { id: raw.to_owned(), raw: raw.to_owned(), ..Tweet::default() })

@@ -1,73 +1,62 @@
-//! JSON that is not one object on one line, cut into posts: an object over many lines, the elements of an array, or
-//! those of the list `data` of an object. Pure; holds one post at a time.
+//! Cuts JSON that is not one object per line into posts. The input is an object over many lines, an array, or an object
+//! with a list `data`. No I/O; holds one post at a time.
 //!
-//! A post is not checked here, only found: what is inside it is for the reader of posts. Where JSON breaks off, the next
-//! line that starts at its first column with what cannot go on there is read afresh, so a cut-off object costs itself alone.
+//! This module finds posts; the reader of posts validates them. After a truncated object, reading restarts at the next
+//! line whose first column cannot continue that object. So only the truncated object is lost.
 
 use crate::model::bound::LONGEST_OBJECT;
 
-/// The longest line or object, in bytes.
 pub const LONGEST_LINE: usize = LONGEST_OBJECT;
 
-/// Bytes kept of an object that is too long: `"data"`, a colon and white space must be found at their end.
+/// Bytes kept of an oversized object: its end must still show `"data"`, a colon and white space.
 const TAIL: usize = 64;
-/// Deeper than this the reader of posts refuses any JSON; containers beyond count as objects.
+/// Maximum tracked depth; the reader of posts rejects deeper JSON. Containers beyond it count as objects.
 const DEPTH: u32 = u128::BITS;
 
 const NOT_CLOSED: &str = "not JSON: the object or list that begins here is cut off; export it again";
 pub(super) const TOO_LONG: &str = "the object is longer than 1 MiB, and no post is; write one object per post";
 
-/// The result of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing yet.
+    /// Needs more bytes.
     More,
-    /// A post: [`Cut::text`].
     Post,
-    /// Something that is none, at [`Cut::line`].
+    /// Invalid input, at [`Cut::line`].
     Refused(&'static str),
-    /// The JSON is over; the next line is one like any other.
     Over,
 }
 
-/// The part of the JSON to cut out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Wanted {
-    /// All of it.
     #[default]
     Whole,
-    /// The elements of the list at this depth.
     Elements(u32),
-    /// Nothing more: its list is over.
+    /// Nothing more: the wanted list is over.
     Nothing,
 }
 
-/// Takes JSON apart, byte by byte.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     is_open: bool,
     is_over: bool,
     wanted: Wanted,
     depth: u32,
-    /// A bit for each depth: whether it is an array.
+    /// One bit per depth; set if the container is an array.
     arrays: u128,
     in_string: bool,
     escaped: bool,
-    /// The last byte that is no white space; of a string its quote.
+    /// The last byte that is not white space; for a string, its quote.
     last: u8,
     at_line_start: bool,
-    /// The line where all of it began.
+    /// Line where the outermost container begins.
     opened: u64,
-    /// The line where `text` began.
     begun: u64,
     text: Vec<u8>,
     too_long: bool,
-    /// `text` was handed out.
     is_given: bool,
 }
 
 impl Cut {
-    /// Starts over.
     pub fn open(&mut self) {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -86,22 +75,19 @@ impl Cut {
         self.is_open = false;
     }
 
-    /// The line where the post began that was handed out last.
     pub fn line(&self) -> u64 {
         self.begun
     }
 
-    /// The post that was handed out last.
     pub fn text(&self) -> Result<&str, &'static str> {
         std::str::from_utf8(&self.text).map(str::trim).map_err(|_| "the object is not UTF-8 text")
     }
 
-    /// The line where the post begins that is being read.
     pub fn unfinished(&self) -> Option<u64> {
         (self.is_open && !self.is_given && !self.text.is_empty()).then_some(self.begun)
     }
 
-    /// Takes bytes of the line with that number; its line end is one of them. Says how many were used.
+    /// Takes bytes of line `line`, its line end included. Returns the number of bytes used.
     pub fn feed(&mut self, bytes: &[u8], line: u64) -> (usize, Step) {
         self.start_text();
         for (at, byte) in bytes.iter().enumerate() {
@@ -111,7 +97,7 @@ impl Cut {
             if !self.in_string && std::mem::take(&mut self.at_line_start) && self.cannot_go_on_with(*byte) {
                 return (at, self.break_off());
             }
-            // Objects after each other on a line.
+            // Several objects on one line.
             if matches!(byte, b'{' | b'[') && !self.in_string && self.depth == 0 && !self.text.is_empty() {
                 return (at, self.hand_out());
             }
@@ -123,7 +109,7 @@ impl Cut {
         (bytes.len(), Step::More)
     }
 
-    /// There are no more bytes; to be called until it is over.
+    /// Handles the end of the input; call it until it returns `Step::Over`.
     pub fn end(&mut self) -> Step {
         self.start_text();
         match self.wanted {
@@ -193,7 +179,7 @@ impl Cut {
         Step::More
     }
 
-    /// A string ends with its line, whatever JSON it was.
+    /// Ends a string at its line end, because JSON has no line ends in strings.
     fn take_of_string(&mut self, byte: u8, line: u64) -> Step {
         match byte {
             _ if std::mem::take(&mut self.escaped) => {}
@@ -203,7 +189,7 @@ impl Cut {
         }
         if byte == b'\n' {
             (self.in_string, self.escaped) = (false, false);
-            // A line that was cut off, not an object over many lines.
+            // A truncated line, not an object over many lines.
             if line == self.opened {
                 return self.give_up();
             }
@@ -237,28 +223,27 @@ impl Cut {
         (1..=DEPTH).contains(&self.depth) && (self.arrays >> (self.depth - 1)) & 1 == 1
     }
 
-    /// The text ends in the key `data` of the outermost object.
     fn is_data(&self) -> bool {
         let is_value = self.depth == 1 && self.wanted == Wanted::Whole && self.last == b':';
         let before = || self.text.trim_ascii_end().strip_suffix(b":").unwrap_or_default().trim_ascii_end();
         is_value && before().ends_with(b"\"data\"")
     }
 
-    /// Returns true if no JSON that is open goes on with a line that starts, at its first column, like this.
+    /// Returns true if no line of the open JSON can have this byte in its first column.
     fn cannot_go_on_with(&self, byte: u8) -> bool {
         let after_value = !matches!(self.last, b'{' | b'[' | b',' | b':');
         match byte {
             b'}' | b']' | b',' | b':' => false,
             _ if byte.is_ascii_whitespace() => false,
             b'"' => after_value,
-            // Nobody writes a value on a line of its own, unindented, below its key; a cut-off line ends like that.
+            // Writers do not put an unindented value on the line after its key; truncated lines do end in a key.
             b'[' if self.last == b':' => false,
             _ => self.last != b'[' && !(self.in_array() && self.last == b','),
         }
     }
 
-    /// The line that comes belongs to nothing that is open. A list goes on with it, where it is one of its elements that
-    /// breaks off.
+    /// Ends the open JSON before the next line. Inside a list only the truncated element is rejected, and the list
+    /// continues.
     fn break_off(&mut self) -> Step {
         match self.wanted {
             Wanted::Elements(list) if self.depth > list => {
@@ -273,7 +258,7 @@ impl Cut {
         }
     }
 
-    /// All of it breaks off; of a list, the last element is perhaps whole.
+    /// Ends the JSON. The last element of a list may be complete.
     fn break_off_whole(&mut self) -> Step {
         if self.wanted == Wanted::Elements(self.depth) && !self.text.is_empty() && !self.in_string {
             return self.hand_out();

@@ -1,4 +1,4 @@
-//! The elements of a JSON array, one after the other, without a list of them in memory.
+//! The elements of a JSON array, one after the other, without holding all of them in memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,25 +6,22 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The white space of JSON.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// A body of which nothing can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
-    /// The place where it breaks off.
+    /// Index of the first unreadable element.
     pub index: u64,
-    /// One clause.
     pub reason: String,
 }
 
-/// The elements of an array, not looked into: the array is read to its end, and then each element again when its turn
-/// comes. A list of millions of elements takes no memory of its own.
+/// Returns the elements of an array, unparsed. The array is read twice: once to validate it, then element by element.
+/// Millions of elements need no extra memory.
 pub(super) fn elements(text: &str) -> Result<ArrayElements<'_>, Unreadable> {
     let read = Cell::new(0);
     let unreadable = |reason: String| Unreadable { index: read.get(), reason };
     let mut json = serde_json::Deserializer::from_str(text);
-    // serde_json's text may quote the body.
+    // serde_json's own message may quote the body.
     let not_json =
         |error: serde_json::Error| unreadable(format!("not JSON, at line {}, column {}", error.line(), error.column()));
     json.deserialize_seq(Counter(&read)).map_err(not_json)?;
@@ -32,7 +29,6 @@ pub(super) fn elements(text: &str) -> Result<ArrayElements<'_>, Unreadable> {
     Ok(ArrayElements(text))
 }
 
-/// Counts the elements of an array, so that an error has a place.
 struct Counter<'c>(&'c Cell<u64>);
 
 impl<'de> Visitor<'de> for Counter<'_> {
@@ -50,7 +46,7 @@ impl<'de> Visitor<'de> for Counter<'_> {
     }
 }
 
-/// The elements of a text that is an array; holds the rest of it, from the bracket or comma before the next element.
+/// The rest of an array's text, from the bracket or comma before the next element.
 pub(super) struct ArrayElements<'a>(&'a str);
 
 impl<'a> Iterator for ArrayElements<'a> {
@@ -59,7 +55,7 @@ impl<'a> Iterator for ArrayElements<'a> {
     fn next(&mut self) -> Option<&'a RawValue> {
         let rest = self.0.trim_start_matches(SPACE).strip_prefix(['[', ','])?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter();
-        // Behind the last element, and in an empty array, is a bracket, which is no value.
+        // After the last element, and in an empty array, comes a bracket, which is not a value.
         let element = values.next()?.ok();
         self.0 = element.map_or("", |_| &rest[values.byte_offset()..]);
         element

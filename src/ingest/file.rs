@@ -1,10 +1,10 @@
-//! A file or a pipe into the queue: any number of tweets in flat memory.
+//! Reads a file or a pipe into the queue: any number of posts in constant memory.
 //!
-//! The reader fills a window, which is put in the order of its ids and cut into batches: a batch of neighbours changes few
-//! pages of an index, one of random ids nearly all of them. At most `max_in_flight` batches are on their way, each in a task of its
-//! own, so the latency of store and queue is hidden; meanwhile the next window is filled, and no more than these two are held.
-//! Of an id that comes twice, the first line decides: a batch waits for those that may hold one of its ids. Answers are taken in the
-//! order of the batches: every window before the first batch that failed is done.
+//! The reader fills a window, sorts it by id and cuts it into batches. A batch of neighbouring ids changes few pages of
+//! an index; one of random ids changes nearly all. At most `max_in_flight` batches are in flight, each in its own task,
+//! to hide the latency of store and queue. The next window is filled meanwhile; no more than these two windows are
+//! held. For a repeated id the first line decides: a batch waits for earlier batches that may hold one of its ids.
+//! Results are taken in the order of the batches, so every window before the first failed batch is done.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,27 +26,23 @@ use crate::base::shutdown::Stop;
 use crate::model::post::Ingested;
 use crate::providers::named::is_digits;
 
-/// Bytes per read: tokio hands each read of a file to another thread, so they are few.
+/// Bytes per read. Large, because tokio hands each read of a file to another thread.
 const READ_BYTES: usize = 256 * 1024;
-/// A window is full with this many bytes of lines, however few: 64,000 lines of 1 MiB are not flat.
+/// Maximum bytes of lines in a window, because 64,000 lines of 1 MiB do not fit in memory.
 const WINDOW_BYTES: usize = 4 << 20;
-/// Entries between two reports of progress.
 const PROGRESS_LINES: u64 = 1_000;
 
-/// The options of [`enqueue`].
 #[derive(Debug, Clone)]
 pub struct EnqueueOptions {
-    /// Tweets that are put in the order of their ids before they are cut into batches, at least 1.
+    /// Posts sorted together before they are cut into batches, at least 1.
     pub window: usize,
-    /// Tweets handed over at once, at least 1.
     pub batch_size: usize,
-    /// Batches on their way at once, at least 1.
+    /// Batches in flight, at least 1.
     pub max_in_flight: usize,
-    /// The time that the first tweet of a window waits for others if the source pauses, as a live pipe does.
+    /// Maximum wait of a window's first post for others, if the source pauses, as a live pipe does.
     pub linger: Duration,
-    /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
-    /// Ends it: what is read already is handed over first.
+    /// Stops the command; posts already read are handed over first.
     pub stop: Stop,
 }
 
@@ -63,78 +59,60 @@ impl Default for EnqueueOptions {
     }
 }
 
-/// The progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
     pub bytes: u64,
-    /// Entries read: ids, posts and what was refused; one a line in most files.
+    /// Entries read: ids, posts and rejected entries; one per line in most files.
     pub lines: u64,
-    /// Entries of those that are answered for.
+    /// Entries with a result.
     pub done: u64,
 }
 
-/// Why a file was not enqueued to its end. It may be enqueued again from its beginning: what is in the
-/// queue already is only counted.
+/// Reasons why a file was not enqueued to its end. It may be enqueued again from its beginning: ids already in the
+/// queue are only counted.
 #[derive(Debug, thiserror::Error)]
 pub enum EnqueueError {
-    /// The source failed.
     #[error("{name} cannot be read after line {line}: {why}; everything up to there is done")]
     Read {
-        /// The source.
         name: String,
-        /// The last line that was read; it and all before it are done.
+        /// Last line that was read; it and all before it are done.
         line: u64,
-        /// The cause.
         why: io::Error,
     },
-    /// The store or the queue stayed away, or refused.
+    /// The store or the queue stayed down, or rejected the posts.
     #[error(
         "{name} is done up to line {line}, then: {why}; when that is mended enqueue the whole file again, what is in \
          the queue already is skipped"
     )]
     HandOver {
-        /// The source.
         name: String,
-        /// Every line up to this one is done; later ones may be.
+        /// All lines up to this one are done; later ones may be.
         line: u64,
-        /// The error.
         why: StarterError,
     },
-    /// The command was stopped.
     #[error(
         "{name} was stopped and is done up to line {line}: {scheduled} scheduled, {known} in the queue already, {refused} \
          refused; for the rest enqueue the whole file again, what is in the queue already is skipped"
     )]
     Stopped {
-        /// The source.
         name: String,
-        /// Every line up to this one is done; later ones may be.
+        /// All lines up to this one are done; later ones may be.
         line: u64,
-        /// Entries that are in the queue now, and were not before.
         scheduled: u64,
-        /// Entries that were in it before.
         known: u64,
-        /// Entries that were refused.
         refused: u64,
     },
 }
 
-/// Something to read tweets from.
 pub struct Input {
-    /// Its name, for people.
     pub name: String,
-    /// Its size in bytes, where it is a plain file.
+    /// Size in bytes, if it is a regular file.
     pub bytes: Option<u64>,
-    /// Its bytes.
     pub source: Box<dyn AsyncRead + Send + Unpin>,
 }
 
 impl Input {
     /// Opens a file, or standard input for `-`.
-    ///
-    /// # Errors
-    /// One sentence that names the file.
     pub async fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             let source = Box::new(tokio::io::stdin());
@@ -142,7 +120,7 @@ impl Input {
         }
         let name = path.display().to_string();
         let named = |why: io::Error| {
-            // An id in place of the file.
+            // An id instead of a file name.
             let advice = match why.kind() {
                 io::ErrorKind::NotFound if is_digits(&name) => {
                     format!("; if it is an id, send it through a pipe to the file -: echo {name} | twitter-updater … -")
@@ -167,7 +145,6 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Tweets that were read one after the other.
 #[derive(Default)]
 struct Window {
     admitted: Admitted,
@@ -180,7 +157,7 @@ impl Window {
         self.admitted.len() >= options.window.max(1) || self.bytes >= WINDOW_BYTES
     }
 
-    /// Its batches, at least one, in the order of their ids; `last_line` is the last line that was read.
+    /// Returns the batches, at least one, sorted by id. `last_line` is the last line that was read.
     fn cut(self, batch_size: usize, last_line: u64) -> Vec<Batch> {
         let batches = self.admitted.in_batches(batch_size.max(1));
         let mut batches: Vec<Batch> = batches.map(|admitted| Batch { admitted, last_line: None }).collect();
@@ -194,13 +171,14 @@ impl Window {
     }
 }
 
-/// Tweets that go together. When the last batch of a window and all before it are done, so are the lines up to `last_line`.
+/// Posts handed over together. When the last batch of a window and all before it are done, so are the lines up to
+/// `last_line`.
 struct Batch {
     admitted: Admitted,
     last_line: Option<u64>,
 }
 
-/// The least and the greatest id of a batch; `None` where it has none.
+/// Smallest and greatest id of a batch; `None` if it is empty.
 type Ids = Option<(String, String)>;
 
 impl Batch {
@@ -208,22 +186,18 @@ impl Batch {
         self.admitted.ends().map(|(first, last)| (first.to_owned(), last.to_owned()))
     }
 
-    /// Returns true if one of these may hold an id of this batch.
+    /// Returns true if a batch of `others` may hold an id of this one.
     fn meets(&self, others: &VecDeque<Ids>) -> bool {
         let Some((first, last)) = self.admitted.ends() else { return false };
         others.iter().flatten().any(|(least, greatest)| first <= greatest.as_str() && least.as_str() <= last)
     }
 }
 
-/// Hands over every tweet in `source`: an id, bare or quoted, or a JSON object on a line; objects and lists of them over
-/// many lines; X's answers and stream lines, whose posts stand in `data`. What is none is refused with the number of its
-/// line and the reason, and the others go on.
+/// Hands over every post in `source`: a bare or quoted id or a JSON object per line, or objects and lists over many
+/// lines. X's responses and stream lines have their posts in `data`. Other entries are rejected with line number and
+/// reason, and reading goes on.
 ///
-/// `name` stands in the summary and in errors. `progress` is called now and then, `on_refused` for each
-/// refusal, with the line.
-///
-/// # Errors
-/// [`EnqueueError`], which says up to which line everything is done.
+/// `name` stands in the summary and in errors. `on_refused` gets the line and the reason of each rejection.
 pub async fn enqueue(
     source: impl AsyncRead + Unpin,
     name: &str,
@@ -257,13 +231,13 @@ pub async fn enqueue(
         let waited = window.since.map_or(Duration::ZERO, |since| since.elapsed());
         let mut lingered = false;
         tokio::select! {
-            biased; // a source that always has more is stopped by the first conditions alone, and holds up no batch
+            biased; // the first two conditions stop a source that never pauses; such a source delays no batch
             () = options.stop.draining(), if !stopped => (stopped, at_end) = (true, true),
-            // Store or queue are away for longer than it may take.
+            // The store or the queue is down for longer than allowed.
             () = options.stop.abandoning() => return was_stopped(done_line, &summary),
             Some(handed) = in_flight.next() => {
                 on_their_way.pop_front();
-                // These tasks are cancelled only with their handles, which are held, so one that failed has panicked.
+                // These tasks are cancelled only with their handles, which are held here, so a failed one has panicked.
                 let (last_line, answers) = handed.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
                 let failed = |why| EnqueueError::HandOver { name: name.to_owned(), line: done_line, why };
                 let answers = answers.map_err(failed)?;
@@ -310,7 +284,7 @@ pub async fn enqueue(
     Ok(summary)
 }
 
-/// What is said of posts of people who are kept away: nobody knows any more on which lines they were.
+/// Message about posts of forgotten people; their exact lines are unknown by then.
 fn of_forgotten(posts: usize) -> String {
     match posts {
         1 => "up to here 1 line belongs to a person who asked to be forgotten; it was not stored".to_owned(),
@@ -318,7 +292,6 @@ fn of_forgotten(posts: usize) -> String {
     }
 }
 
-/// Puts a tweet into the window, or counts what it is otherwise.
 fn take(
     item: Item,
     starter: &Starter,
@@ -368,10 +341,9 @@ fn so_far<R: tokio::io::AsyncBufRead + Unpin>(tweets: &Tweets<R>, summary: &Summ
     Progress { bytes: tweets.bytes(), lines: summary.lines, done }
 }
 
-/// The last line of the window that a batch ends, and what became of its tweets.
+/// Last line that the batch completes, if it ends a window, and the results of its posts.
 type Handed = (Option<u64>, Result<Vec<Queued>, StarterError>);
 
-/// Hands a batch over, with patience.
 async fn hand_over(starter: Starter, retry: RetryPolicy, batch: Batch) -> Handed {
     let mut delays = retry.start();
     loop {

@@ -8,29 +8,27 @@ use crate::engine::lane::Lane;
 use crate::engine::schedule::Next;
 use crate::model::post::Ingested;
 
-/// When items that come in are looked up first.
 #[derive(Debug, Clone, Default)]
 pub enum First {
-    /// After the interval of their age: the specification's rule.
+    /// After the interval of its age: the rule of the specification.
     #[default]
     Interval,
-    /// Now, those that are known by their id alone; what comes whole waits for its interval.
+    /// At once for bare ids; an item with content waits for its interval.
     Bare(Pace),
-    /// Now, all of them.
     Now(Pace),
-    /// Now, whatever their age, and never again.
+    /// At once, at any age, and never again.
     Once(Pace),
 }
 
 impl First {
-    /// Returns true if they are looked up only once. The store records that as their way
+    /// Returns true if items are looked up only once. The store records this as their way
     /// ([`ONCE`](crate::store::ONCE)).
     #[must_use]
     pub fn is_once(&self) -> bool {
         matches!(self, Self::Once(_))
     }
 
-    /// Where an item goes; `regular` is where the schedule has it, `None` when it is too old.
+    /// Returns lane and delay of an item. `regular` is the schedule's choice; `None` if the item is too old.
     pub(super) fn of(&self, item: &Ingested, regular: Option<Next>, now: Millis) -> Option<Next> {
         match self {
             Self::Once(pace) => Some((Lane::once(), pace.next(now))),
@@ -41,26 +39,25 @@ impl First {
     }
 }
 
-/// One after the other, as fast as the quota lets them be looked up.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Between two of them, nanoseconds.
+    /// Nanoseconds between two lookups.
     apart: u64,
-    /// The first of them, ms since the epoch.
+    /// Time of the first lookup, ms since the epoch.
     from: Millis,
     given: Arc<AtomicU64>,
 }
 
 impl Pace {
-    /// From that moment, ms since the epoch, so many ids a second; all at once where there is no limit, or none is known.
+    /// Starts at `from`, ms since the epoch. `None` means no known limit: all at once.
     #[must_use]
     pub fn new(from: Millis, ids_per_second: Option<f64>) -> Self {
-        // A rate of nothing is one id in an hour.
+        // A rate of 0 means one id per hour.
         let apart = ids_per_second.map_or(0.0, |rate| 1e9 / rate.max(1.0 / 3_600.0));
         Self { apart: apart as u64, from, given: Arc::default() }
     }
 
-    /// The wait of the next one at `now`, ms.
+    /// Returns the delay of the next lookup from `now`, ms.
     fn next(&self, now: Millis) -> Millis {
         let before = self.given.fetch_add(1, Ordering::Relaxed);
         let after = Millis::try_from(u128::from(before) * u128::from(self.apart) / 1_000_000).unwrap_or(Millis::MAX);

@@ -1,7 +1,8 @@
-//! The hook beside an existing ingest: `POST /tweets` and `POST /accounts`, answered when the store and the queue have them.
+//! HTTP API for an existing ingest: `POST /tweets` and `POST /accounts`. The response comes after the store and the
+//! queue have the items.
 //!
-//! Whatever is answered other than 202 may be sent again as a whole: what is in the queue already is only
-//! counted. `openapi.json` describes it, and a test holds it to the answers.
+//! A request without a 202 may be sent again as a whole: ids already in the queue are only counted. `openapi.json`
+//! describes the API, and a test compares it with the responses.
 
 mod answer;
 
@@ -34,33 +35,29 @@ use crate::engine::queue::QueueError;
 use crate::model::post::Ingested;
 use crate::providers::named::AccountOf;
 
-/// The description of the API, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
-/// Bodies of the largest size that are taken at once, or as many more smaller ones,
+/// Limit of bodies held at once, as a multiple of the largest body; of smaller bodies more fit.
 const LARGEST_AT_ONCE: usize = 8;
-/// and of these so many are in work: what is made of a body takes several times its memory.
+/// Limit of bodies processed at once, likewise: parsing a body takes several times its memory.
 const LARGEST_IN_WORK: usize = 2;
-/// What a body is counted for at the least, in bytes: what a connection and a request take by themselves.
+/// Minimum charge for a body, in bytes: the memory of its connection and request.
 const LEAST_BYTES: usize = 4 << 10;
-/// The time limit for a body, since a slow sender occupies a place.
+/// Time limit for receiving a body, since a slow sender holds memory.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
-/// The rest of one that is refused may take so long.
+/// Time limit for reading the rest of a rejected body.
 const REST_PATIENCE: Duration = Duration::from_secs(2);
-/// Tweets handed over at once,
 const BATCH: usize = 1_000;
-/// and bytes of them.
 const BATCH_BYTES: usize = 1 << 20;
-/// After how many seconds to try again, when all places are taken,
+/// `Retry-After` in seconds: too many bodies are being processed.
 const BUSY_S: &str = "1";
-/// when a service is out,
+/// `Retry-After` in seconds: a service is down.
 const OUT_S: &str = "2";
-/// and when the queue is full: it drains in its own time.
+/// `Retry-After` in seconds: the queue, or the list of waiting handles, is full and drains slowly.
 const FULL_S: &str = "15";
 
 const TOO_MANY_HANDLES: &str = "too many handles wait to be resolved: send them again later, or send ids";
 
-/// The counters of the hook.
 #[derive(Debug, Clone)]
 struct HookMetrics {
     tweets: Family<[(&'static str, String); 2], Counter>,
@@ -81,30 +78,23 @@ impl Default for HookMetrics {
     }
 }
 
-/// A way in for the accounts of a provider.
 #[derive(Debug, Clone)]
 pub struct AccountDoor {
-    /// The provider's name.
     pub provider: String,
-    /// Puts them into the pipeline of accounts.
     pub starter: Starter,
-    /// Reads an account as people write it down.
     pub read: AccountOf,
 }
 
-/// What a request brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Tweets,
     Accounts,
 }
 
-/// Takes tweets and accounts over HTTP.
 #[derive(Debug)]
 pub struct Hook {
-    /// By their providers' names.
     starters: Vec<(String, Starter)>,
-    /// None where accounts are not collected.
+    /// Empty if accounts are not collected.
     accounts: Vec<AccountDoor>,
     token: Option<AccessToken>,
     max_body_bytes: usize,
@@ -115,9 +105,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// A hook in front of those starters, each with its provider's name: posts are the first one's, unless
-    /// `?provider=` says otherwise. With a token, requests without it are refused; a body has so many bytes at the
-    /// most. `health` hears how the services are.
+    /// Creates the hook. Each starter comes with its provider's name; the first is the default, and `?provider=`
+    /// selects another. With a token, requests without it are rejected. `health` records the state of the services.
     #[must_use]
     pub fn new(
         starters: Vec<(String, Starter)>,
@@ -131,13 +120,12 @@ impl Hook {
         Self { starters, accounts, token, max_body_bytes, room, work, health, metrics }
     }
 
-    /// The same, which also takes accounts: the first one's, unless `?provider=` says otherwise.
+    /// Also receives accounts: the first provider is the default, and `?provider=` selects another.
     #[must_use]
     pub fn with_accounts(self, accounts: Vec<AccountDoor>) -> Self {
         Self { accounts, ..self }
     }
 
-    /// Shows what it counts.
     pub fn register(&self, registry: &mut Registry) {
         let HookMetrics { tweets, accounts, requests, seconds } = &self.metrics;
         registry.register(
@@ -149,14 +137,13 @@ impl Hook {
             let what = "Accounts that came by HTTP, by provider and what became of them";
             registry.register("starter_accounts", what, accounts.clone());
         }
-        // A counter that begins with its first refusal never rises by it, and Prometheus sees none.
+        // Starts at 0: Prometheus would not see the first increase of a counter that appears with it.
         drop(requests.get_or_create(&[("status", StatusCode::SERVICE_UNAVAILABLE.as_u16())]));
         let what = "Answers to POST /tweets and POST /accounts, by status";
         registry.register("starter_requests", what, requests.clone());
         registry.register("starter_request_seconds", "From a request's head to its answer", seconds.clone());
     }
 
-    /// Its routes.
     pub fn router(self: &Arc<Self>) -> Router {
         let tweets = async |State(hook): State<Arc<Self>>, request: Request| hook.answer(Kind::Tweets, request).await;
         let accounts =
@@ -222,9 +209,9 @@ impl Hook {
             Some(read) => Body::of_accounts(&bytes, read),
         };
         let unreadable = |Unreadable { index, reason }| Refusal::new(StatusCode::BAD_REQUEST, reason).at(index);
-        // Before anything of it is kept: there is never room for all of it, and whoever sent it again after each 503 would
-        // have those of its beginning that were resolved meanwhile resolved, and paid for, again and again.
-        // A handle and what parts it from the next take two bytes at least, so most bodies need not be counted.
+        // Checked before anything is stored: the limit never has room for such a body. Each repetition after a 503
+        // would resolve, and pay for, the first handles again. A handle and its separator take at least two bytes, so
+        // most bodies need no count.
         let may_be_more = kind == Kind::Accounts && bytes.len() > 2 * MOST_HANDLES as usize;
         if may_be_more && body().map_err(unreadable)?.has_more_handles(MOST_HANDLES).await {
             let most = format!("{MOST_HANDLES} handles");
@@ -235,7 +222,7 @@ impl Hook {
         let receipt = self.hand_over(starter, body().map_err(unreadable)?).await?;
         count(counter, provider, &receipt);
         match receipt.refused.first() {
-            // Nothing was done: the sender should check the request.
+            // Nothing was accepted: the sender should check the request.
             Some(first) if receipt.accepted() == 0 => {
                 let refusal = Refusal::new(StatusCode::BAD_REQUEST, first.reason.clone()).at(first.index);
                 Err(refusal.naming(receipt.refused))
@@ -244,7 +231,7 @@ impl Hook {
         }
     }
 
-    /// Checks the token. A request without one is no guess.
+    /// Checks the token. A request without one does not count as a guess.
     fn let_in(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
         let sent = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
@@ -265,7 +252,7 @@ impl Hook {
         }
     }
 
-    /// Room for a body: as much as it says that it has, or as the largest takes.
+    /// Reserves memory for a body: its declared size, or the maximum.
     fn room_for(&self, declared: Option<usize>) -> Result<OwnedSemaphorePermit, Refusal> {
         if declared.is_some_and(|bytes| bytes > self.max_body_bytes) {
             return Err(self.too_large());
@@ -276,7 +263,7 @@ impl Hook {
     }
 
     async fn read(&self, declared: Option<usize>, body: &mut BodyDataStream) -> Result<Vec<u8>, Refusal> {
-        // What was declared at once: grown piece by piece it would have been twice that in between.
+        // Reserves the declared size at once: a growing buffer would need twice that for a moment.
         let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(self.max_body_bytes));
         while let Some(chunk) = body.next().await {
             let chunk = chunk.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
@@ -288,8 +275,8 @@ impl Hook {
         Ok(bytes)
     }
 
-    /// Reads what is left of a refused body and keeps nothing of it: a connection that is closed with bytes
-    /// unread is reset, and whoever still sends would never see why.
+    /// Reads and discards the rest of a rejected body. Closing a connection with unread bytes resets it, and the sender
+    /// would not see the response.
     async fn pass_over(&self, body: &mut BodyDataStream) {
         let mut left = self.max_body_bytes;
         let rest = async {
@@ -308,14 +295,13 @@ impl Hook {
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
     }
 
-    /// Hands the items of a body over, a batch after the other.
     async fn hand_over(&self, starter: &Starter, mut body: Body<'_>) -> Result<Receipt, Refusal> {
         let (mut receipt, mut rounding) = (Receipt::default(), Rounding::default());
         let mut is_over = false;
         while !is_over {
             let (mut admitted, mut places, mut handles, mut size) = (Admitted::default(), Vec::new(), Vec::new(), 0);
             while places.len() + handles.len() < BATCH && size < BATCH_BYTES {
-                // Nothing else may wait here, and a body may have millions of elements: other tasks have their turn.
+                // Nothing else may wait here, and a body may have millions of elements: let other tasks run.
                 tokio::task::coop::consume_budget().await;
                 let Some(item) = body.next().await else {
                     is_over = true;
@@ -337,7 +323,7 @@ impl Hook {
                     Err(queued) => receipt.count(item.index, queued),
                 }
             }
-            // Of a batch none may be admitted, and yet there may be more.
+            // A batch may have no admitted item although more items follow.
             if places.is_empty() && handles.is_empty() {
                 continue;
             }
@@ -358,7 +344,7 @@ impl Hook {
         Ok(receipt)
     }
 
-    /// The answer to the sender while a service is down. The service's own error goes to the log.
+    /// Builds the response while a service is down. The service's own error goes to the log.
     fn is_out(&self, error: &StarterError) -> Refusal {
         if self.health.is_out(&error.to_string()) {
             tracing::warn!(%error, "tweets cannot be taken: answered with 503");
@@ -371,7 +357,7 @@ impl Hook {
     }
 }
 
-/// Those of the provider that the request asks for; the first where it asks for none.
+/// Returns the entry of the provider that the request names; the first by default.
 fn asked_for<'a, T>(uri: &Uri, all: &'a [T], name: impl Fn(&T) -> &String) -> Result<&'a T, Refusal> {
     let asked: Option<String> = Query::<Vec<(String, String)>>::try_from_uri(uri)
         .ok()
@@ -403,13 +389,12 @@ fn count(counter: &Family<[(&'static str, String); 2], Counter>, provider: &str,
     }
 }
 
-/// The declared length of a body in bytes.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// JSON, lines of JSON, or lines of text; not packed. Text, or what is not named at all, a browser sends for any page
-/// without asking: it needs a token.
+/// Accepts JSON, lines of JSON, or text; not compressed. A browser sends text, or a body without a type, for any page
+/// without asking. So these need a token.
 fn check_type(headers: &HeaderMap, has_token: bool) -> Result<(), Refusal> {
     let word = |name: HeaderName| {
         let value = headers.get(name).map(|value| value.to_str().unwrap_or("?").to_ascii_lowercase());

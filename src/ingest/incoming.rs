@@ -1,9 +1,8 @@
-//! Draining `incoming`: ids an ingest in any language put into the queue's one open key.
+//! Drains `incoming`: ids that an ingest in any language put into the queue's one open key.
 //!
-//! A round reads the head, validates, records, schedules, and only then removes. What is cut off
-//! anywhere is done again by the next round: a recorded tweet stays as it is, a scheduled one is
-//! known, and removing what is gone does nothing. For the same reason two updaters that drain at once
-//! only do the same work twice.
+//! A round reads the head, validates, records, schedules, and removes last. The next round repeats an interrupted one
+//! without harm: a recorded post stays, a scheduled one is known, and removing an absent id does nothing. For the same
+//! reason, two updaters that drain at the same time only duplicate work.
 
 use std::time::Duration;
 
@@ -16,23 +15,18 @@ use crate::base::retry::RetryPolicy;
 use crate::base::task;
 use crate::model::post::Ingested;
 
-/// Members read in one round.
 const ROUND: usize = 1_000;
 
-/// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrainRound {
-    /// Members that are in the queue now (some were before), or are dead there.
+    /// Members now in the queue (some were before), dead, or of a forgotten person.
     pub accepted: u64,
-    /// Members moved to `incoming:refused`, each with its reason.
     pub refused: u64,
-    /// Members removed because they are past the last age bracket.
+    /// Members removed because they are older than the last age bracket.
     pub too_old: u64,
-    /// There may be more right now.
     pub more: bool,
 }
 
-/// Drains one namespace's `incoming` into the pipeline.
 #[derive(Debug, Clone)]
 pub struct Drain {
     starter: Starter,
@@ -41,22 +35,19 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// A drain under that name, which is the worker's: one name holds the place at a time.
+    /// `drainer` is the worker's name; one name holds the place at a time.
     pub fn new(starter: Starter, drainer: impl Into<String>) -> Self {
         Self { starter, drainer: drainer.into(), limit: ROUND }
     }
 
-    /// Reads this many members in one round, at least 1, instead of 1,000.
+    /// Sets the maximum number of members per round, at least 1; the default is 1,000.
     #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit.max(1);
         self
     }
 
-    /// Takes the head of `incoming` once.
-    ///
-    /// # Errors
-    /// [`StarterError`]; nothing is removed that is not scheduled, and the round may be made again.
+    /// Drains the head of `incoming` once. Removes only members that are scheduled, so a failed round may be repeated.
     pub async fn round(&self) -> Result<DrainRound, StarterError> {
         let queue = &self.starter.queue;
         let head = queue.incoming(&self.drainer, self.limit).await?;
@@ -64,7 +55,8 @@ impl Drain {
             return Ok(DrainRound::default());
         }
         let mut round = DrainRound { more: head.len() >= self.limit, ..DrainRound::default() };
-        // By one clock that is wrong, the queue's or this machine's, all would be too old or of the future: it takes both to refuse.
+        // One wrong clock, the queue's or this machine's, would make all ids too old or of the future. Both must agree
+        // to reject one.
         let clocks = [queue.brief().await?.now_ms, clock::wall_ms()];
         let mut admitted = Admitted::default();
         let mut done: Vec<String> = Vec::with_capacity(head.len());
@@ -75,7 +67,8 @@ impl Drain {
             let by_first = self.starter.admit(tweet.clone(), clocks[0], &mut admitted);
             match by_first.or_else(|why| self.starter.admit(tweet, clocks[1], &mut admitted).map_err(|_| why)) {
                 Err(Queued::Refused(why)) => refused.push((incoming.member, why)),
-                // Not set aside: an archive would push out the malformed, and an id may name a person who is forgotten.
+                // Not set aside: an archive would push out the malformed members, and an id may belong to a forgotten
+                // person.
                 Err(_too_old) => {
                     round.too_old += 1;
                     done.push(incoming.member);
@@ -86,7 +79,7 @@ impl Drain {
                 }
             }
         }
-        // Malformed members go first: they must not be read again and again while the services are away.
+        // Malformed members go first: they must not be read repeatedly while the services are down.
         if let Some((_, reason)) = refused.first() {
             round.refused = refused.len() as u64;
             queue.refuse_incoming(&refused).await?;
@@ -97,7 +90,7 @@ impl Drain {
                 "malformed members of incoming were moved to incoming:refused"
             );
         }
-        // No warning: it is no mistake of an ingest that it hands over an archive.
+        // No warning: an ingest may hand over an archive on purpose.
         if round.too_old > 0 {
             tracing::info!(
                 namespace = queue.namespace(),
@@ -108,7 +101,7 @@ impl Drain {
         let leased = self.starter.record_and_schedule(&admitted, Stopwatch::start()).await?.leased;
         done.retain(|member| !leased.contains(member));
         round.accepted -= leased.len() as u64;
-        // Nothing is gained by asking again at once for what workers have.
+        // Ids held by workers need no immediate repetition.
         round.more &= round.refused > 0 || !done.is_empty();
         if !done.is_empty() {
             failpoint::point("before_accept");
@@ -124,8 +117,8 @@ impl Drain {
         Ok(round)
     }
 
-    /// Drains until `cancel`: round after round while there is more, else every `interval`; tells each
-    /// round to `on_round`. Errors are logged and waited out.
+    /// Drains until `cancel`: immediately while there is more, else every `interval`. Calls `on_round` after each
+    /// round. Logs errors and retries with backoff.
     pub async fn run(&self, cancel: CancellationToken, interval: Duration, on_round: impl Fn(&DrainRound)) {
         let mut delays = RetryPolicy::default().start();
         while !cancel.is_cancelled() {

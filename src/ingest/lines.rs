@@ -1,5 +1,5 @@
-//! Lines of an unchecked file, in constant memory: bare ids, or tweets as JSON. JSON that goes on beyond its line comes
-//! post by post.
+//! Lines of an unchecked file, in constant memory: bare ids, or posts as JSON. JSON that spans several lines is
+//! returned post by post.
 
 use std::io;
 
@@ -8,17 +8,16 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use super::cut::{Cut, LONGEST_LINE, Step};
 
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
-/// The beginning of a file of Twitter's archive of an account, which is JavaScript: a list is assigned to a name.
+/// Start of a file of Twitter's account archive: JavaScript that assigns a list to a name.
 const ARCHIVE: &[u8] = b"window.YTD.";
-/// Why a line is refused that has a CR inside, and what to do.
 pub const CR_ALONE: &str = "the file's lines end in CR alone; convert them to LF (tr '\\r' '\\n')";
 
-/// Why a file that begins with these bytes is no text, and what to do; `None` if it may be text.
+/// Returns the format of a binary file that starts with `head`, and the remedy; `None` if it may be text.
 #[must_use]
 pub fn no_text(head: &[u8]) -> Option<&'static str> {
     const PICKLE: &str = "a Python pickle; write its ids as text, one per line";
     const KINDS: [(&[u8], &str); 14] = [
-        // It begins as UTF-16 does.
+        // Before UTF-16, which starts with the same bytes.
         (b"\xff\xfe\0\0", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
         (b"\0\0\xfe\xff", "a UTF-32 file; save it as UTF-8 (iconv -f UTF-32 -t UTF-8)"),
         (b"\xff\xfe", "a UTF-16 file; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"),
@@ -38,7 +37,7 @@ pub fn no_text(head: &[u8]) -> Option<&'static str> {
     known.or_else(|| binary_format(head)).or_else(|| unmarked_utf16(head))
 }
 
-/// The kinds whose first bytes could be a handle, too.
+/// Detects formats whose first bytes could be a handle, too.
 fn binary_format(head: &[u8]) -> Option<&'static str> {
     let is_at = |at: usize, mark: &[u8]| head.get(at..at + mark.len()) == Some(mark);
     let is_binary =
@@ -54,7 +53,7 @@ fn binary_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// ASCII as UTF-16 without a byte order mark: every other byte is NUL. Two characters must be seen to believe it.
+/// Detects ASCII in UTF-16 without a byte order mark: every other byte is NUL. It needs two characters to be sure.
 fn unmarked_utf16(head: &[u8]) -> Option<&'static str> {
     let is_ascii = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     let all = |nul: usize| {
@@ -68,53 +67,46 @@ fn unmarked_utf16(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns true if a line begins with an object or a list.
 fn starts_json(line: &[u8]) -> bool {
     let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// A line that is not blank, or a post of JSON that goes on beyond its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Its number in the file, from 1, blank lines counted; of a post, that of the line where it begins.
+    /// Line number from 1, blank lines counted; for a post, its first line.
     pub number: u64,
-    /// Its text without surrounding white space, or why it has none.
+    /// Text without surrounding white space, or the reason why there is none.
     pub text: Result<&'a str, &'static str>,
-    /// The whole line, also where it is no text; empty where it is too long, or a post of JSON.
+    /// The whole line, even if it is not text; empty if it is too long, or for a post of such JSON.
     pub bytes: &'a [u8],
-    /// True if the line has no line end because the input ended.
+    /// True if the input ended before a line end.
     pub lacks_line_end: bool,
 }
 
-/// Reads lines, and posts of JSON over many lines, of at most [`LONGEST_LINE`]; longer ones are passed over, never held.
+/// Reads lines, and posts of JSON over several lines. Skips items longer than [`LONGEST_LINE`] without holding them.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     source: R,
-    /// The line; of JSON that is longer, a part of it.
+    /// The line; of a longer line of JSON, a part.
     line: Vec<u8>,
-    /// The line has outgrown [`LONGEST_LINE`], and why; its bytes are gone.
+    /// Reason, if the line is longer than [`LONGEST_LINE`]; its bytes are dropped.
     too_long: Option<&'static str>,
-    /// `line` is whole: the next call starts another.
+    /// True if `line` is complete: the next call starts another.
     whole: bool,
-    /// The input ended before the line did.
     lacks_line_end: bool,
-    /// The lines are rows of a table: none begins JSON.
+    /// True if the lines are rows of a table: none begins JSON.
     is_table: bool,
-    /// The kind of a file that is not text: nothing more is read.
     no_text: Option<&'static str>,
     number: u64,
     bytes: u64,
-    /// JSON that goes on beyond its line.
     cut: Cut,
-    /// The number of bytes of `line` that are cut.
     at: usize,
-    /// `line` ended the JSON before it and was not handed out.
+    /// True if `line` ended the JSON before it and was not returned.
     kept: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
-    /// The lines of that source.
     pub fn new(source: R) -> Self {
         Self {
             source,
@@ -132,18 +124,16 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         }
     }
 
-    /// Takes all further lines for rows of a table.
     pub fn read_rows(&mut self) {
         self.is_table = true;
     }
 
-    /// Bytes read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The number of the last line of which all was handed out, from 1; 0 before the first.
+    /// Number of the last line returned completely, from 1; 0 before the first.
     #[must_use]
     pub fn number(&self) -> u64 {
         let is_cut = self.at == self.line.len() || !self.cut.is_open();
@@ -151,11 +141,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         self.cut.unfinished().map_or(number, |begun| number.min(begun.saturating_sub(1)))
     }
 
-    /// The next line that is not blank, or the next post of JSON that goes on beyond its line. Can be dropped at any
-    /// await and called again: what was read is kept.
-    ///
-    /// # Errors
-    /// The error of the source.
+    /// Returns the next line that is not blank, or the next post of JSON over several lines. Cancel-safe: bytes already
+    /// read are kept.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if self.cut.is_open() {
@@ -205,14 +192,14 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(Some(Line { number: self.number, text: self.text(), bytes: &self.line, lacks_line_end }))
     }
 
-    /// Returns true if the line begins JSON that goes on beyond it. An object that ends with its line is a line like
-    /// any other and not looked into.
+    /// Returns true if the line starts JSON that continues on the next line. An object that ends with its line is an
+    /// ordinary line and is not parsed.
     fn opens_json(&self) -> bool {
         let text = self.line.trim_ascii();
         !self.is_table && starts_json(text) && !(self.whole && text.starts_with(b"{") && text.ends_with(b"}"))
     }
 
-    /// The next post of the JSON that is open; [`Step::Over`] where it has none left.
+    /// Returns the next post of the open JSON; [`Step::Over`] after the last.
     async fn next_post(&mut self) -> io::Result<Step> {
         while !self.cut.is_over() {
             if self.at == self.line.len() {
@@ -241,19 +228,18 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Ok(Step::Over)
     }
 
-    /// The number of the line that `line` is, or is a part of.
+    /// Number of the line that `line` holds, completely or in part.
     fn here(&self) -> u64 {
         self.number + u64::from(!self.whole)
     }
 
-    /// The end of a line means something to JSON.
     fn end_line(&mut self) {
         if self.whole && self.line.last() != Some(&b'\n') {
             self.line.push(b'\n');
         }
     }
 
-    /// Reads one line, blank or not, into `line`; of JSON that is longer, the next part of it. False at the end.
+    /// Reads one line, blank or not, or the next part of a long line of JSON, into `line`. Returns false at the end.
     async fn fill(&mut self) -> io::Result<bool> {
         if self.whole {
             self.line.clear();

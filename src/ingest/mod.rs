@@ -10,10 +10,10 @@
 //!   a person ── Refresh ─▶ what is to be looked up now
 //! ```
 //!
-//! The store comes before the queue: a tweet that is recorded and not scheduled is found by doing the
-//! same again, while one that is scheduled and not recorded would be lost with a wiped queue.
-//! Every way in may be repeated: what is there already is answered [`Queued::Known`]. What a worker has
-//! right now is kept in `incoming` until it is let go: the worker may be about to end its life.
+//! The store comes before the queue. A post that is recorded and not scheduled is found by repeating the call. One that
+//! is scheduled and not recorded would be lost with a wiped queue. Each of these ways may be repeated: an id already in
+//! the queue returns [`Queued::Known`]. An id that a worker holds stays in `incoming` until its release, because the
+//! worker may be ending its life.
 
 mod body;
 mod cut;
@@ -63,54 +63,48 @@ use crate::model::post::{Ingested, Tweet};
 use crate::providers::registry::Parse;
 use crate::store::{NewTweet, ONCE, Standing, Store, StoreError, Way};
 
-/// Handles of a network that may wait to be resolved, and handles in a body. They cost calls, so more than that would wait for
+/// Limit of a network's unresolved handles, and of handles per body. Resolving costs calls, so more would wait for
 /// days.
 const MOST_HANDLES: u32 = 100_000;
 
-/// Reads when a post was made from its id, ms since the epoch: `None` where ids of that form do not
-/// say, an error (one clause) where it is no id of the provider at all.
+/// Reads the creation date from an id, ms since the epoch: `None` if this form of id contains no date. The error, one
+/// clause, means that the text is not an id of the provider.
 pub type IdDate = Arc<dyn Fn(&str) -> Result<Option<Millis>, String> + Send + Sync>;
 
-/// The outcome of a tweet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Queued {
-    /// New in the queue.
     Scheduled,
-    /// Already in the queue.
     Known,
-    /// Held by a worker: it was already in the queue, and waits in `incoming` until it is released; with
-    /// [`First::Once`] it does not, since the lookup is under way.
+    /// Held by a worker. The id waits in `incoming` until its release; with [`First::Once`] it does not, since the
+    /// lookup is under way.
     Leased,
-    /// Dead; unchanged.
     Dead,
-    /// Of a person who is kept away (`forget account`): neither recorded nor scheduled.
+    /// Belongs to a forgotten person (`forget account`): neither recorded nor scheduled.
     Forgotten,
     /// Older than the last age bracket: neither recorded nor scheduled.
     TooOld,
-    /// Cannot be scheduled; one clause says why.
+    /// Cannot be scheduled, for the reason given.
     Refused(String),
 }
 
-/// Why an id is refused that does not contain its date.
 const NO_DATE: &str = "the id does not contain the date of its post: created_at is needed";
 
-/// Why [`Queued::Forgotten`].
 pub(crate) const FORGOTTEN: &str = "its person asked to be forgotten: nothing of it is stored (forget account)";
 
-/// Why tweets could not be handed over. Nothing is lost by it: the same call may be made again, also
-/// when the store has the tweets already and only the queue failed.
+/// Reasons why a handover failed. Nothing is lost: the same call may be repeated, even if the store has the posts
+/// already and only the queue failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StarterError {
-    /// The store could not record them; the queue was not asked.
+    /// The store could not record them; the queue was not called.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store has recorded them, the queue has perhaps not scheduled them.
+    /// The store has recorded them; the queue may not have scheduled them.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
 impl StarterError {
-    /// Returns true if the same call may succeed later by itself.
+    /// Returns true if the same call may succeed later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
@@ -120,23 +114,22 @@ impl StarterError {
     }
 }
 
-/// Tweets that may be handed over: what the store and the queue get, in the same order.
+/// Posts ready for handover: records for the store and jobs for the queue, in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
-    /// Empty where there is no store, or they are recorded.
+    /// Empty without a store, or if they are recorded already.
     tweets: Vec<NewTweet>,
     jobs: Vec<NewJob>,
-    /// When each was made, ms since the epoch.
+    /// Creation dates, ms since the epoch.
     dates: Vec<Millis>,
 }
 
-/// The outcomes of tweets that were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct HandedOver {
-    /// In the order admitted.
+    /// In the order of admission.
     answers: Vec<Queued>,
-    /// Those a worker has right now. It may be about to end their lives, and they shall live again: they
-    /// stay in `incoming` until it has let them go.
+    /// Ids that a worker holds. The worker may be about to end their lives, so they stay in `incoming` until their
+    /// release.
     leased: HashSet<String>,
 }
 
@@ -145,14 +138,13 @@ impl Admitted {
         self.jobs.len()
     }
 
-    /// Puts a job in the place of the one of its id, if there is one.
     pub(crate) fn replace(&mut self, job: &NewJob) {
         if let Some(admitted) = self.jobs.iter_mut().find(|admitted| admitted.id == job.id) {
             admitted.clone_from(job);
         }
     }
 
-    /// The same in the order of ids, so many at a time; equal ids stay in their order.
+    /// Splits into batches of `size`, sorted by id; equal ids keep their order.
     fn in_batches(self, size: usize) -> impl Iterator<Item = Self> {
         let tweets = self.tweets.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let mut all: Vec<_> = self.jobs.into_iter().zip(self.dates).zip(tweets).collect();
@@ -169,18 +161,15 @@ impl Admitted {
         })
     }
 
-    /// The first id and the last one.
     fn ends(&self) -> Option<(&str, &str)> {
         Some((&*self.jobs.first()?.id, &*self.jobs.last()?.id))
     }
 
-    /// When the last one is due.
     fn last_due(&self, now: Millis) -> Option<Millis> {
         self.jobs.last().map(|job| job.due.moment(now))
     }
 }
 
-/// Puts tweets into a pipeline.
 #[derive(Clone)]
 pub struct Starter {
     queue: Arc<dyn Queue>,
@@ -190,14 +179,13 @@ pub struct Starter {
     parse: Parse,
     way: Way,
     first: First,
-    /// The time limit for store and queue together.
     patience: Option<Duration>,
     leaves_out_hidden: bool,
 }
 
 impl Starter {
-    /// A starter for the queue's namespace. Without a store, tweets are scheduled only (an updater
-    /// records them with their first answer); `parse` reads the JSON objects of [`enqueue`].
+    /// Creates a starter for the queue's namespace. Without a store, posts are only scheduled, and an updater records
+    /// them at their first lookup. `parse` reads the JSON objects of [`enqueue`].
     pub fn new(
         queue: Arc<dyn Queue>,
         store: Option<Arc<dyn Store>>,
@@ -218,26 +206,24 @@ impl Starter {
         }
     }
 
-    /// The same, where of a post whose author asks that only people who are logged in see it the id alone is stored.
+    /// Stores only the id of a post whose author shows it to logged-in people alone.
     #[must_use]
     pub fn leaving_out_hidden(mut self, leaves_out: bool) -> Self {
         self.leaves_out_hidden = leaves_out;
         self
     }
 
-    /// What is stored of a post's content.
     fn kept(&self, content: Option<Box<Tweet>>) -> Option<Box<Tweet>> {
         content.filter(|content| !(self.leaves_out_hidden && content.details.is_for_members_only()))
     }
 
-    /// The same for tweets that come by this way; the store keeps it of each.
+    /// Sets the way by which the posts come; the store records it.
     #[must_use]
     pub fn by(mut self, way: Way) -> Self {
         self.way = way;
         self
     }
 
-    /// The same for tweets that are looked up first at another time than after an interval.
     #[must_use]
     pub fn first(mut self, first: First) -> Self {
         if first.is_once() {
@@ -247,24 +233,20 @@ impl Starter {
         self
     }
 
-    /// The same where store and queue may take no longer than this together for one call. Who does not answer in time is
-    /// away.
+    /// Sets the time limit for store and queue together per call. A service that exceeds it counts as down.
     #[must_use]
     pub fn within(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
     }
 
-    /// When a tweet was made, ms since the epoch, as its id says; `None` where it does not, and for what is no id.
+    /// Creation date in the id, ms since the epoch; `None` if it has none, or the id is invalid.
     #[must_use]
     pub fn date_of_id(&self, id: &str) -> Option<Millis> {
         (self.id_date)(id).ok().flatten()
     }
 
-    /// Records tweets that cannot be scheduled, so that they are not lost. Without a store they are.
-    ///
-    /// # Errors
-    /// [`StarterError`]; the call may be made again.
+    /// Records posts that cannot be scheduled, so that they are not lost. Does nothing without a store.
     pub async fn keep(&self, tweets: Vec<Ingested>) -> Result<(), StarterError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(()) };
         let now = clock::wall_ms();
@@ -281,7 +263,7 @@ impl Starter {
         self.in_time("store", watch, recorded).await?.map_err(StarterError::Store).map(drop)
     }
 
-    /// Waits for the answer of one of the services, within the rest of the time limit.
+    /// Waits for one service, within the rest of the time limit.
     async fn in_time<T>(&self, who: &str, watch: Stopwatch, work: impl Future<Output = T>) -> Result<T, StarterError> {
         let Some(patience) = self.patience else { return Ok(work.await) };
         let left = patience.saturating_sub(watch.elapsed());
@@ -294,8 +276,8 @@ impl Starter {
         })
     }
 
-    /// The specification's `queueTweet`: records the tweet, then schedules its first update after the
-    /// interval of its age.
+    /// Records the post, then schedules its first update after the interval of its age: `queueTweet` of the
+    /// specification.
     ///
     /// ```
     /// # use std::{sync::Arc, time::Duration};
@@ -326,19 +308,13 @@ impl Starter {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// [`StarterError`]; the call may be made again.
     pub async fn queue_tweet(&self, tweet: Ingested) -> Result<Queued, StarterError> {
         let answer = self.queue_tweets(vec![tweet]).await?.pop();
         Ok(answer.unwrap_or_else(|| Queued::Refused("no answer".to_owned()))) // one tweet has one answer
     }
 
-    /// [`Starter::queue_tweet`] for many (about 1,000 is a good number), in two calls to the services.
-    /// Answers in the order given; an id twice in `tweets` is scheduled once, then known.
-    ///
-    /// # Errors
-    /// [`StarterError`]; the call may be made again.
+    /// Does the same as [`Starter::queue_tweet`] for many posts (about 1,000 is a good number), in two calls to the
+    /// services. Returns results in the given order. An id that comes twice is scheduled once, then known.
     pub async fn queue_tweets(&self, tweets: Vec<Ingested>) -> Result<Vec<Queued>, StarterError> {
         let now = clock::wall_ms();
         let mut admitted = Admitted::default();
@@ -348,7 +324,7 @@ impl Starter {
         Ok(turned_away.into_iter().filter_map(|answer| answer.or_else(|| handed.next())).collect())
     }
 
-    /// Puts a tweet with those that may be handed over; `Err` says what it is otherwise.
+    /// Adds a post to those ready for handover; `Err` is the result of any other.
     pub(crate) fn admit(&self, tweet: Ingested, now: Millis, to: &mut Admitted) -> Result<(), Queued> {
         let schedule = self.schedule.in_force();
         let needs_date = schedule.needs_date() && !self.first.is_once();
@@ -370,10 +346,10 @@ impl Starter {
         Ok(())
     }
 
-    /// When the tweet was made, by its ingest or else by its id.
+    /// Returns the creation date: from the ingest, else from the id.
     fn date(&self, tweet: &Ingested, is_needed: bool, now: Millis) -> Result<Option<Millis>, String> {
         let by_id = (self.id_date)(&tweet.id)?;
-        check_id(&tweet.id)?; // what the queue asks of any provider's ids
+        check_id(&tweet.id)?; // the queue's rule for ids of any provider
         let Some(created_at) = tweet.created_at.or(by_id) else {
             return if is_needed { Err(NO_DATE.to_owned()) } else { Ok(None) };
         };
@@ -389,18 +365,16 @@ impl Starter {
         Ok(Some(created_at))
     }
 
-    /// Its queue.
     pub(crate) fn queue(&self) -> &Arc<dyn Queue> {
         &self.queue
     }
 
-    /// Returns true for an id of this pipeline that is not too old.
     pub(crate) fn admits(&self, id: &str) -> bool {
         self.admit(Ingested::bare(id), clock::wall_ms(), &mut Admitted::default()).is_ok()
     }
 
-    /// Records ids; answers those that [`Starter::hand_over`] has to schedule. Left out are the dead, those that are too
-    /// old, and what is no id of this pipeline.
+    /// Records ids and returns those that [`Starter::hand_over`] has to schedule. Leaves out dead, forgotten, too old and
+    /// invalid ids.
     pub(crate) async fn record_ids(&self, ids: BTreeSet<&str>) -> Result<Admitted, StoreError> {
         let (now, mut admitted) = (clock::wall_ms(), Admitted::default());
         for id in ids {
@@ -414,7 +388,7 @@ impl Starter {
         Ok(Admitted { tweets: Vec::new(), jobs, dates })
     }
 
-    /// Removes old delays of the admitted jobs that are among `ids`, so that the next [`Starter::hand_over`] schedules them like new
+    /// Removes old delays of admitted jobs among `ids`, so that the next [`Starter::hand_over`] schedules them like new
     /// jobs.
     pub(crate) async fn clear_delays(&self, admitted: &Admitted, ids: &[String]) -> Result<(), StarterError> {
         let (now, ids) = (clock::wall_ms(), ids.iter().collect::<BTreeSet<_>>());
@@ -427,17 +401,14 @@ impl Starter {
         Ok(self.queue.forget(&ids).await?)
     }
 
-    /// Keeps handles until they are resolved. Returns false, and keeps none, if too many wait.
-    ///
-    /// # Errors
-    /// The store's, or there is none.
+    /// Stores handles until they are resolved. Returns false, and stores none, if too many wait. Fails without a store.
     pub(crate) async fn keep_handles(&self, handles: &[String]) -> Result<bool, StarterError> {
         let none = || StoreError::Unavailable("handles are kept in a store, and there is none".to_owned());
         let store = self.store.as_ref().ok_or_else(none)?;
         Ok(store.keep_handles(self.queue.namespace(), handles, clock::wall_ms(), MOST_HANDLES).await?)
     }
 
-    /// Makes jobs due sooner, and others later; those that the queue does not have are left out.
+    /// Makes jobs due sooner, and others later; skips jobs that are not in the queue.
     pub(crate) async fn move_jobs(&self, sooner: &[NewJob], later: &[NewJob]) -> Result<(), StarterError> {
         if !sooner.is_empty() {
             self.queue.promote(sooner).await?;
@@ -448,12 +419,12 @@ impl Starter {
         Ok(())
     }
 
-    /// Records, then schedules; what a worker has goes to `incoming`. Answers in the order admitted.
+    /// Records, then schedules; ids held by a worker go to `incoming`. Returns results in the order of admission.
     pub(crate) async fn hand_over(&self, admitted: &Admitted) -> Result<Vec<Queued>, StarterError> {
         let watch = Stopwatch::start();
         let HandedOver { answers, leased } = self.record_and_schedule(admitted, watch).await?;
-        // Where one lookup is asked for, it is under way: if it fails, the job stays in the queue. From `incoming` it would be
-        // looked up by its age. If its end was stored just before it was recorded, the audit ends it by one lookup more.
+        // With `First::Once` the lookup is under way. If it fails, the job stays in the queue; from `incoming` it would
+        // be scheduled by age. If its end was stored just before this record, the audit ends it with one more lookup.
         if !leased.is_empty() && !self.first.is_once() {
             let dated = admitted.jobs.iter().zip(&admitted.dates);
             let again = dated.filter(|(job, _)| leased.contains(&job.id));
@@ -464,7 +435,6 @@ impl Starter {
         Ok(answers)
     }
 
-    /// Records, then schedules.
     async fn record_and_schedule(&self, admitted: &Admitted, watch: Stopwatch) -> Result<HandedOver, StarterError> {
         if admitted.jobs.is_empty() {
             return Ok(HandedOver::default());
@@ -474,7 +444,7 @@ impl Starter {
         if aside.iter().all(Option::is_none) {
             return self.in_time("queue", watch, self.schedule(&admitted.jobs)).await?;
         }
-        // The store knows its dead also when the queue was wiped: they are not brought back.
+        // The store knows the dead even if the queue was wiped: they are not scheduled again.
         let living = admitted.jobs.iter().zip(&aside).filter(|(_, aside)| aside.is_none()).map(|(job, _)| job.clone());
         let living: Vec<NewJob> = living.collect();
         let HandedOver { answers, leased } = self.in_time("queue", watch, self.schedule(&living)).await??;
@@ -483,7 +453,8 @@ impl Starter {
         Ok(HandedOver { answers: answers.collect(), leased })
     }
 
-    /// Records tweets and says of each whether it is dead, or of a person who is kept away; says nothing where none is.
+    /// Records posts and returns `Queued::Dead` or [`Queued::Forgotten`] for those that are; returns nothing if no
+    /// post was known.
     async fn record(&self, tweets: &[NewTweet]) -> Result<Vec<Option<Queued>>, StoreError> {
         let Some(store) = self.store.as_ref().filter(|_| !tweets.is_empty()) else { return Ok(Vec::new()) };
         let namespace = self.queue.namespace();

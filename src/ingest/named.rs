@@ -1,4 +1,4 @@
-//! Accounts of an unchecked file, one a line, in constant memory.
+//! Accounts of an unchecked file, one per line, in constant memory.
 
 use std::io;
 
@@ -26,50 +26,44 @@ const COLUMNS: [&str; 14] = [
     "userid",
 ];
 
-/// Those of them whose cells are ids.
+/// Names in `COLUMNS` whose cells are ids.
 const IDS: [&str; 5] = ["account_id", "author_id", "id", "user_id", "userid"];
-/// Those of them that may be a person's words behind an account, too.
+/// Names in `COLUMNS` whose cells may be free text of a person, too.
 const WORDS: [&str; 4] = ["account", "name", "url", "user"];
-/// Names of a column that numbers the lines; pandas gives it none.
+/// Names of a column of line numbers; pandas leaves it unnamed.
 const ROWS: [&str; 7] = ["", "index", "n", "no", "nr", "row", "unnamed: 0"];
-/// From this number on a first column holds ids: below it are numbers of lines, and hardly any account.
+/// Smallest number in a first column that counts as an id. Smaller ones are line numbers, and hardly any account.
 const FIRST_ID: u32 = 1_000;
-/// Why a line names no account: it names the columns of the others.
 pub const NAMES_COLUMNS: &str = "the line names the columns; write a handle of that name with an @";
-/// What is said of it where it is passed over.
 pub const SKIPPED: &str = "skipped, it names the columns";
 
-/// One account, or why the line names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedLine {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
     /// The account; an error is one clause.
     pub named: Result<Named, String>,
 }
 
-/// Reads accounts: ids, handles and addresses, alone on a line or in the first column. Blank lines and comments (`#`) are
-/// passed over. Where another column seems to have the accounts, that line and all behind it are refused: an index in front
-/// would be the ids of strangers.
+/// Reads ids, handles and addresses, alone on a line or in the first column. Skips blank lines and comments (`#`). If
+/// another column seems to have the accounts, that line and all after it are rejected. An index in the first column
+/// would be read as ids of strangers.
 #[derive(Debug)]
 pub struct NamedLines<R> {
     lines: Lines<R>,
     read: AccountOf,
-    /// A line was read.
     is_begun: bool,
-    /// Separators in the first line, if it names the columns.
+    /// Number of separators in the first line, if it names the columns.
     separators: usize,
-    /// The first line names several columns.
     table: Option<Table>,
-    /// The first line names a column of ids, in which an `x` is the mark of CSV.
+    /// True if the first line names a column of ids; there a leading `x` is the mark of CSV.
     has_id_column: bool,
-    /// Why the account stands in another column than the first, and what to do.
+    /// Reason and remedy, if the accounts are in another column than the first.
     elsewhere: Option<String>,
 }
 
 impl<R: AsyncBufRead + Unpin> NamedLines<R> {
-    /// The accounts of that source; `read` is the network's reader
-    /// ([`account_of`](crate::providers::registry::account_of)).
+    /// `read` is the network's reader ([`account_of`](crate::providers::registry::account_of)).
     pub fn new(source: R, read: AccountOf) -> Self {
         Self {
             lines: Lines::new(source),
@@ -82,16 +76,12 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
         }
     }
 
-    /// Bytes read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.lines.bytes()
     }
 
-    /// The next account. Can be dropped at any await and called again.
-    ///
-    /// # Errors
-    /// The error of the source.
+    /// Returns the next account. Cancel-safe.
     pub async fn next(&mut self) -> io::Result<Option<NamedLine>> {
         loop {
             let Some(line) = self.lines.next().await? else { return Ok(self.unended_row()) };
@@ -106,7 +96,7 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                 self.elsewhere = line.text.ok().and_then(another_column);
             }
             if self.elsewhere.is_none() && !goes_on {
-                // With more columns than have names: white space in front, a tab too, is gone from the line of names.
+                // More columns than names: leading white space, a tab included, is gone from the line of names.
                 let unnamed = line.text.ok().filter(|text| separators(text) > self.separators);
                 self.elsewhere = unnamed.and_then(numbered);
             }
@@ -117,7 +107,7 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
                     table.discard_row();
                     Err(why.to_owned())
                 }
-                // Within quotes it is a part of a text.
+                // Inside quotes a CR is part of a text.
                 (Ok(text), ..) if !goes_on && text.contains('\r') && !text.contains('"') => Err(CR_ALONE.to_owned()),
                 (_, Some(why), _) => Err(why.clone()),
                 (_, None, Some(table)) => {
@@ -139,7 +129,6 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
         }
     }
 
-    /// The row that the input ends in.
     fn unended_row(&mut self) -> Option<NamedLine> {
         let Row { line, id } = self.table.as_mut()?.end()?;
         Some(NamedLine { line, named: id.and_then(|id| (self.read)(&id)) })
@@ -150,15 +139,15 @@ fn names_columns(line: &str) -> bool {
     word(line).is_ok_and(|word| COLUMNS.contains(&&*word.to_ascii_lowercase()))
 }
 
-/// Why the accounts are not in the first column of a line that names the columns; `None` where they are, or it names none.
+/// Returns the reason if a line of column names has the accounts in another column than the first.
 fn another_column(line: &str) -> Option<String> {
     let mut columns = line.split(SEPARATORS).map(|column| unquoted(column).to_ascii_lowercase());
     let first = columns.next().unwrap_or_default();
     let is_better = |column: &str| match &*first {
-        // A name is what a person goes by beside a handle, as long as there is one.
+        // Next to a handle, `name` is a person's name.
         "name" => COLUMNS.contains(&column),
         first if ROWS.contains(&first) => COLUMNS.contains(&column),
-        // What these have may be said by a column that tells which of an id and a handle it is.
+        // Another column may hold the id or the handle more precisely.
         first => {
             (!COLUMNS.contains(&first) || ["account", "user"].contains(&first))
                 && COLUMNS.contains(&column)
@@ -172,12 +161,12 @@ fn another_column(line: &str) -> Option<String> {
     ))
 }
 
-/// Why `1,ann` most likely names no account 1; `None` of any other line.
+/// Returns the reason why `1,ann` most likely is not account 1; `None` for any other line.
 fn numbered(line: &str) -> Option<String> {
     let (first, rest) = line.split_once(SEPARATORS)?;
     let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'' || SEPARATORS.contains(&c));
     let is_small = unquoted(first).parse::<u32>().is_ok_and(|number| number < FIRST_ID);
-    // A comment is no column, and digits in groups are another mistake.
+    // A comment is not a column, and grouped digits are another mistake.
     (is_small && !rest.is_empty() && !rest.starts_with('#') && word(line).is_ok()).then(|| {
         format!(
             "the first column seems to number the lines: keep that of the accounts alone ({}), or, if these are ids, write \
@@ -191,7 +180,7 @@ fn separators(line: &str) -> usize {
     line.matches(SEPARATORS).count()
 }
 
-/// The command that keeps a column of lines like this, from 1.
+/// Returns the command that keeps one column, from 1, of lines like this.
 fn cut(line: &str, column: usize) -> String {
     match line.chars().find(|c| SEPARATORS.contains(c)) {
         Some(';') => format!("cut -d';' -f{column}"),
@@ -240,7 +229,7 @@ mod tests {
             ("handle\n@x2001\n", handle("x2001")),
             ("@x2001\n", handle("x2001")),
         ] {
-            let file: Vec<u8> = file.chars().map(|c| c as u8).collect(); // the last one is no UTF-8
+            let file: Vec<u8> = file.chars().map(|c| c as u8).collect(); // the last one is not UTF-8
             let mut lines = NamedLines::new(&*file, account_of(&Provider::X));
             let mut read = Vec::new();
             while let Some(line) = lines.next().await.unwrap() {

@@ -1,12 +1,12 @@
-//! What people copy in place of a post's id, as the line itself tells it. No I/O.
+//! Recognises texts that people paste instead of a post's id. No I/O.
 
 use crate::model::pipeline_id::{Kind, PipelineId};
 use crate::model::provider::Provider;
 use crate::providers::named::{Address, is_digits};
 
-/// Words shorter than this are no handle that somebody would have copied.
+/// Shorter words are hardly handles.
 const SHORTEST_HANDLE: usize = 4;
-/// The longest handle of Twitter and X.
+/// Maximum length of a handle of Twitter and X.
 const LONGEST_HANDLE: usize = 15;
 
 const TOO_SHORT: &str = "the id is too short to contain its date. For a post from before 2010-11-04 write \
@@ -15,15 +15,13 @@ const TOO_SHORT: &str = "the id is too short to contain its date. For a post fro
 const NOT_OF_MASTODON: &str = "the id does not contain its date: digits are missing, or the server does not run Mastodon. Write \
     {\"id\":\"…\",\"created_at\":\"2026-01-31T08:00:00Z\"} or use --once; for an account use --accounts";
 
-/// The posts' provider, where the namespace is of posts.
 fn posts_of(namespace: &str) -> Option<Provider> {
     PipelineId::read(namespace).filter(|id| id.kind == Kind::Posts).map(|id| id.provider)
 }
 
-/// The id in a line that holds something else; an error says what the line holds, and what to write. `None` where the line may
-/// be an id, or nobody can tell what it is.
+/// Finds the id in a pasted text; an error states the kind of text and the remedy. Returns `None` if the text may be an
+/// id, or is unknown.
 pub(super) fn id_in(text: &str, namespace: &str) -> Option<Result<String, String>> {
-    // Good lines end here.
     if text.starts_with(|first: char| first.is_ascii_digit()) || text.starts_with("at://") {
         return None;
     }
@@ -52,7 +50,6 @@ pub(super) fn id_in(text: &str, namespace: &str) -> Option<Result<String, String
     Some(Err(format!("{what}, not {id}. For accounts: enqueue --accounts FILE, or accounts follow FILE")))
 }
 
-/// The same of an address.
 fn in_address(address: &Address, provider: &Provider) -> Result<String, String> {
     let host = &*address.host;
     let host = ["www.", "mobile.", "m."].iter().find_map(|of| host.strip_prefix(of)).unwrap_or(host);
@@ -62,7 +59,7 @@ fn in_address(address: &Address, provider: &Provider) -> Result<String, String> 
         {
             Ok((*id).to_owned())
         }
-        // Every client's addresses are written so, whatever its host.
+        // All Bluesky clients write addresses like this, on any host.
         (Provider::Bluesky, ["profile", did, "post", key, ..]) if did.starts_with("did:") => {
             Ok(format!("at://{did}/app.bsky.feed.post/{key}"))
         }
@@ -88,7 +85,7 @@ fn in_address(address: &Address, provider: &Provider) -> Result<String, String> 
     }
 }
 
-/// The reason and the remedy for an id that does not contain the date of its post.
+/// Returns reason and remedy for an id that does not contain the date of its post.
 pub(super) fn without_date(namespace: &str) -> Option<&'static str> {
     match posts_of(namespace)? {
         Provider::Twitter | Provider::X => Some(TOO_SHORT),

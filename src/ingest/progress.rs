@@ -7,28 +7,26 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Progress;
 use crate::base::humanize::grouped;
 
-/// A file: how much of it is read, how fast, how long it will take.
 const BAR: &str = "{prefix} [{wide_bar}] {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left";
-/// Rows of the store: how many of them, how long it will take.
 const ROWS: &str = "{prefix} [{wide_bar}] {percent}% of {human_len} rows, {msg}, {eta} left";
-/// A pipe: its end is not known.
+/// For a pipe, whose size is unknown.
 const SPINNER: &str = "{prefix} {spinner} {msg} in {elapsed}";
 
-/// A progress bar on standard error, where that is a terminal; otherwise it shows nothing.
+/// Progress bar on standard error; hidden if that is not a terminal.
 #[derive(Debug)]
 pub struct ProgressDisplay {
     bar: ProgressBar,
 }
 
 impl ProgressDisplay {
-    /// Shows how `name` gets on with rows; [`ProgressDisplay::expect`] says of how many.
+    /// Creates a display of rows; [`ProgressDisplay::expect`] sets their number.
     pub fn rows(name: &str) -> Self {
         Self::with(ProgressDrawTarget::stderr(), name, None, ROWS)
     }
 
-    /// Shows how `name` gets on: a bar where its size in bytes is known, else a spinner with a count.
+    /// Creates a display of bytes: a bar if the size is known, else a spinner with a count.
     pub fn new(name: &str, bytes: Option<u64>) -> Self {
-        // Draws nothing, and keeps no lines, where standard error is no terminal.
+        // Draws nothing, and keeps no lines, if standard error is not a terminal.
         Self::on(ProgressDrawTarget::stderr(), name, bytes)
     }
 
@@ -42,7 +40,6 @@ impl ProgressDisplay {
         Self { bar }
     }
 
-    /// Shows how far it is.
     pub fn show(&self, progress: Progress) {
         if !self.bar.is_hidden() {
             self.bar.set_message(format!("{} entries", progress.done));
@@ -50,17 +47,14 @@ impl ProgressDisplay {
         }
     }
 
-    /// Returns true if the progress is visible.
     pub fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }
 
-    /// Sets the approximate number of rows.
     pub fn expect(&self, rows: u64) {
         self.bar.set_length(rows);
     }
 
-    /// Shows how many rows are done.
     pub fn show_rows(&self, rows: u64, message: &str) {
         if self.is_shown() {
             self.bar.set_message(message.to_owned());
@@ -68,7 +62,6 @@ impl ProgressDisplay {
         }
     }
 
-    /// Shows the number done of an unknown total.
     pub fn show_count(&self, count: u64, of: &str) {
         if self.is_shown() {
             self.bar.set_message(format!("{} {of}", grouped(count)));
@@ -76,13 +69,12 @@ impl ProgressDisplay {
         }
     }
 
-    /// A line above the bar; on standard error alone where there is no bar.
+    /// Prints a line above the bar, or to standard error if there is no bar.
     pub fn say(&self, line: &str) {
-        // Somebody may have stopped reading (`2>&1 | head`): the file goes on.
+        // The reader may have closed the pipe (`2>&1 | head`): continue with the file.
         self.bar.suspend(|| drop(writeln!(std::io::stderr(), "{line}")));
     }
 
-    /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

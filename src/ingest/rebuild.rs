@@ -1,6 +1,7 @@
-//! Putting back from the store what the queue has lost.
+//! Restores the queue's lost ids from the store.
 //!
-//! The store is walked once, the living and then the dead, page by page in the order of ids, youngest tweets first. Of each page
+//! The rebuild walks the store once: the living, then the dead. Each page is in the order of ids, youngest posts first.
+//! Steps per page:
 //!
 //! ```text
 //!   1. adopt    the ids that are in none of the queue's places are ours, under a lease
@@ -10,30 +11,29 @@
 //!               meanwhile goes through 1 to 4 again
 //! ```
 //!
-//! **Why no id is doubled.** An id is adopted only where it is nowhere, in one step of the queue; from then on it is
-//! leased. Two rebuilds, a starter and a rebuild: one of them gets it.
+//! **Why no id is doubled.** The queue adopts an id in one step, and only if it has no place; then the id is leased. Of
+//! two rebuilds, or a starter and a rebuild, only one gets it.
 //!
-//! **Why no id is revived.** A worker ends or buries a tweet in the store first and takes it out of the queue after. So
-//! an id that is nowhere because a worker was done with it is *ended* in the store by the time we adopt it, and 2,
-//! which comes after 1, sees that, however old the page was. While we hold the lease nobody else looks the tweet up.
+//! **Why no id is revived.** A worker ends or buries a post in the store before it removes it from the queue. So an id
+//! that lacks a place because a worker finished it is *ended* in the store when we adopt it. Step 2 comes after 1 and
+//! sees that, even if the page is old. While we hold the lease, no other process looks the post up.
 //!
-//! **Why no id is lost.** Between 2 and 3 a starter may bring an ended tweet to life, or a person one of the dead:
-//! their store comes first as well, then the queue tells them *leased*, then 3 takes it out. That is what 4 is for: its
-//! read comes after 3, and so after theirs. A rebuild that is killed leaves leases, which run out; one whose reply is
-//! lost asks again with its token or settles again.
+//! **Why no id is lost.** Between steps 2 and 3 a starter may revive an ended post, or a person a dead one. They too
+//! change the store first; then the queue answers *leased*, and 3 removes the id. Step 4 repairs this: its read comes
+//! after 3, and so after their write. A killed rebuild leaves leases, which expire. After a lost reply, the rebuild
+//! repeats the call with its token, or settles again.
 //!
-//! **Why no retried one stays buried.** Only an id that is nowhere and that 2 finds dead is buried, however old its page was. A
-//! person who retries or drops it between 2 and 3 has changed the store before our burial, so 4 sees that; one who comes after
-//! 4 finds it among the queue's dead, as always.
+//! **Why no retried id stays buried.** Only an id without a place that 2 finds dead is buried, even if its page is old.
+//! A person who retries or drops it between 2 and 3 changes the store before our burial, so 4 sees it. After 4, it is
+//! among the queue's dead as usual.
 //!
-//! One that is cut off between 3 and 4 says that it did not end, and is run again: of a page of the dead, those that the queue
-//! has buried already go through 4, too.
+//! A rebuild that stops between 3 and 4 reports that it did not end, and is run again. For a page of the dead, ids
+//! already buried by the queue go through 4, too.
 //!
-//! What is left to chance: a worker whose lease was wiped with the queue, or has run out, may still end
-//! its tweet in the store after 2. That tweet is looked up once more, and the answer ends it again; the
-//! store takes no answer about the dead, and the worker that hears so buries it in the queue. And of a rebuild that is killed
-//! between 3 and 4, one that was retried just between 2 and 3 stays in the queue's dead: whoever retried it was told to try
-//! again.
+//! Two races remain. A worker whose lease was wiped with the queue, or has expired, may end its post in the store after
+//! step 2. That post is looked up once more, and the response ends it again. The store accepts no response about the
+//! dead, so the worker then buries such a post in the queue. If a rebuild is killed between 3 and 4, a post retried
+//! between 2 and 3 stays among the queue's dead. The command of that retry reported that it must be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,28 +54,25 @@ use crate::engine::schedule::{Known, Schedules};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Store};
 
-/// Rows of a page: what the queue adopts, and settles, in one step; 1 to 3 ms each of Redis's only thread.
+/// Rows per page, adopted and settled in one step each: 1 to 3 ms of Redis's only thread.
 pub(super) const PAGE: u32 = 500;
-/// Tolerance for due times that are later than the store's, ms. No retry waits longer.
+/// Tolerance for due times later than the store's, ms. No retry waits longer.
 const DUE_TOLERANCE_MS: Millis = 2 * 3_600_000;
-/// Overdue tweets come due within this time and not at once, or they would come due together ever after.
-/// Lanes of longer intervals are spread by the quota.
+/// Overdue posts come due spread over this time, ms. At once, they would come due together ever after. In lanes of
+/// longer intervals the quota spreads them.
 const SPREAD_MS: Millis = 10 * 60_000;
 
-/// The lane of a tweet, as the updater chooses it.
 #[derive(Clone)]
 pub struct Lanes {
-    /// When items are due.
     pub schedule: Arc<dyn Schedules>,
-    /// The lane of tweets the provider does not return.
+    /// Lane of posts that the provider does not return.
     pub unavailable: Lane,
-    /// Reads the date from an id, if the store does not know it.
     pub id_date: IdDate,
 }
 
 impl Lanes {
-    /// The lane of a tweet at `now`, ms since the epoch; `once`: it is looked up once. One whose life is over by its age, or whose date
-    /// nobody knows, is in the last: the updater ends it, or keeps it alive.
+    /// Returns the lane at `now`, ms since the epoch. `once` means a single lookup. A post past its last age, or
+    /// without a date, gets the last lane; the updater ends it or keeps it alive.
     #[must_use]
     pub fn of(&self, id: &str, state: TweetState, created_at: Option<Millis>, once: bool, now: Millis) -> Lane {
         if once {
@@ -90,14 +87,15 @@ impl Lanes {
         lane.unwrap_or_else(|| self.unavailable.clone())
     }
 
-    /// The lane of a row in that state at `now`: if the schedule does not go by age alone, the lane that its worker chose.
+    /// Returns the lane of a row at `now`. If the schedule considers more than age, this is the lane that the worker
+    /// chose.
     fn of_row(&self, row: &Listed, state: TweetState, now: Millis) -> Lane {
         let schedule = self.schedule.in_force();
         let chosen = match (state, row.next_due, row.checked_at) {
             (TweetState::Live, Some(due), Some(checked)) if !row.once => schedule.lane_of(due.saturating_sub(checked)),
-            // Brought forward to the moment of its last lookup, which is never.
+            // Brought forward, and never looked up.
             (TweetState::Live, Some(due @ ..=0), None) if !row.once => schedule.lane_of(due),
-            // It was never looked up: those of a schedule that chooses lanes have one of their own.
+            // Never looked up: a schedule that chooses lanes has a separate one for first lookups.
             (TweetState::Live, Some(due), None) if !row.once && schedule.lane_of(due.saturating_sub(now)).is_some() => {
                 let known = Known::new(&row.id, self.created_at(&row.id, row.created_at));
                 schedule.first(&known, now).map(|(lane, _)| lane)
@@ -107,13 +105,12 @@ impl Lanes {
         chosen.unwrap_or_else(|| self.of(&row.id, state, row.created_at, row.once, now))
     }
 
-    /// Returns true if a tweet's life is over by its age.
     fn is_over(&self, id: &str, created_at: Option<Millis>, now: Millis) -> bool {
         let created_at = self.created_at(id, created_at);
         self.schedule.in_force().next(&Known::new(id, created_at), now).is_none()
     }
 
-    /// When a tweet was made, ms since the epoch: as the store knows it, or its id.
+    /// Creation date, ms since the epoch: from the store, else from the id.
     #[must_use]
     pub fn created_at(&self, id: &str, stored: Option<Millis>) -> Option<Millis> {
         stored.or_else(|| (self.id_date)(id).ok().flatten())
@@ -126,34 +123,29 @@ impl std::fmt::Debug for Lanes {
     }
 }
 
-/// The outcomes of the rows. `known + leased + dead + put_back + buried + withdrawn + refused = rows`.
+/// Result counts of the rows. `known + leased + dead + put_back + buried + withdrawn + refused = rows`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rebuilt {
-    /// Rows of tweets that live or are dead.
     pub rows: u64,
-    /// Delayed already.
+    /// Already waiting in the queue.
     pub known: u64,
-    /// A worker has it right now.
     pub leased: u64,
-    /// Dead in the queue.
+    /// Already dead in the queue.
     pub dead: u64,
-    /// In the queue now, not before.
+    /// New in the queue.
     pub put_back: u64,
-    /// Dead in the store, and now in the queue, which had lost them.
+    /// Dead in the store, and newly buried in the queue.
     pub buried: u64,
     /// Ended, buried or dropped after their page was read: not put back.
     pub withdrawn: u64,
-    /// Rows whose id cannot be a job's.
     pub refused: u64,
-    /// True if the store was walked to its end.
     pub complete: bool,
-    /// The last id that is done with, when it was not: ids fall.
+    /// Last id done if the walk is incomplete; ids descend.
     pub down_to: Option<String>,
-    /// The duration.
     pub seconds: f64,
 }
 
-/// Why a rebuild stopped. It may be run again from its beginning: what is in the queue stays as it is.
+/// A rebuild stopped early. It may be run again from its beginning: ids in the queue stay as they are.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the rebuild is done with {}{}, then it stopped; run it again",
@@ -161,11 +153,8 @@ pub struct Rebuilt {
     down_to(.last.as_deref())
 )]
 pub struct RebuildError {
-    /// Rows that are done with.
     pub rows: u64,
-    /// The last id of those.
     pub last: Option<String>,
-    /// The error.
     #[source]
     pub why: StarterError,
 }
@@ -174,28 +163,20 @@ fn down_to(last: Option<&str>) -> String {
     last.map_or_else(String::new, |id| format!(", down to id {id}"))
 }
 
-/// Puts back from the store what the queue has lost.
 #[derive(Debug, Clone)]
 pub struct Rebuild {
-    /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// The store.
     pub store: Arc<dyn Store>,
-    /// Decides the lane of each row.
     pub lanes: Lanes,
-    /// The lease of a page, as long as all leases of the namespace.
+    /// Lease of a page, as long as all leases of the namespace.
     pub lease: Duration,
-    /// The maximum number of rows a second, at least 1.
+    /// Maximum rows per second, at least 1.
     pub rate: u32,
-    /// The behaviour while the store or the queue is down.
     pub retry: RetryPolicy,
 }
 
 impl Rebuild {
-    /// Walks the store once, or until it is stopped; tells `progress` after each page.
-    ///
-    /// # Errors
-    /// [`RebuildError`], which says how far it came.
+    /// Walks the store once, or until it is stopped; calls `progress` after each page.
     pub async fn run(&self, stop: &Stop, progress: impl Fn(&Rebuilt)) -> Result<Rebuilt, RebuildError> {
         let watch = Stopwatch::start();
         let limit = self.page_limit();
@@ -213,7 +194,7 @@ impl Rebuild {
                 Ok(None) => break,
                 Err(why) => return Err(RebuildError { rows: sum.rows, last, why }),
             };
-            // One token for all tries of a page: a reply that was lost is given again.
+            // One token for all tries of a page: the queue repeats a reply that was lost.
             let token = format!("rebuild-{:016x}", random::number());
             match self.patiently(stop, || self.put_back(&token, &page).boxed()).await {
                 Ok(Some(done)) => sum.add(&done),
@@ -234,7 +215,7 @@ impl Rebuild {
                     sum.complete = true;
                     break;
                 }
-                // After the living, whose refreshes must not wait.
+                // After the living, whose lookups must not wait.
                 (of, last) = (Listing::Dead, None);
             }
             self.keep_to_rate(sum.rows, &watch, stop).await;
@@ -244,12 +225,12 @@ impl Rebuild {
         Ok(sum)
     }
 
-    /// Rows of a page: no more than it may put back in a second.
+    /// Rows per page: no more than the rate per second.
     pub(super) fn page_limit(&self) -> u32 {
         PAGE.min(self.rate.max(1))
     }
 
-    /// Waits while more rows were put back, since `watch` was started, than the rate allows.
+    /// Waits if `rows` since the start of `watch` exceed the rate.
     pub(super) async fn keep_to_rate(&self, rows: u64, watch: &Stopwatch, stop: &Stop) {
         let earliest = Duration::from_secs_f64(rows as f64 / f64::from(self.rate.max(1)));
         stop.sleep(earliest.saturating_sub(watch.elapsed())).await;
@@ -259,14 +240,15 @@ impl Rebuild {
         Ok(self.store.page(self.queue.namespace(), of, below, limit).await?)
     }
 
-    /// Lanes without lateness that hold jobs which are not due.
+    /// Returns the lanes without lateness that hold jobs which are not due.
     async fn untimed(&self) -> Result<Vec<String>, StarterError> {
         let lanes = self.queue.stats().await?.lanes.into_iter();
         Ok(lanes.filter(|lane| !lane.order.is_timed() && lane.delayed > lane.due).map(|lane| lane.lane).collect())
     }
 
-    /// Gives rows that wait far too long in one of these lanes the due times of the store. They were enqueued while the queue's clock
-    /// was ahead. In the other lanes [`mend`](crate::engine::queue::Administration::mend) corrects the due times.
+    /// Restores the store's due times for rows that wait far too long in one of the lanes `untimed`. They were enqueued
+    /// while the queue's clock was ahead. In other lanes [`mend`](crate::engine::queue::Administration::mend) corrects
+    /// the due times.
     async fn bring_forward(&self, untimed: &[String], rows: &[Listed]) -> Result<(), StarterError> {
         let rows: Vec<&Listed> =
             rows.iter().filter(|row| row.next_due.is_some() && check_id(&row.id).is_ok()).collect();
@@ -296,7 +278,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Tries while a service is away; `None` when it is stopped meanwhile.
+    /// Retries while a service is down; `None` if it is stopped meanwhile.
     async fn patiently<'a, T>(
         &self,
         stop: &Stop,
@@ -317,10 +299,8 @@ impl Rebuild {
         }
     }
 
-    /// Puts back what is nowhere of these rows: what lives into its lane, and the dead of a page of the dead among the queue's.
-    ///
-    /// # Errors
-    /// [`StarterError`]; the same call may be made again, with the same token.
+    /// Restores the rows that have no place in the queue: living ones to their lanes, dead ones to the queue's dead. A
+    /// failed call may be repeated with the same token.
     pub async fn put_back(&self, token: &str, rows: &[Listed]) -> Result<Rebuilt, StarterError> {
         let mut sum = Rebuilt { rows: rows.len() as u64, ..Rebuilt::default() };
         let mut left: Vec<&Listed> = Vec::with_capacity(rows.len());
@@ -341,7 +321,7 @@ impl Rebuild {
                     Scheduled::Scheduled => ours.push(row),
                     Scheduled::Known => sum.known += 1,
                     Scheduled::Leased => sum.leased += 1,
-                    // Perhaps by a try of ours that was cut off.
+                    // Perhaps buried by an interrupted try of this rebuild.
                     Scheduled::Dead if row.state == TweetState::Dead => dead.push(row),
                     Scheduled::Dead => sum.dead += 1,
                 }
@@ -359,7 +339,8 @@ impl Rebuild {
         Ok(sum)
     }
 
-    /// Puts those that live into their lanes, buries the dead, and lets go of the others. Answers the others, then the buried.
+    /// Schedules the living in their lanes, buries the dead and removes the others. Returns the others, then the
+    /// buried.
     async fn settle<'a>(
         &self,
         adopted: &Adopted,
@@ -377,7 +358,8 @@ impl Rebuild {
                 Some(TweetState::Live | TweetState::Unavailable) => {
                     Verdict::Reschedule { lane: lane.clone(), due: self.due(row, &lane, adopted.now) }
                 }
-                // One that died after its page of the living was read comes again, with its reason, on a page of the dead.
+                // A post that died after its page of the living was read comes again on a page of the dead, with its
+                // reason.
                 Some(TweetState::Dead) if row.state == TweetState::Dead => {
                     buried.push(*row);
                     Verdict::Bury { reason: row.reason.clone().unwrap_or_default() }
@@ -399,14 +381,14 @@ impl Rebuild {
         }
         let settled = self.queue.settle(&adopted.fence, &verdicts, &[]).await?;
         if settled.lost > 0 {
-            // They are in the queue: their lease ran out, and the next claim takes them.
+            // They stay in the queue: their lease expired, and the next claim takes them.
             tracing::warn!(lost = settled.lost, "a page took longer than its lease");
         }
         Ok((out, buried))
     }
 
-    /// Takes out of the queue's dead those that are not dead in the store any more, which it answers: somebody retried or dropped
-    /// them since their page was read, and perhaps asked the queue before we buried them.
+    /// Removes ids from the queue's dead that are no longer dead in the store, and returns them. A person retried or
+    /// dropped them since their page was read, perhaps before our burial.
     async fn risen<'a>(&self, graves: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(graves).await?;
         let risen = graves.iter().zip(states).filter(|(_, state)| *state != Some(TweetState::Dead));
@@ -418,8 +400,8 @@ impl Rebuild {
         Ok(risen)
     }
 
-    /// When it is due: when the store says. What is overdue comes due a little later than now: at the most as late again as
-    /// it is, an interval, and [`SPREAD_MS`]. In a lane whose order is that of old due times, it keeps its own.
+    /// Returns the stored due time. An overdue row comes due at a random time from now: within its lateness, its lane's
+    /// interval and [`SPREAD_MS`]. A lane ordered by old due times keeps the stored one.
     fn due(&self, row: &Listed, lane: &Lane, now: Millis) -> Due {
         match row.next_due {
             Some(due) if !lane.order.is_timed() => Due::At(due),
@@ -436,14 +418,13 @@ impl Rebuild {
         (random::share() * most as f64) as Millis
     }
 
-    /// The live ones of the rows.
     async fn living<'a>(&self, rows: &[&'a Listed]) -> Result<Vec<&'a Listed>, StarterError> {
         let states = self.states(rows).await?;
         let lives = |state: &Option<TweetState>| matches!(state, Some(TweetState::Live | TweetState::Unavailable));
         Ok(rows.iter().zip(states).filter(|(_, state)| lives(state)).map(|(row, _)| *row).collect())
     }
 
-    /// The state of each now; `None` where it has no row.
+    /// Current state of each row; `None` if it no longer exists.
     async fn states(&self, rows: &[&Listed]) -> Result<Vec<Option<TweetState>>, StarterError> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -468,7 +449,6 @@ impl Rebuilt {
 }
 
 impl std::fmt::Display for Rebuilt {
-    /// One line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { rows, known, leased, dead, put_back, buried, withdrawn, refused, complete, seconds, .. } = self;
         if !*complete {

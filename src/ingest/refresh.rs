@@ -1,7 +1,8 @@
-//! Look-ups brought forward: what a person wants to see now, and what a wave of misses made unavailable.
+//! Brings lookups forward: posts that a person wants now, and posts that a mass miss made unavailable.
 //!
-//! Store first, then queue ([`Store::promote`], [`Jobs::promote`](crate::engine::queue::Jobs::promote)): cut off in between, the store says *due* and the
-//! queue comes to it later; the same command mends it. A post that the queue has lost is put back on the way.
+//! The store comes before the queue ([`Store::promote`], [`Jobs::promote`](crate::engine::queue::Jobs::promote)). If
+//! the command is cut off in between, the store says *due* and the queue reaches the post later; the same command fixes
+//! it. A post that the queue has lost is restored.
 
 use std::str::FromStr;
 
@@ -17,12 +18,11 @@ use crate::engine::queue::{NewJob, Promoted, check_id};
 use crate::model::post::TweetState;
 use crate::store::{Listed, Listing, Standing};
 
-/// A state of posts that are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Living {
-    /// Found by the last answer that was believed.
+    /// Found by the last confirmed response.
     Live,
-    /// Missing for so long that it is believed.
+    /// Confirmed missing.
     Unavailable,
 }
 
@@ -38,7 +38,7 @@ impl FromStr for Living {
     }
 }
 
-/// A moment, ms since the epoch: `2h` is so long ago, `2026-01-31T08:00:00Z` a date, `2026-01-31` its midnight (UTC).
+/// A time, ms since the epoch: `2h` is two hours ago, `2026-01-31T08:00:00Z` a date, `2026-01-31` its midnight (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Millis);
 
@@ -58,14 +58,13 @@ impl FromStr for Moment {
     }
 }
 
-/// A selection of posts in the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Which {
-    /// In this state; `None` for both.
+    /// State to select; `None` selects both.
     pub state: Option<Living>,
-    /// Whose last answer was given at this moment or later.
+    /// Selects posts whose last response came at this time or later.
     pub since: Option<Moment>,
-    /// Due over one interval of each, and not all at once.
+    /// Spreads the due times over one interval of each post.
     pub spread: bool,
 }
 
@@ -82,18 +81,16 @@ impl Which {
     }
 }
 
-/// The outcomes of the posts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Refreshed {
-    /// Due at once (or within an interval, where they are spread), in the lane of their age.
+    /// Due at once (or within an interval, if spread), in the lane of their age.
     pub promoted: u64,
-    /// Held by a worker: due again as soon as it is released.
+    /// Held by a worker: due again after the release.
     pub leased: u64,
-    /// The queue had lost them: they are in it again.
     pub put_back: u64,
-    /// Ids that were refused: unknown, ended, dead, or no ids at all.
+    /// Rejected ids: unknown, ended, dead, or invalid.
     pub refused: u64,
-    /// Stopped before the end: some posts are as they were.
+    /// True if it stopped before the end: some posts are unchanged.
     pub stopped: bool,
 }
 
@@ -105,7 +102,6 @@ impl Refreshed {
         self.refused += other.refused;
     }
 
-    /// Posts that are due.
     #[must_use]
     pub fn posts(&self) -> u64 {
         self.promoted + self.leased + self.put_back
@@ -113,7 +109,6 @@ impl Refreshed {
 }
 
 impl std::fmt::Display for Refreshed {
-    /// One line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { promoted, leased, put_back, refused, stopped } = self;
         if *stopped {
@@ -124,18 +119,14 @@ impl std::fmt::Display for Refreshed {
     }
 }
 
-/// Brings lookups forward.
 #[derive(Debug, Clone)]
 pub struct Refresh {
-    /// Queue, store and lanes; and what puts back a post that the queue has lost.
+    /// Queue, store and lanes; restores posts that the queue has lost.
     pub rebuild: Rebuild,
 }
 
 impl Refresh {
-    /// These posts are due now. `refused` hears of each id that cannot be, with the reason.
-    ///
-    /// # Errors
-    /// [`StarterError`]; the same call may be made again.
+    /// Makes these posts due now. Calls `refused` with each rejected id and the reason.
     pub async fn ids(&self, ids: &[String], mut refused: impl FnMut(&str, &str)) -> Result<Refreshed, StarterError> {
         let Rebuild { queue, store, .. } = &self.rebuild;
         let mut sum = Refreshed::default();
@@ -162,11 +153,8 @@ impl Refresh {
         Ok(sum)
     }
 
-    /// The same for all of a kind, as many a second as a rebuild puts back. Tries while a service is away, and ends early when it is stopped; `progress` hears how
-    /// many rows were read.
-    ///
-    /// # Errors
-    /// [`StarterError`]; the same call may be made again.
+    /// Makes all selected posts due, at the rate of a rebuild. Retries while a service is down, and ends early if it is
+    /// stopped. Calls `progress` with the number of rows read.
     pub async fn all(
         &self,
         which: Which,
@@ -208,8 +196,7 @@ impl Refresh {
         Ok(Refreshed { stopped: true, ..sum })
     }
 
-    /// Brings these forward, each in the lane of its age: whether an unavailable post is back is best asked where a
-    /// living one would be.
+    /// Brings these posts forward, each in the lane of its age. An unavailable post, too, is checked like a living one.
     async fn promote(&self, mut rows: Vec<Listed>, spread: bool) -> Result<Refreshed, StarterError> {
         if rows.is_empty() {
             return Ok(Refreshed::default());
@@ -233,7 +220,7 @@ impl Refresh {
             match answer {
                 Promoted::Moved => done.promoted += 1,
                 Promoted::Noted => done.leased += 1,
-                // Dead since it was read: the store says so, too, or will.
+                // Died since it was read: the store has that state, too, or will have it.
                 Promoted::Dead => done.refused += 1,
                 Promoted::Absent => lost.push(row),
             }

@@ -2,7 +2,7 @@
 
 use crate::base::humanize::grouped;
 
-/// float64 holds every whole number up to this one exactly.
+/// Largest number up to which float64 holds every whole number exactly.
 const EXACT: u64 = 1 << 53;
 /// Minimum number of ids for the warning of float64. Ids with sequence number 0 are exact in float64, too, so a short list may have only
 /// such ids.
@@ -10,26 +10,26 @@ const FEWEST: u64 = 20;
 
 /// Counts ids that look rounded.
 ///
-/// A spreadsheet keeps 15 digits, and JavaScript prints about 17: what they touched ends in 00, as only 1 in 100 ids does by chance. A
-/// column with an empty cell becomes float64 in pandas and R: each id is then the nearest number that float64 holds, a multiple of
-/// 256 above 2^60. Many real ids are such numbers, so only a whole file of them is a sign.
+/// A spreadsheet keeps 15 digits, and JavaScript prints about 17: their ids end in 00, as only 1 in 100 does by chance.
+/// In pandas and R, a column with an empty cell becomes float64. Each id is then the nearest number that float64 holds,
+/// a multiple of 256 above 2^60. Many real ids are such numbers, so only a whole file of them is a sign.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rounding {
     /// Ids of 16 digits and more.
     long: u64,
-    /// Those of them that end in 00.
+    /// Long ids that end in 00.
     round: u64,
     first_round: u64,
-    /// One ends in 0000, as hardly any does by chance.
+    /// True if one ends in 0000, as hardly any does by chance.
     has_four_zeros: bool,
     /// Ids above 2^53.
     large: u64,
-    /// Those of them that float64 changes.
+    /// Large ids that float64 changes.
     inexact: u64,
 }
 
 impl Rounding {
-    /// Counts an id; `line` is its place in the input.
+    /// `line` is the position of the id in the input.
     pub fn look_at(&mut self, line: u64, id: &str) {
         if id.len() < 16 || !id.bytes().all(|digit| digit.is_ascii_digit()) {
             return;
@@ -50,11 +50,11 @@ impl Rounding {
         }
     }
 
-    /// A sentence for people, if the ids look rounded. `place` is the word for a place in the input: `line`.
+    /// Returns a sentence for people if the ids look rounded. `place` is the word for a position in the input: `line`.
     #[must_use]
     pub fn warning(&self, place: &str) -> Option<String> {
         const REMEDY: &str = "export the column as text and send the ids again.";
-        // 5 %: five times what chance gives. A single one of a few is chance.
+        // 5 %: five times the share by chance. A single one may be chance.
         if (self.round > 1 || self.has_four_zeros) && self.round * 20 >= self.long {
             return Some(format!(
                 "{} of {} long ids end in 00, where 1 in 100 is usual; the first is at {place} {}. A spreadsheet may have \
@@ -86,7 +86,7 @@ mod tests {
                 let last = if line > long - round { "00" } else { "17" };
                 rounding.look_at(line, &format!("15000000000012{last}"));
             }
-            rounding.look_at(long + 1, "100"); // short ids say nothing
+            rounding.look_at(long + 1, "100"); // short ids do not count
             rounding.look_at(long + 2, "not an id, however long 00");
             rounding.warning("line")
         };

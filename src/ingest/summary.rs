@@ -10,54 +10,40 @@ use super::{FORGOTTEN, Queued};
 use crate::base::clock::Millis;
 use crate::base::humanize::{self, counted, grouped};
 
-/// Refusals a [`Summary`] names; the rest are counted.
 const NAMED_REFUSALS: usize = 50;
-/// Refused lines with the same reason that a command prints; more are only counted.
+/// Rejected lines of one reason that a command prints; others are only counted.
 pub(crate) const LINES_OF_ONE_REASON: u64 = 3;
-/// Distinct reasons a [`Summary`] counts: reasons quote the line, so a broken file has any number.
+/// Maximum number of distinct reasons in a [`Summary`]: reasons quote the line, so a broken file has any number.
 const NAMED_REASONS: usize = 100;
 const OTHER_REASONS: &str = "other reasons";
 
-/// A refused entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// The number of the line in the file where it begins, from 1.
+    /// Line where the entry begins, from 1.
     pub line: u64,
-    /// Why.
     pub reason: String,
 }
 
-/// The outcomes of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
+/// Result counts of a file's entries. `scheduled + known + too_old + dead + refused = lines`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// The file.
     pub name: String,
-    /// Its entries: ids, posts and what was refused. Where each is on a line of its own, the lines that are not blank.
+    /// Entries: ids, posts and rejected ones. In a file of one entry per line, the lines that are not blank.
     pub lines: u64,
-    /// In the queue now, not before.
     pub scheduled: u64,
-    /// In the queue before.
     pub known: u64,
-    /// Past the last age bracket.
+    /// Older than the last age bracket.
     pub too_old: u64,
-    /// Buried.
     pub dead: u64,
-    /// Not tweets that can be scheduled.
     pub refused: u64,
-    /// The first 50 of them.
     pub refusals: Vec<Refusal>,
-    /// The number of refused entries by reason.
     pub refused_by_reason: BTreeMap<String, u64>,
-    /// Something a person should look at although it was scheduled.
+    /// Problem that a person should check, although the entries were scheduled.
     pub warning: Option<String>,
-    /// In how many seconds, from when it was read, the first of them is due that was not refused. One that was in the queue
-    /// already is due when it was.
+    /// Seconds from reading until the first entry is due. An entry already in the queue keeps its own due time.
     pub first_update_s: Option<f64>,
-    /// In how many seconds the last of them is due.
     pub last_update_s: Option<f64>,
-    /// The duration.
     pub seconds: f64,
-    /// Entries per second.
     pub ids_per_second: f64,
     #[serde(skip)]
     rounding: Rounding,
@@ -68,13 +54,13 @@ impl Summary {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// There was no entry: most likely not what was meant.
+    /// An empty file is most likely a mistake.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
 
-    /// There were entries and none was refused. Otherwise a command should exit with an error.
+    /// Returns true if there were entries and none was rejected. Otherwise a command should exit with an error.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.is_empty() && self.refused == 0
@@ -110,7 +96,7 @@ impl Summary {
         }
     }
 
-    /// An entry is due then; both ms since the epoch.
+    /// Counts an entry's due time; both times in ms since the epoch.
     pub(super) fn due(&mut self, at: Option<Millis>, now: Millis) {
         let Some(seconds) = at.map(|at| (at - now) as f64 / 1e3) else { return };
         self.first_update_s = Some(self.first_update_s.map_or(seconds, |first| first.min(seconds)));
@@ -164,7 +150,7 @@ impl fmt::Display for Summary {
             let all = if first == last { String::new() } else { format!(", the last {last}") };
             writeln!(f, "  first update {first}{all}")?;
         }
-        // Otherwise each refused line was printed.
+        // Otherwise each rejected line was printed.
         let has_unprinted_lines = self.refused_by_reason.values().any(|lines| *lines > LINES_OF_ONE_REASON);
         if has_unprinted_lines || self.refused > self.refusals.len() as u64 {
             writeln!(f, "  refused, by reason:")?;

@@ -1,54 +1,45 @@
-//! The ids of a table: one column of CSV, also with semicolons or tabs, as exports and spreadsheets write it.
+//! Reads the ids of a table: one column of CSV, also with semicolons or tabs, as exports and spreadsheets write it.
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 
-/// What stands between columns.
 pub(super) const SEPARATORS: [char; 3] = [',', ';', '\t'];
-/// Names of the column of ids, the surest first: an `id` beside a `tweet_id` may number the rows.
+/// Names of the id column, the most reliable first: an `id` next to a `tweet_id` may number the rows.
 const ID_COLUMNS: [&str; 9] = ["tweet_id", "tweetid", "status_id", "post_id", "id_str", "id", "ids", "uri", "url"];
-/// The maximum length of an id that is kept; an address has room.
+/// Maximum length of an id in bytes; an address has room.
 const LONGEST_ID: usize = 4_096;
 
-/// Why a row is refused that has not ended where the input ends.
 const UNCLOSED_QUOTE: &str = "a quote that opens in this row is never closed, so the rest of the file was not read: close it, or \
      double it inside a cell";
 
-/// A column without the white space and the quotes around it.
 pub(super) fn unquoted(column: &str) -> &str {
     column.trim().trim_matches(['"', '\''])
 }
 
-/// The character between the columns of a line.
 pub(super) fn separator(line: &str) -> Option<char> {
     line.chars().find(|c| SEPARATORS.contains(c))
 }
 
-/// Reads rows line by line, and keeps only the ids. A cell in quotes may go on over several lines.
+/// Reads rows line by line, and keeps only the ids. A quoted cell may span several lines.
 #[derive(Debug)]
 pub(super) struct Table {
     reader: Reader,
-    /// The place of the ids among the columns, from 0.
+    /// Index of the id column, from 0.
     column: usize,
     /// Number of columns, if each row must have it.
     columns: Option<usize>,
-    /// Number of cells of the present row that are read.
     cells: usize,
     id: Vec<u8>,
-    /// The line where the present row began, if it goes on.
     begun: Option<u64>,
 }
 
-/// A row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
-    /// The line where it begins, from 1.
     pub line: u64,
-    /// Its id, or why it has none.
     pub id: Result<String, String>,
 }
 
 impl Table {
-    /// The table whose first line is that one; `None` where it names no column of ids, or has no other column.
+    /// Returns `None` if the first line has no id column, or no other column.
     pub fn of(first_line: &[u8]) -> Option<Self> {
         SEPARATORS.iter().find_map(|separator| {
             let names = names(first_line, *separator).filter(|names| names.len() > 1)?;
@@ -57,16 +48,16 @@ impl Table {
         })
     }
 
-    /// The table whose ids are in the first column, whatever is behind it.
+    /// Reads ids from the first column and ignores the others.
     pub fn of_first_column(first_line: &[u8], separator: char) -> Self {
         let mut reader = ReaderBuilder::new();
         reader.delimiter(separator as u8).terminator(Terminator::Any(b'\n'));
-        // Text between tabs is often written without quotes around it, so that one in it means nothing.
+        // Text between tabs is often not quoted, so a quote in it has no meaning.
         reader.quoting(separator != '\t' || first_line.contains(&b'"'));
         Self { reader: reader.build(), column: 0, columns: None, cells: 0, id: Vec::new(), begun: None }
     }
 
-    /// Takes a line, and returns the row that ends with it.
+    /// Adds a line, and returns the row that ends with it.
     pub fn add(&mut self, line: u64, bytes: &[u8]) -> Option<Row> {
         let begun = *self.begun.get_or_insert(line);
         for mut rest in [bytes.strip_suffix(b"\r").unwrap_or(bytes), b"\n"] {
@@ -90,21 +81,19 @@ impl Table {
         None
     }
 
-    /// Gives up the present row, of which a line cannot be read.
+    /// Drops the current row, because one of its lines cannot be read.
     pub fn discard_row(&mut self) {
         self.reader.reset();
         (self.begun, self.cells) = (None, 0);
         self.id.clear();
     }
 
-    /// Returns the row that has not ended where the input ends.
     pub fn end(&mut self) -> Option<Row> {
         let line = self.begun?;
         self.discard_row();
         Some(Row { line, id: Err(UNCLOSED_QUOTE.to_owned()) })
     }
 
-    /// The line where a row began that has not ended.
     pub fn unfinished(&self) -> Option<u64> {
         self.begun
     }
@@ -122,7 +111,6 @@ impl Table {
     }
 }
 
-/// The names of the columns, in lower case.
 fn names(first_line: &[u8], separator: char) -> Option<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().delimiter(separator as u8).has_headers(false).from_reader(first_line);
     let names = reader.records().next()?.ok()?;

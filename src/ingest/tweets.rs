@@ -1,4 +1,4 @@
-//! Tweets of a file or a body, one by one: ids, objects, and the posts of a page.
+//! Posts of a file or a body, one by one: ids, objects, and the posts of a page.
 
 use std::io;
 
@@ -14,60 +14,51 @@ use crate::providers::named::{is_digits, strip_id_mark};
 use crate::providers::registry::Parse;
 use crate::providers::x_v2::media::Included;
 
-/// Why a line is no tweet that names the columns of the others.
 pub(super) const NAMES_COLUMNS: &str = "the line names the columns";
 
-/// Why a last line without an end is refused.
 const CUT_OFF: &str = "the last line has no line end, and its id has fewer digits than all ids before it: the input was probably cut off; \
      send the whole input, or add a line end if the id is complete";
 
-/// Why an object of an account is refused.
 const AN_ACCOUNT: &str = "an account and no post; `enqueue --accounts` takes ids, handles and addresses of accounts";
 
-/// The maximum number of posts in an object's `data`. X's answers have up to 500; their results are held at once.
+/// Maximum number of posts in an object's `data`. X's responses have up to 500; their results are held at once.
 const MOST_POSTS: usize = 5_000;
 
-/// One tweet, or why it is none.
 #[derive(Debug, PartialEq)]
 pub struct Item {
-    /// The line where it begins, from 1.
+    /// Line where the post begins, from 1.
     pub line: u64,
-    /// About its length in bytes.
+    /// Approximate length in bytes.
     pub bytes: usize,
-    /// The tweet; an error is one clause. Whether a bare id is one is not looked at here.
+    /// The post; an error is one clause. A bare id is not validated here.
     pub tweet: Result<Ingested, String>,
-    /// What to do about the line where its tweet is refused, by its looks.
     pub hint: Option<&'static str>,
 }
 
-/// Reads tweets: a bare or quoted id or a JSON object on a line, JSON over many lines, lists, X's answers and stream lines,
-/// whose posts stand in `data`, and the ids of a table with several columns, which its first line names. Blank lines and comments (`#`) are passed over.
+/// Reads posts: a bare or quoted id or a JSON object per line, JSON over many lines, lists, X's responses and stream
+/// lines with posts in `data`. Also reads the ids of a table with several columns, if its first line names them. Skips
+/// blank lines and comments (`#`).
 #[derive(Debug)]
 pub struct Tweets<R> {
     lines: Lines<R>,
     parse: Parse,
-    /// The rest of a page.
     page: std::vec::IntoIter<Item>,
-    /// A line was read.
     is_begun: bool,
-    /// The first line names several columns.
     table: Option<Table>,
     lengths: IdLengths,
 }
 
-/// IdLengths of the bare ids of the input.
 #[derive(Debug, Default)]
 struct IdLengths {
     ids: u64,
-    /// Digits of the shortest.
     shortest: usize,
 }
 
 impl IdLengths {
-    /// Fewer ids say nothing of the next one's length.
+    /// Minimum number of ids from which to judge the length of the next one.
     const FEWEST: u64 = 20;
 
-    /// Returns the id, unless its line has no end and it lost digits: a compressed file or a transfer was cut off.
+    /// Returns the id, unless its line has no end and the id lost digits: a compressed file or a transfer was cut off.
     pub fn check(&mut self, id: &str, lacks_line_end: bool) -> Result<String, String> {
         if is_digits(id) {
             if lacks_line_end && self.ids >= Self::FEWEST && id.len() < self.shortest {
@@ -81,7 +72,6 @@ impl IdLengths {
 }
 
 impl<R: AsyncBufRead + Unpin> Tweets<R> {
-    /// The tweets of that source; `parse` reads an object.
     pub fn new(source: R, parse: Parse) -> Self {
         Self {
             lines: Lines::new(source),
@@ -93,13 +83,12 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
         }
     }
 
-    /// Bytes read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.lines.bytes()
     }
 
-    /// The number of the last line of which all tweets were handed out, from 1; 0 before the first.
+    /// Number of the last line whose posts were all returned, from 1; 0 before the first.
     #[must_use]
     pub fn done_line(&self) -> u64 {
         match self.page.as_slice().first() {
@@ -111,10 +100,7 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
         }
     }
 
-    /// The next tweet. Can be dropped at any await and called again.
-    ///
-    /// # Errors
-    /// The error of the source.
+    /// Returns the next post. Cancel-safe.
     pub async fn next(&mut self) -> io::Result<Option<Item>> {
         loop {
             if let Some(item) = self.page.next() {
@@ -173,30 +159,25 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
         }
     }
 
-    /// The row that the input ends in.
     fn unended_row(&mut self) -> Option<Item> {
         let Row { line, id } = self.table.as_mut()?.end()?;
         Some(Item { line, bytes: 0, tweet: id.map(Ingested::bare), hint: None })
     }
 }
 
-/// The tweets in a text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Read {
-    /// A tweet.
     One(Result<Ingested, String>),
-    /// The posts of an object's `data`; there may be none.
     Page(Vec<Result<Ingested, String>>),
 }
 
-/// Reads a bare or quoted id, or a JSON object.
 pub(super) fn read(text: &str, parse: Parse) -> Read {
     if text.starts_with('{') {
         if is_account(text) {
             return Read::One(Err(AN_ACCOUNT.to_owned()));
         }
         let tweet = parse(text).map(Ingested::from);
-        // What is a post itself is not searched for others.
+        // A valid post is not searched for other posts.
         let page = if tweet.is_err() { page(text, parse) } else { None };
         return page.map_or(Read::One(tweet), Read::Page);
     }
@@ -207,14 +188,14 @@ pub(super) fn read(text: &str, parse: Parse) -> Read {
     Read::One(Ok(Ingested::bare(strip_id_mark(quoted.unwrap_or(text).trim()))))
 }
 
-/// The fields by which an object of an account differs from a post, on all networks.
+/// Fields that distinguish an account from a post, on all networks.
 #[derive(Deserialize)]
 struct AccountFields<'a> {
     #[serde(borrow, alias = "username", alias = "handle")]
     screen_name: Option<&'a RawValue>,
     #[serde(borrow, alias = "display_name", alias = "displayName")]
     name: Option<&'a RawValue>,
-    // Of posts, also as other collectors flatten them.
+    // Fields of posts, also as other collectors flatten them.
     #[serde(borrow, alias = "full_text", alias = "content", alias = "record", alias = "tweet", alias = "rawContent")]
     text: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -223,7 +204,7 @@ struct AccountFields<'a> {
     user: Option<&'a RawValue>,
 }
 
-/// Returns true for an object of an account (v1.1, X, Mastodon, Bluesky): it has a name of its own, and neither a text nor an author.
+/// Returns true for an account (v1.1, X, Mastodon, Bluesky): it has its own name, and neither text nor author.
 fn is_account(text: &str) -> bool {
     serde_json::from_str::<AccountFields<'_>>(text).is_ok_and(|fields| {
         let AccountFields { screen_name, name, text, conversation_id, user } = fields;
@@ -231,7 +212,7 @@ fn is_account(text: &str) -> bool {
     })
 }
 
-/// An answer or a stream line of X API v2, as the API and twarc write them, or a post of Twitter's archive of an account.
+/// A response or a stream line of X API v2, as the API and twarc write them, or a post of Twitter's account archive.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -242,13 +223,13 @@ struct Envelope<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// An answer without posts says so.
+/// Marks a response without posts.
 #[derive(Deserialize)]
 struct Meta {
     result_count: u64,
 }
 
-/// The posts in an object's `data`; `None` where it holds none and does not say that there are none.
+/// Returns the posts in an object's `data`; `None` if it has none and does not report an empty result.
 fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
     let post = |raw: &str| if is_account(raw) { Err(AN_ACCOUNT.to_owned()) } else { parse(raw).map(Ingested::from) };
     let Envelope { tweet, data, meta } = serde_json::from_str(text).ok()?;
@@ -272,7 +253,8 @@ fn page(text: &str, parse: Parse) -> Option<Vec<Result<Ingested, String>>> {
     Some(numbered.map(|(n, raw)| post(raw.get()).map_err(|why| format!("post {n} of its data: {why}"))).collect())
 }
 
-/// Returns true if a first line has the column `id`, alone or first, as our own export writes it, or as others name it.
+/// Returns true if a first line has the column `id`, alone or first, as our export writes it, or under a common other
+/// name.
 fn names_columns(text: &str) -> bool {
     let first = unquoted(text.split(SEPARATORS).next().unwrap_or_default()).replace(' ', "_");
     ["id", "id_str", "ids", "post_id", "status_id", "tweet_id", "tweetid", "url"]
@@ -280,7 +262,6 @@ fn names_columns(text: &str) -> bool {
         .any(|name| first.eq_ignore_ascii_case(name))
 }
 
-/// What a refused bare id's line looks like, with what to do about it.
 fn hint(text: &str) -> Option<&'static str> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) || text.starts_with(['{', '[']) {
         return None;

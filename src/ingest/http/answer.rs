@@ -1,4 +1,4 @@
-//! The answers of the hook: the outcomes of the tweets, or the reason why it accepted none.
+//! Responses of the hook: the results of the posts, or the reason why none was accepted.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,10 +8,9 @@ use serde::Serialize;
 
 use crate::ingest::{FORGOTTEN, Queued};
 
-/// Refused tweets that an answer names; the others are counted.
+/// Maximum number of rejected posts listed in a response; others are counted.
 const NAMED_REFUSALS: usize = 1_000;
 
-/// The outcome of a body.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Receipt {
     pub scheduled: u64,
@@ -19,18 +18,13 @@ pub(super) struct Receipt {
     pub leased: u64,
     pub dead: u64,
     pub too_old: u64,
-    /// Handles that are kept until they are resolved.
     pub handles: u64,
-    /// The first [`NAMED_REFUSALS`],
     pub refused: Vec<Refused>,
-    /// and how many more.
     refused_unnamed: u64,
-    /// A warning that the ids look rounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// A tweet that cannot be scheduled.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Refused {
     pub index: u64,
@@ -60,20 +54,17 @@ impl Receipt {
     }
 }
 
-/// Every answer but 202.
+/// Body of every response but 202.
 #[derive(Debug, Serialize)]
 struct Problem {
-    /// One line.
     reason: String,
-    /// The place in the body, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u64>,
-    /// The tweets, where each was looked at and refused.
+    /// Rejected posts, if each was checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refused: Vec<Refused>,
 }
 
-/// An answer that is not 202.
 pub(super) struct Refusal {
     status: StatusCode,
     header: Option<(HeaderName, &'static str)>,
@@ -89,13 +80,11 @@ impl Refusal {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// The first place in the body that it is about.
     pub fn at(mut self, index: u64) -> Self {
         self.problem.index = Some(index);
         self
     }
 
-    /// Each tweet, and why it is refused.
     pub fn naming(mut self, refused: Vec<Refused>) -> Self {
         self.problem.refused = refused;
         self
