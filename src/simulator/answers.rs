@@ -1,5 +1,5 @@
-//! Answers in the words of each provider: what is asked, how an answer and a refusal read, and how limits are told.
-//! The world behind them is one: an id of each form says when its post was made.
+//! The form of each provider's calls, responses, errors and rate-limit headers. All share one world: an id of each form
+//! contains the creation time of its post.
 
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -19,8 +19,8 @@ use crate::base::clock::Millis;
 use crate::model::post::TweetId;
 use crate::model::provider::Provider;
 
-/// The provider's id of a simulated post made then (ms since the epoch). `sequence` is below 1,000,000; of it Mastodon
-/// keeps 16 bits.
+/// The provider's id of a simulated post of time `at` (ms since the epoch). `sequence` is below 1,000,000; Mastodon keeps
+/// 16 bits of it.
 #[must_use]
 pub fn id_of(provider: &Provider, at: Millis, sequence: u32) -> String {
     match provider {
@@ -31,7 +31,7 @@ pub fn id_of(provider: &Provider, at: Millis, sequence: u32) -> String {
 }
 
 impl Dialect {
-    /// The asked ids, each once, or what is wrong with them.
+    /// The requested ids, each once, or the error for invalid ones.
     pub fn asked(self, call: &Call) -> Result<Vec<&str>, Refused> {
         let listed = |name| call.parameter(name).unwrap_or_default().split(',').map(str::trim);
         let is_id = |id: &&str| (1..=19).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
@@ -45,7 +45,7 @@ impl Dialect {
                 let ids: Vec<&str> = call.address.rsplit('/').take(1).collect();
                 if ids.iter().all(is_id) { Ok(ids) } else { Err((400, INVALID)) }
             }
-            // An instance that is asked for none answers with none.
+            // A real instance answers a call without ids with an empty list.
             Self::Mastodon => match bounded(call.all("id[]"), 20, 422) {
                 Err((_, NONE)) => Ok(Vec::new()),
                 asked => asked,
@@ -58,13 +58,13 @@ impl Dialect {
         }
     }
 
-    /// The fields that a call asks for; X alone takes such a list, and refuses an unknown name. `own` are the parameters
-    /// of the endpoint itself.
+    /// The fields that a call requests. Only X takes such a list; it rejects unknown names. `own` are the parameters of the
+    /// endpoint itself.
     pub fn fields(self, call: &Call, own: &[&str]) -> Result<Fields, Unknown> {
         if self.is_x() { Fields::read(call, own) } else { Ok(Fields::default()) }
     }
 
-    /// The world's id of a post; `None` where it has none of that form.
+    /// The world's id of a post; `None` if the id has another form.
     pub fn tweet_id(self, id: &str) -> Option<TweetId> {
         match self {
             Self::TwitterV1 | Self::XV2 | Self::XPost => TweetId::parse(id).ok(),
@@ -73,7 +73,7 @@ impl Dialect {
         }
     }
 
-    /// A post as it is now; `None` where it is not there.
+    /// A post at this moment; `None` if it is missing.
     pub fn object(self, id: &str, shown: &Shown<'_>) -> Option<String> {
         let tweet_id = self.tweet_id(id)?;
         let tweet = || shown.world.tweet(tweet_id, shown.now);
@@ -89,7 +89,6 @@ impl Dialect {
         })
     }
 
-    /// The body of an answer.
     pub fn write(self, found: &Found<'_>) -> String {
         match self {
             Self::TwitterV1 => twitter_v1::write(found),
@@ -101,7 +100,7 @@ impl Dialect {
         }
     }
 
-    /// An error in its words, for Twitter's code of it.
+    /// The provider's form of an error that has this code at Twitter.
     pub fn refusal(self, status: u16, code: u32) -> Response {
         match self {
             Self::TwitterV1 => twitter_v1::refusal(status, code),
@@ -114,7 +113,6 @@ impl Dialect {
         }
     }
 
-    /// Adds the window's headers.
     pub fn with(self, window: Option<Window>, mut response: Response) -> Response {
         if let Some(window) = window {
             self.tell(window, response.headers_mut());
@@ -130,7 +128,7 @@ impl Dialect {
         }
     }
 
-    /// A post that has an id and nothing else that can be read.
+    /// A post with an id and no other readable field.
     pub fn broken(self, id: &str) -> String {
         match self {
             Self::TwitterV1 => {
@@ -142,7 +140,7 @@ impl Dialect {
         }
     }
 
-    /// Some post that is not among `ids`, and its id.
+    /// A post that is not among `ids`, and its id.
     pub fn stranger(self, ids: &[&str]) -> Option<(&'static str, String)> {
         let id = |candidates: [&'static str; 3]| candidates.into_iter().find(|id| !ids.contains(id));
         Some(match self {

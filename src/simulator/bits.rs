@@ -1,24 +1,24 @@
-//! The bits of simulated ids: the author of a post, the version, and numbers scrambled so that they can be read back.
+//! The bits of simulated ids: the author of a post, the version, and a reversible scrambling of numbers.
 
 use super::dice::mix;
 use super::text::AUTHORS;
 
-/// The bits of an id that name its author: so a timeline of one user can be made of ids.
+/// The bits of an id that name its author, so that the ids of a user's timeline can be computed.
 pub const AUTHOR: u64 = AUTHORS - 1;
 
 /// An odd factor, and its inverse modulo the number of authors: neighbouring ids have authors far apart.
 const SPREAD: u64 = 0x5bd5;
 const GATHER: u64 = inverse(SPREAD);
 
-/// An id has 22 bits below its time. Of the id of a later version the upper three are the number of the edit; those of a
-/// first version are 0.
+/// Low bits of an id that a version's number leaves free. An id has 22 bits below its time; the upper three are the number of
+/// the edit, 0 for a first version.
 pub const SEQUENCE_BITS: u32 = 19;
 /// The bits that all versions of a post share.
 pub const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 /// The inverse of an odd number, modulo 2^64 and each smaller power of two.
 pub const fn inverse(odd: u64) -> u64 {
-    // Newton's steps: each doubles the bits that are right, from three.
+    // Newton's steps: each doubles the number of correct bits, from three.
     let mut inverse = odd;
     let mut step = 0;
     while step < 5 {
@@ -28,7 +28,6 @@ pub const fn inverse(odd: u64) -> u64 {
     inverse
 }
 
-/// The author of the post with an id.
 pub fn author_of(seed: u64, id: u64) -> u64 {
     (id ^ mix(seed)).wrapping_mul(SPREAD) & AUTHOR
 }

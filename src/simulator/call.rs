@@ -1,5 +1,3 @@
-//! A call as it came in.
-
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -12,27 +10,25 @@ use super::dialect::Dialect;
 /// The largest form: a hundred ids are 2 KB.
 const FORM_BYTES: usize = 1 << 20;
 
-/// The parts of a call that endpoints and signatures need.
 pub struct Call {
-    /// `GET`, `POST`.
     pub method: String,
     /// Without the query, as RFC 5849 (3.4.1.2) signs it.
     pub address: String,
-    /// The `Authorization` header, or what a Mastodon client gives in its place.
+    /// The `Authorization` header, or the `access_token` of a Mastodon client.
     pub authorization: Option<String>,
-    /// Those of the query, then those of a form; decoded.
+    /// The query's parameters, then the form's; decoded.
     pub parameters: Vec<(String, String)>,
 }
 
 impl<S: Sync> FromRequest<S> for Call {
     type Rejection = Response;
 
-    /// Reads it whole; a body that is too large is refused.
+    /// Reads the whole call; a body that is too large is rejected.
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
         let text = |name| text(&parts.headers, name);
         let host = text(HOST.as_str()).unwrap_or_default().to_lowercase();
-        // A default port is no part of what is signed.
+        // A default port is not signed.
         let host = host.strip_suffix(":80").unwrap_or(&host);
         let mut parameters = pairs(parts.uri.query().unwrap_or_default());
         if text(CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
@@ -55,27 +51,25 @@ impl<S: Sync> FromRequest<S> for Call {
 }
 
 impl Call {
-    /// The network whose address it is.
     pub fn dialect(&self) -> Dialect {
         Dialect::of_path(self.address.splitn(4, '/').nth(3).unwrap_or_default())
     }
 
-    /// A parameter that is true or false. Clients in Python write `True`.
+    /// A boolean parameter. Clients in Python write `True`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.parameter(name).map(|value| ["true", "t", "1"].iter().any(|word| value.eq_ignore_ascii_case(word)))
     }
 
-    /// A parameter that is a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.parameter(name)?.parse().ok()
     }
 
-    /// A parameter; the last of several, so a form's goes over the query's.
+    /// A parameter; the last of several, so a form overrides the query.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a parameter that may come several times.
+    /// Every value of a parameter that may be repeated.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.parameters.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -85,7 +79,6 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The pairs of a query or a form.
 fn pairs(text: &str) -> Vec<(String, String)> {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pair = |pair: &str| {

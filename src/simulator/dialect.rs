@@ -1,10 +1,9 @@
-//! The providers that the simulator plays: their addresses, windows and limits, and the codes of what is wrong with a call.
+//! The providers that the simulator plays: their addresses, windows and limits, and the codes of call errors.
 
 use super::options::SimulatorOptions;
 use super::windows::{Limit, Pool};
 use crate::base::clock;
 
-/// A provider's lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// `statuses/lookup`.
@@ -22,7 +21,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The network whose addresses begin like this path, which is given without its first `/`.
+    /// The network whose addresses begin like this path; `path` has no leading `/`.
     pub fn of_path(path: &str) -> Self {
         match path.split('/').next() {
             Some("2") => Self::XV2,
@@ -32,7 +31,6 @@ impl Dialect {
         }
     }
 
-    /// The window's name.
     pub fn endpoint(self) -> &'static str {
         match self {
             Self::TwitterV1 => "/statuses/lookup",
@@ -44,7 +42,6 @@ impl Dialect {
         }
     }
 
-    /// The number of calls in a window, and its length.
     pub fn limit(self, options: &SimulatorOptions, pool: Pool) -> Limit {
         let (calls, length) = match (self, pool) {
             (Self::TwitterV1, Pool::Users) => (options.calls_per_window, options.window),
@@ -59,8 +56,8 @@ impl Dialect {
         Limit { calls, length: clock::millis(length), aligned }
     }
 
-    /// The limit of an endpoint that has its own figures, for a user and an application: those, or what the settings
-    /// allow, where that is below the usual.
+    /// The limit of an endpoint with its own figures (`calls`: for a user and an application). A setting below the usual limit
+    /// lowers it.
     pub fn limit_of(self, options: &SimulatorOptions, pool: Pool, calls: (u32, u32)) -> Limit {
         let limit = self.limit(options, pool);
         let (own, usual) = match (self, pool) {
@@ -78,14 +75,13 @@ impl Dialect {
         Limit { calls, ..limit }
     }
 
-    /// True for X API v2.
     pub fn is_x(self) -> bool {
         matches!(self, Self::XV2 | Self::XPost)
     }
 }
 
-/// Our code for "an id is none".
+/// Our code for "an id is invalid".
 pub const INVALID: u32 = 214;
-/// Twitter's for "none is asked for" and "too many are".
+/// Twitter's codes for "no id is requested" and "too many ids are requested".
 pub(crate) const NONE: u32 = 38;
 pub(crate) const TOO_MANY: u32 = 18;

@@ -1,4 +1,4 @@
-//! Numbers that look random and depend on what they are made of alone.
+//! Numbers that look random and depend only on their inputs.
 
 /// The finalizer of splitmix64: every input bit changes about half of the output bits.
 pub fn mix(mut x: u64) -> u64 {

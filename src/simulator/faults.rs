@@ -1,4 +1,4 @@
-//! Faults on demand: what can go wrong with an API, switched on for the next calls or until cleared.
+//! Faults on demand: errors of an API, switched on for the next calls or until cleared.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dice::{mix, unit};
 
-/// One thing that goes wrong. In JSON: `{"fault": "status", "status": 503, "code": 130}`.
+/// One fault. In JSON: `{"fault": "status", "status": 503, "code": 130}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
@@ -21,103 +21,93 @@ pub enum Fault {
         #[serde(default)]
         code: Option<u32>,
     },
-    /// An answer in these words: for forms that no other fault has.
+    /// A literal response: for forms that no other fault has.
     Answer {
         /// The HTTP status, 200 to 599.
         status: u16,
-        /// Its headers. Without a `content-type` it has none.
+        /// Without a `content-type` here, the response has none.
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// Its body.
         #[serde(default)]
         body: String,
     },
-    /// 429 code 88 with a window that is used up.
     RateLimited {
-        /// Until the window's end, in seconds.
+        /// Time until the end of the used-up window, s. The response is 429 code 88.
         reset_s: u32,
     },
-    /// 429 code 88 while the headers say that calls are left.
+    /// 429 code 88 although the headers state that calls are left.
     TooFast,
     /// 420, the older form, without headers.
     Calm,
-    /// The call is taken and never answered.
+    /// The API accepts the call and never answers it.
     Timeout,
-    /// The connection closes without an answer.
+    /// The connection closes without a response.
     Close,
     /// The connection closes in the middle of the body.
     CutBody,
     /// A success with an HTML page.
     Html,
-    /// A success that calls itself JSON and is none.
+    /// A success that claims to be JSON and is not.
     NotJson,
     /// A success with the right length whose JSON ends in the middle.
     TruncatedJson,
-    /// A success with a body of this many bytes.
     Oversized {
-        /// Bytes of the body.
+        /// Bytes of the body of a success.
         bytes: u64,
     },
     /// A success with JSON of another shape.
     WrongShape,
     /// A success that holds `{"errors": …}`.
     ErrorsInSuccess,
-    /// The first tweet of the answer has an id and nothing else that can be read.
+    /// The first post of the response has an id and no other readable field.
     BrokenTweet,
-    /// No tweet is there.
     AllMissing,
-    /// So large a part of the tweets is left out, the same ones in every answer.
     SomeMissing {
-        /// The share, 0 to 1.
+        /// Share of the posts that are left out, 0 to 1: the same ones in every response.
         share: f64,
     },
-    /// Every tweet comes twice (in the array form).
+    /// Every post comes twice (in the array form).
     Duplicates,
-    /// The answer contains an unrequested tweet.
+    /// The response contains an unrequested post.
     Unasked,
-    /// The answer takes longer; what it is, other faults decide.
     Slow {
-        /// Extra milliseconds.
+        /// Extra duration of the response, ms. Other faults may apply at the same time.
         ms: u64,
     },
-    /// A stream breaks off after this many posts.
     Drops {
-        /// Posts before it.
+        /// Number of posts after which a stream breaks off.
         after: u64,
     },
-    /// A stream says nothing more after so many posts, not even that it lives.
     Stalls {
-        /// Posts before it.
+        /// Number of posts after which a stream sends nothing more, not even blank lines.
         after: u64,
     },
-    /// A stream breaks off in the middle of the post after so many.
     HalfLine {
-        /// Posts before it.
+        /// Number of posts after which a stream breaks off in the middle of the next post.
         after: u64,
     },
-    /// After so many posts a stream says this, once, and goes on.
+    /// A stream sends this line once, and goes on.
     Line {
-        /// Posts before it.
+        /// Number of posts before the line.
         after: u64,
-        /// The line, without its end.
+        /// Without its line end.
         line: String,
     },
     /// The last page of each list of followers or friends is empty, unless it is the only one.
     EmptyLastPage,
-    /// Every call that asks for one of these ids fails whole, with a 400.
     Poison {
-        /// The ids.
+        /// Every call with one of these ids fails as a whole, with a 400.
         ids: Vec<String>,
     },
 }
 
 impl Fault {
-    /// Returns true if it is something that a stream alone does.
+    /// Returns true if only a stream can have it.
     fn is_of_streams(&self) -> bool {
         matches!(self, Self::Drops { .. } | Self::Stalls { .. } | Self::HalfLine { .. } | Self::Line { .. })
     }
 
-    /// Returns true if it spoils the tweets of an answer, and not the answer.
+    /// Returns true if it spoils posts in a response, and not the whole response.
     fn is_about_tweets(&self) -> bool {
         matches!(
             self,
@@ -135,37 +125,33 @@ impl Fault {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// The lookup, whosever it is.
     #[default]
     Lookup,
-    /// The lookup of accounts, whosever it is, of one or many. What is about tweets does not concern it.
+    /// The lookup of one or many accounts, at every provider. Faults of single posts do not affect it.
     Accounts,
-    /// A page of a list of followers or friends, whosever it is. What is about tweets does not concern it.
+    /// A page of a list of followers or friends, at every provider. Faults of single posts do not affect it.
     Relations,
-    /// A page of any timeline. Faults of single tweets do not affect it.
+    /// A page of any timeline. Faults of single posts do not affect it.
     Timelines,
-    /// `oauth2/token`. What is about tweets does not concern it.
+    /// `oauth2/token`. Faults of single posts do not affect it.
     Token,
-    /// A stream's connection. Faults of single tweets do not affect it.
+    /// A stream's connection. Faults of single posts do not affect it.
     Stream,
 }
 
-/// A fault and when it applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
-    /// Where.
     #[serde(default)]
     pub at: Endpoint,
     /// Limits the fault to calls for one of these ids; for timelines, to these accounts, queries and lists. Empty: every call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// For so many calls; until cleared where it is missing.
+    /// Number of calls; `None`: until cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
-    /// The share of calls it applies to, 0 to 1.
+    /// Share of the calls, 0 to 1.
     #[serde(default = "always")]
     pub probability: f64,
 }
@@ -175,13 +161,13 @@ fn always() -> f64 {
 }
 
 impl From<Fault> for Rule {
-    /// On every call until cleared.
+    /// Applies to every lookup until cleared.
     fn from(fault: Fault) -> Self {
         Self { fault, at: Endpoint::Lookup, asked: Vec::new(), times: None, probability: always() }
     }
 }
 
-/// The rules in force, in order; the first that applies to a call is what happens to it.
+/// The rules in force, in order. The first rule that applies to a call decides.
 #[derive(Debug, Default)]
 pub struct Faults {
     state: Mutex<State>,
@@ -193,7 +179,6 @@ struct State {
     throws: u64,
 }
 
-/// The effect on one call.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Drawn {
     pub slower: Duration,
@@ -201,28 +186,24 @@ pub(super) struct Drawn {
 }
 
 impl Faults {
-    /// Adds a rule behind those in force.
     pub fn add(&self, rule: impl Into<Rule>) {
         self.lock().rules.push(rule.into());
     }
 
-    /// Makes these the rules in force.
     pub fn replace(&self, rules: Vec<Rule>) {
         self.lock().rules = rules;
     }
 
-    /// Ends every fault.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// The rules in force, with the times that are left.
+    /// The rules in force, with the remaining number of calls.
     #[must_use]
     pub fn rules(&self) -> Vec<Rule> {
         self.lock().rules.clone()
     }
 
-    /// Decides what happens to a call for these ids, and counts it.
     pub(super) fn draw(&self, seed: u64, at: Endpoint, ids: &[&str]) -> Drawn {
         let mut state = self.lock();
         let State { rules, throws } = &mut *state;

@@ -17,8 +17,8 @@ use super::reply::{Found, success};
 use super::windows::Window;
 use crate::base::clock::Millis;
 
-/// The answer to a call that a fault struck, in place of the `body` it would have had; `None` where the
-/// fault is about the tweets in it.
+/// The faulty response to a call, in place of the usual `body`; `None` if the fault is about single posts or only about
+/// time.
 pub async fn answer(
     api: &Api,
     dialect: Dialect,
@@ -52,7 +52,7 @@ pub async fn answer(
         Fault::NotJson => with(window, success("%PDF-1.7 this is no JSON".to_owned())),
         Fault::TruncatedJson => {
             let mut body = body();
-            // The simulated bodies are ASCII, recorded ones may not be.
+            // The simulated bodies are ASCII; recorded ones may not be.
             let half = (0..=body.len() / 2).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
             body.truncate(half);
             with(window, success(body))
@@ -64,7 +64,7 @@ pub async fn answer(
             *response.status_mut() = StatusCode::OK;
             with(window, response)
         }
-        // Slowness is only time: it is drawn beside other faults and never alone.
+        // Slowness only takes time: it is drawn beside other faults and never alone.
         Fault::Slow { .. }
         | Fault::BrokenTweet
         | Fault::AllMissing
@@ -78,7 +78,6 @@ pub async fn answer(
     Some(response)
 }
 
-/// The body of an answer whose tweets a fault spoiled.
 pub fn tweets(dialect: Dialect, fault: &Fault, mut found: Found<'_>) -> String {
     match fault {
         Fault::BrokenTweet => {
@@ -102,7 +101,7 @@ pub fn tweets(dialect: Dialect, fault: &Fault, mut found: Found<'_>) -> String {
             found.objects = twice(found.objects);
         }
         Fault::Unasked => {
-            // Of three ids one is always free, unless all three were asked for: then nothing is added.
+            // One of three ids is free, unless the call requests all three: then nothing is added.
             if let Some((id, object)) = dialect.stranger(&found.ids) {
                 found.ids.push(id);
                 found.objects.push(Some(object));
@@ -118,7 +117,7 @@ fn lot(id: &str) -> f64 {
     unit(id.bytes().fold(1, |lot, byte| mix(lot ^ u64::from(byte).rotate_left(32))))
 }
 
-/// An answer word by word; what cannot be a header is left out.
+/// A literal response; invalid headers are left out.
 fn worded(status: u16, headers: &BTreeMap<String, String>, body: &str) -> Response {
     let mut response = Response::new(Body::from(body.to_owned()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -130,12 +129,11 @@ fn worded(status: u16, headers: &BTreeMap<String, String>, body: &str) -> Respon
     response
 }
 
-/// A window for faults that talk of one, also where the simulator itself has none.
+/// A window for faults that need one, also if the simulator itself has none.
 fn any_window(window: Option<Window>, now: Millis) -> Window {
     window.unwrap_or(Window { limit: 900, remaining: 899, reset: now.div_euclid(1000) + 900, length_s: 900 })
 }
 
-/// A front server's page.
 fn page(status: u16) -> Response {
     let mut response =
         Html("<html><head><title>Twitter</title></head><body>Something is technically wrong.</body></html>")
@@ -147,8 +145,7 @@ fn page(status: u16) -> Response {
     response
 }
 
-/// Nothing at all: a body that fails before its first byte makes the server drop the connection with
-/// the headers still unsent.
+/// No response: a body that fails before its first byte makes the server drop the connection with the headers still unsent.
 fn close() -> Response {
     Body::from_stream(stream::once(async { Err::<Bytes, _>(broken()) })).into_response()
 }
@@ -158,7 +155,7 @@ fn cut(body: String) -> Response {
     let length = HeaderValue::from(body.len());
     let mut half = Bytes::from(body);
     half.truncate(half.len() / 2);
-    // Between half and failure the server gets a turn to send what it has.
+    // Lets the server send its buffer between the half and the failure.
     let parts = stream::once(async { Ok(half) }).chain(stream::once(async {
         tokio::task::yield_now().await;
         Err(broken())
@@ -169,7 +166,7 @@ fn cut(body: String) -> Response {
     response
 }
 
-/// An array of so many bytes, most of them spaces, made while it is sent.
+/// An array of `bytes` bytes, most of them spaces, made while it is sent.
 fn oversized(bytes: u64) -> Response {
     const PIECE: u64 = 64 * 1024;
     let spaces = Bytes::from(vec![b' '; PIECE as usize]);
@@ -189,7 +186,6 @@ fn oversized(bytes: u64) -> Response {
     response
 }
 
-/// An error that makes the server drop a connection.
 pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "a simulated fault")
 }

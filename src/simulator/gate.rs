@@ -17,18 +17,17 @@ use super::signature::Signature;
 use super::windows::Pool;
 use crate::base::clock::Millis;
 
-/// The tolerance for a signature's timestamp, in both directions.
+/// Tolerance for a signature's timestamp in both directions, s.
 const TIMESTAMP_S: Millis = 5 * 60;
 
 /// The state of a credential. In JSON: `"revoked"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Valid.
     #[default]
     Good,
-    /// It is invalid: 401 code 89, and 403 code 99 to an application that asks for a token. An
-    /// application's earlier token stays invalid when it is good again.
+    /// 401 code 89, and 403 code 99 to an application that requests a token. An application's earlier token stays invalid when
+    /// the credential is good again.
     Revoked,
     /// Its account is locked until its owner logs in: 403 code 326.
     Locked,
@@ -36,22 +35,20 @@ pub enum Standing {
     Suspended,
 }
 
-/// An admitted caller.
 #[derive(Debug)]
 pub struct Caller {
-    /// As the windows tell callers apart.
+    /// Unique name for the windows.
     pub name: String,
-    /// The owner of the limit.
     pub pool: Pool,
 }
 
-/// A refusal: the HTTP status and Twitter's code.
+/// An error: the HTTP status and Twitter's code.
 pub type Refused = (u16, u32);
 
-/// Lets calls in, or not. With neither tokens nor credentials to know anybody by, it lets in all.
+/// Admits calls, or rejects them. Without configured tokens and credentials it admits all.
 #[derive(Debug)]
 pub struct Gate {
-    /// Mastodon and Bluesky answer whoever shows no credential.
+    /// Mastodon and Bluesky admit callers without a credential.
     public: bool,
     bearer_tokens: Option<Vec<SecretString>>,
     credentials: Option<Vec<SimulatedCredential>>,
@@ -63,7 +60,7 @@ struct State {
     standings: HashMap<String, Standing>,
     /// The number of times that an application's token was invalidated.
     revocations: HashMap<String, u32>,
-    /// Timestamp (s), token and nonce of the signatures seen, as far back as one could be repeated.
+    /// Timestamp (s), token and nonce of earlier signatures, as far back as a signature could be repeated.
     seen: BTreeSet<(Millis, String, String)>,
 }
 
@@ -73,7 +70,7 @@ impl Gate {
         Self { public: options.public, bearer_tokens, credentials, state: Mutex::default() }
     }
 
-    /// Switches a credential; `false` where none has that name.
+    /// Switches a credential; `false` if none has that name.
     pub fn set(&self, name: &str, standing: Standing) -> bool {
         if !self.known().any(|known| known.name == name) {
             return false;
@@ -86,7 +83,6 @@ impl Gate {
         true
     }
 
-    /// The state of each credential, by name.
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         let state = self.state();
         let standing = |known: &SimulatedCredential| state.standings.get(&known.name).copied().unwrap_or_default();
@@ -115,7 +111,6 @@ impl Gate {
         }
     }
 
-    /// The bearer token for an application's keys, which came as `Basic …`.
     pub fn exchange(&self, call: &Call) -> Result<String, Refused> {
         let wrong = (403, 99);
         let sent = call.authorization.as_deref().and_then(|sent| sent.strip_prefix("Basic ")).ok_or(wrong)?;
@@ -154,7 +149,7 @@ impl Gate {
             return Ok(format!("user {sent}"));
         }
         if self.credentials.is_none() {
-            // There is no key it could be right with.
+            // No key is known, so no signature can be right.
             return Err(could_not_authenticate);
         }
         let user = self.known().find_map(|known| match &known.keys {
@@ -182,10 +177,10 @@ impl Gate {
         self.standing(name).admits().map(|()| format!("user {name}"))
     }
 
-    /// Remembers a nonce; `false` where it came before.
+    /// Remembers a nonce; `false` if it was used before.
     fn is_first(&self, timestamp: Millis, token: &str, nonce: &str, now_s: Millis) -> bool {
         let seen = &mut self.state().seen;
-        // Older ones are refused by their timestamp.
+        // Signatures with an older timestamp are rejected for it.
         *seen = seen.split_off(&(now_s - TIMESTAMP_S, String::new(), String::new()));
         seen.insert((timestamp, token.to_owned(), nonce.to_owned()))
     }
@@ -198,7 +193,6 @@ impl Gate {
         self.credentials.iter().flatten()
     }
 
-    /// Name, key and secret of each application.
     fn applications(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.known().filter_map(|known| match &known.keys {
             SimulatedKeys::App { consumer_key, consumer_secret } => {
@@ -232,8 +226,8 @@ impl Standing {
     }
 }
 
-/// The token of an application: the same until it is revoked, and nobody's to guess. Real ones have
-/// percent signs in them, too.
+/// The token of an application: the same until it is revoked, and impossible to guess. Real ones have percent signs in
+/// them, too.
 fn token(key: &str, secret: &str, revocations: u32) -> String {
     let key_of_tokens = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let tag = hmac::sign(&key_of_tokens, format!("{revocations} {key}").as_bytes());

@@ -1,4 +1,4 @@
-//! A faithful fake of each provider's lookup, with its limits, its windows, its odd answers, and faults on demand.
+//! A faithful fake of each provider's lookup, with its limits, windows and odd responses, and with faults on demand.
 //! For the demo, the tests and the benchmarks.
 //!
 //! | address | what |
@@ -31,13 +31,13 @@
 //! | `GET`, `PUT`, `DELETE /simulator/faults` | the [`Rule`]s in force, as a JSON array |
 //! | `GET /simulator/stats` | [`Counters`], as JSON |
 //!
-//! Reading order: [`World`] decides which tweets exist, [`People`] what accounts are, `timeline` which posts they write; `text`
-//! and `render` write them, [`Replay`] serves recorded ones instead.
-//! `gate` admits a `call` (`signature` checks OAuth 1.0a), `windows` limits it, [`faults`] and `faulty` spoil it. `twitter_v1`,
-//! `x_v2`, `mastodon` and `bluesky` hold what one provider alone has: its `dialect`, timelines and users. `dialect` names the
-//! providers, `answers` picks the words of each, `api` lists the endpoints and has what they share.
+//! Reading order: [`World`] decides which posts exist, [`People`] the state of accounts, `timeline` the posts that they write.
+//! `text` and `render` write them, [`Replay`] serves recorded ones instead. `gate` admits a `call` (`signature` checks OAuth
+//! 1.0a), `windows` limits it, [`faults`] and `faulty` spoil it. `twitter_v1`, `x_v2`, `mastodon` and `bluesky` hold the parts of
+//! one provider: its `dialect`, timelines and users. `dialect` names the providers, `answers` picks the form of each, `api` lists
+//! the endpoints and has their common part.
 //!
-//! Where it differs from the real APIs is in `docs/simulator.md`.
+//! `docs/simulator.md` lists the differences from the real APIs.
 
 mod answers;
 mod api;
@@ -92,34 +92,29 @@ pub use self::windows::ClosedWindow;
 pub use self::world::{SimulatedTweet, Version, World};
 use crate::base::clock::Millis;
 
-/// The time that [`Running::stop`] waits for answers in progress.
+/// The time that [`Running::stop`] waits for responses in progress.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Why a simulator did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatorError {
-    /// The address is taken or not ours.
     #[error("cannot listen at {addr}: {error}; choose another with --listen")]
     Listen {
-        /// The address.
         addr: SocketAddr,
         /// The system's error.
         error: io::Error,
     },
-    /// The recordings' folder cannot be read.
     #[error("cannot read recordings in {dir}: {error}")]
     Recordings {
-        /// The folder.
         dir: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// There is no v1.1 tweet in the folder: everything would be missing.
+    /// The folder has no v1.1 tweet: every post would be missing.
     #[error("no v1.1 tweet is recorded in the *.json files below {0}; give the folder of the recordings with --replay")]
     NothingRecorded(PathBuf),
 }
 
-/// The `Server` header of each answer, by which a client finds that it does not call the network itself.
+/// The `Server` header of each response. A client uses it to detect that it does not call the network itself.
 pub const SERVER_NAME: &str = "twitter-updater-simulator";
 
 /// A running simulator. Dropping it stops it.
@@ -131,10 +126,7 @@ pub struct Running {
     server: Option<JoinHandle<()>>,
 }
 
-/// Starts a simulator; port 0 picks a free port ([`Running::addr`] says which).
-///
-/// # Errors
-/// The address is taken, or there is nothing to replay.
+/// Starts a simulator; port 0 picks a free port ([`Running::addr`] returns it).
 pub async fn start(addr: SocketAddr, options: SimulatorOptions) -> Result<Running, SimulatorError> {
     let replay = match &options.replay {
         None => None,
@@ -144,7 +136,7 @@ pub async fn start(addr: SocketAddr, options: SimulatorOptions) -> Result<Runnin
     let addr = listener.local_addr().map_err(|error| SimulatorError::Listen { addr, error })?;
     let stop = CancellationToken::new();
     let api = Arc::new(Api::new(options, replay, stop.clone()));
-    // A small answer must not wait for the acknowledgement of the one before it.
+    // A small response must not wait for the acknowledgement of the previous one.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the simulator cannot set TCP_NODELAY");
@@ -176,7 +168,6 @@ async fn load(dir: PathBuf) -> Result<Replay, SimulatorError> {
 }
 
 impl Running {
-    /// The address at which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -188,7 +179,6 @@ impl Running {
         format!("http://{}", self.addr)
     }
 
-    /// The faults in force, to be changed at any time.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.api.faults
@@ -199,18 +189,16 @@ impl Running {
         self.api.faults.add(Rule { times: Some(times), ..Rule::from(fault) });
     }
 
-    /// Revokes, locks, suspends or restores a credential; `false` where none has that name.
+    /// Revokes, locks, suspends or restores a credential; `false` if none has that name.
     pub fn set_standing(&self, name: &str, standing: Standing) -> bool {
         self.api.gate.set(name, standing)
     }
 
-    /// The state of each credential, by name.
     #[must_use]
     pub fn standings(&self) -> BTreeMap<String, Standing> {
         self.api.gate.standings()
     }
 
-    /// The requests so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.api.counters()
@@ -228,55 +216,54 @@ impl Running {
         self.api.lookups()
     }
 
-    /// The simulated tweets: what the truth is.
+    /// The simulated posts: the truth.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.api.world
     }
 
-    /// The simulated accounts: what the truth is of them. They live by the simulated API's clock, which is this machine's and
+    /// The simulated accounts: the truth. They follow the simulated API's clock: this machine's plus
     /// [`SimulatorOptions::clock_skew`].
     #[must_use]
     pub fn people(&self) -> &People {
         self.api.world.people()
     }
 
-    /// The recorded tweets it serves, when it replays.
+    /// The recorded tweets, if it replays.
     #[must_use]
     pub fn replay(&self) -> Option<&Replay> {
         self.api.replay.as_ref()
     }
 
-    /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted:
-    /// what a poller has to have had; edited ones by their first ids. `target` is the query; of a user's timeline `@` and the
-    /// handle, or the id; of a list's `list ` and its id, or `list OWNER/SLUG`; of a home timeline, the caller.
+    /// The posts of a timeline of Twitter or X that were made in a span of time (ms since the epoch) and are not deleted: a poller
+    /// must have seen them. Edited posts have their first ids. `target` is the query, or `@` and a user's handle, or a user's id.
+    /// For a list it is `list ` and its id, or `list OWNER/SLUG`; for a home timeline, the caller.
     #[must_use]
     pub fn timeline(&self, target: &str, from: Millis, to: Millis) -> Vec<TimelinePost> {
         self.api.posts(Network::Twitter, target, from, to)
     }
 
-    /// The same of a Mastodon timeline, by its ids. `target` is `public`, the hashtag with its `#`, the account's id.
+    /// The same for a Mastodon timeline, by its ids. `target` is `public`, the hashtag with its `#`, or the account's id.
     #[must_use]
     pub fn statuses(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
         let posts = self.api.posts(Network::Mastodon, target, from, to);
         posts.iter().map(|post| Network::Mastodon.id(post.id).to_string()).collect()
     }
 
-    /// The same of a Bluesky timeline, by their uris. `target` is the query, or `@` and the actor; a simulated user's
-    /// handle without its domain.
+    /// The same for a Bluesky timeline, by uris. `target` is the query, or `@` and the actor; for a simulated user, the handle
+    /// without its domain.
     #[must_use]
     pub fn bluesky_posts(&self, target: &str, from: Millis, to: Millis) -> Vec<String> {
         let posts = self.api.posts(Network::Twitter, target, from, to);
         posts.iter().map(|post| bluesky::timelines::uri(post.id.get())).collect()
     }
 
-    /// The outcomes of streams so far.
     #[must_use]
     pub fn streams(&self) -> StreamCounts {
         self.api.streams.counts()
     }
 
-    /// Stops: no new connections, answers under way are finished (those held back by a fault are cut).
+    /// Stops it: no new connections; responses in progress are finished (those held back by a fault are cut).
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(mut server) = self.server.take()

@@ -13,87 +13,85 @@ use crate::base::clock::Millis;
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulatorOptions {
-    /// Every answer takes this long,
+    /// Minimum duration of a response.
     #[serde(with = "humantime_serde")]
     pub latency: Duration,
-    /// and up to this much longer.
+    /// Largest random extra duration of a response.
     #[serde(with = "humantime_serde")]
     pub jitter: Duration,
-    /// Same seed, same tweets, same dice.
+    /// The same seed gives the same posts and the same random choices.
     pub seed: u64,
-    /// Calls of a user per window and endpoint, and of whoever shows no credential; 0 is without limit
-    /// (and without the headers).
+    /// Calls per window and endpoint, for a user and for callers without a credential. 0: no limit (and no headers).
     pub calls_per_window: u32,
-    /// The same of an application: of whoever shows a bearer token.
+    /// The same for an application: for calls with a bearer token.
     pub app_calls_per_window: u32,
-    /// The same of X API v2, for users,
+    /// The same for users of X API v2.
     pub x_calls_per_window: u32,
-    /// and for applications.
+    /// The same for applications of X API v2.
     pub x_app_calls_per_window: u32,
-    /// The same of a Mastodon instance, for anybody, in windows a third as long that begin with the clock's.
+    /// The same for all callers of a Mastodon instance. Its windows are a third as long and aligned to the clock.
     pub mastodon_calls_per_window: u32,
-    /// The same of Bluesky, for anybody, in windows a third as long.
+    /// The same for all callers of Bluesky. Its windows are a third as long.
     pub bluesky_calls_per_window: u32,
-    /// What the Mastodon instance says it runs: before 4.3 it gives one status a call.
+    /// The version that the Mastodon instance states. Before 4.3 it returns one status per call.
     #[serde(skip)]
     pub mastodon_version: String,
-    /// The length of a window.
     #[serde(with = "humantime_serde")]
     pub window: Duration,
-    /// Serve the tweets recorded in the `*.json` files below this folder, and no others.
+    /// Serve only the posts recorded in the `*.json` files below this folder.
     #[serde(skip)]
     pub replay: Option<PathBuf>,
-    /// True if the settings' own credentials are the ones that are good, and no others.
+    /// True if only the credentials in the settings are valid.
     pub check_credentials: bool,
-    /// The bearer tokens that are good, besides those issued to `credentials`. Where both are `None`,
-    /// anything is taken, also none at all.
+    /// The valid bearer tokens, besides those issued to `credentials`. If both are `None`, every call is admitted, even
+    /// without a token.
     #[serde(skip)]
     pub bearer_tokens: Option<Vec<SecretString>>,
-    /// The credentials that are good, users' and applications'.
+    /// The valid credentials of users and applications.
     #[serde(skip)]
     pub credentials: Option<Vec<SimulatedCredential>>,
-    /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky answer whoever shows none, as public servers do.
+    /// With `bearer_tokens` or `credentials`: Mastodon and Bluesky also admit callers without one, as public servers do.
     #[serde(skip)]
     pub public: bool,
-    /// Compresses answers for clients that take gzip.
+    /// Compresses responses for clients that accept gzip.
     pub gzip: bool,
-    /// Their clock minus ours, in ms.
+    /// The API's clock minus ours, in ms.
     #[serde(skip)]
     pub clock_skew: Millis,
-    /// The share of tweets, 0 to 1, that are gone or will be: half were never there, the others are
-    /// deleted at a mean age of six hours.
+    /// Share of the posts, 0 to 1, that are missing or will be. Half of them never existed; the others are deleted at a mean
+    /// age of six hours.
     pub missing_share: f64,
-    /// The share of tweets, 0 to 1, whose text is withheld.
+    /// Share of the posts, 0 to 1, whose text is withheld.
     pub withheld_share: f64,
-    /// The share of tweets, 0 to 1, that are retweets.
+    /// Share of the posts, 0 to 1, that are retweets.
     pub retweet_share: f64,
-    /// The share of posts of X, 0 to 1, that are edited, one to five times within the first hour; retweets never are.
-    /// Each version has an id of its own: [`World::history`](crate::simulator::World::history) says which. Above 0, ids whose 22 lower bits are above
-    /// 524287 are those of later versions, and of nothing else.
+    /// Share of the posts of X, 0 to 1, that are edited, one to five times within the first hour; retweets never are. Each
+    /// version has its own id, as [`World::history`](crate::simulator::World::history) lists them. Above 0, ids whose 22 lower
+    /// bits are above 524287 always belong to later versions.
     pub edited_share: f64,
     /// The time constant of the counts' growth.
     #[serde(with = "humantime_serde")]
     pub growth: Duration,
-    /// Extra bytes in every object but X's, which has the fields that are asked for: real ones are 2 to 6 KB, unpadded ones about 2.5.
+    /// Extra bytes in every object except X's, which has only requested fields. Real objects are 2 to 6 KB, unpadded ones about 2.5.
     #[serde(skip)]
     pub body_padding: usize,
-    /// Posts a second in each timeline, 0.001 to 500.
+    /// Posts per second in each timeline, 0.001 to 500.
     #[serde(skip)]
     pub posts_per_second: f64,
-    /// Accounts post by hours and rates of their own, in days that last this long; zero: each posts evenly. `posts_per_second` is
-    /// then the most that an account posts in its busiest hours.
+    /// Length of a day in which accounts post at their own hours and rates; zero: each posts evenly. `posts_per_second` is then
+    /// the highest rate of an account, in its busiest hours.
     #[serde(skip)]
     pub posting_day: Duration,
-    /// A post of a timeline is visible this long after it was made, at the most.
+    /// Longest time from a post's creation to its visibility in a timeline.
     #[serde(skip)]
     pub posts_late: Duration,
-    /// A search of X shows nothing younger than this.
+    /// Minimum age of the posts in a search of X.
     #[serde(skip)]
     pub x_search_behind: Duration,
-    /// X takes the token of a page no longer than this; zero: none at all.
+    /// Time for which X accepts the token of a page; zero: never.
     #[serde(skip)]
     pub x_tokens_last: Duration,
-    /// An answer of a Mastodon timeline to whoever shows no token is kept on the way for so long.
+    /// Time for which a cache keeps a response of a Mastodon timeline to a call without a token.
     #[serde(skip)]
     pub mastodon_kept: Duration,
     /// Interval between the blank lines of a stream without posts.
@@ -105,45 +103,45 @@ pub struct SimulatorOptions {
     /// The number of accounts, up to 1,048,576. The first 32,768 write the posts.
     #[serde(skip)]
     pub accounts: u64,
-    /// Accounts are of planted groups: their profiles, posts, mentions and follows show which. There are then at most 32,768
-    /// accounts, and all of them write posts.
+    /// Puts the accounts in planted groups, which their profiles, posts, mentions and follows reveal. There are then at most
+    /// 32,768 accounts, and all of them write posts.
     #[serde(skip)]
     pub communities: bool,
     /// The mean time between two changes of an account's profile; zero: accounts never change.
     #[serde(skip)]
     pub account_changes: Duration,
-    /// The share of accounts, 0 to 0.5, that are suspended or deactivated at a time.
+    /// Share of the accounts, 0 to 0.5, that are suspended or deactivated at a time.
     #[serde(skip)]
     pub accounts_gone: f64,
-    /// The mean time for which an account is away.
+    /// Mean duration of an absence.
     #[serde(skip)]
     pub account_away: Duration,
-    /// The share of absences, 0 to 1, that are for good: the account is deleted.
+    /// Share of the absences, 0 to 1, that are permanent: the account is deleted.
     #[serde(skip)]
     pub accounts_deleted: f64,
-    /// The moment from which on accounts change and are away, ms since the epoch: simulators that are to agree have the same.
+    /// Start of changes and absences of accounts, ms since the epoch. Simulators with the same value agree.
     #[serde(skip)]
     pub accounts_since: Millis,
-    /// The mean time between two new followers of an account; zero: nobody follows or unfollows. As many end their follows.
-    /// Accounts with very long lists get new followers more often.
+    /// The mean time between two new followers of an account; zero: no account follows or unfollows. The same number of follows
+    /// end. Accounts with very long lists get new followers more often.
     #[serde(skip)]
     pub follow_changes: Duration,
-    /// The most followers of an account, up to 300,000, and up to half of the accounts.
+    /// Largest number of followers of an account: up to 300,000, and up to half of the accounts.
     #[serde(skip)]
     pub most_followers: u64,
-    /// Profiles state the numbers of followers and friends that the lists have, and not made-up ones.
+    /// Profiles state the real lengths of the lists of followers and friends, and not made-up numbers.
     #[serde(skip)]
     pub count_follows: bool,
-    /// Lists take a cursor no longer than this; zero: always.
+    /// Time for which lists accept a cursor; zero: always.
     #[serde(skip)]
     pub cursors_last: Duration,
-    /// The share of accounts, 0 to 1, whose lists give the cursor of their second page again and again.
+    /// Share of the accounts, 0 to 1, whose lists return the cursor of their second page for ever.
     #[serde(skip)]
     pub cursors_repeat: f64,
-    /// The share of accounts, 0 to 1, that hide their lists (Mastodon).
+    /// Share of the accounts, 0 to 1, that hide their lists (Mastodon).
     #[serde(skip)]
     pub lists_hidden: f64,
-    /// The share of accounts, 0 to 1, that are of another server, which shows half of their follows (Mastodon).
+    /// Share of the accounts, 0 to 1, that are on another server, which shows half of their follows (Mastodon).
     #[serde(skip)]
     pub accounts_remote: f64,
     /// Bluesky lists the records of follows, as a personal data server does; the AppView has none.
@@ -154,7 +152,6 @@ pub struct SimulatorOptions {
     pub count_ids: bool,
 }
 
-/// The most followers of an account.
 pub const MOST_FOLLOWERS: u64 = 300_000;
 
 /// 2026-01-01T00:00:00Z, in ms since the epoch.
@@ -216,34 +213,28 @@ impl Default for SimulatorOptions {
     }
 }
 
-/// A credential that the simulated API knows.
 #[derive(Debug, Clone)]
 pub struct SimulatedCredential {
-    /// What it is called when it is switched. Its calls have windows of their own.
+    /// The name for switching it, and for its own windows.
     pub name: String,
-    /// Its secrets.
     pub keys: SimulatedKeys,
 }
 
-/// The secrets of a credential.
 #[derive(Debug, Clone)]
 pub enum SimulatedKeys {
-    /// A user's: signs its calls (OAuth 1.0a, HMAC-SHA1).
+    /// Keys of a user, which sign its calls (OAuth 1.0a, HMAC-SHA1).
     User {
         /// The application's key.
         consumer_key: SecretString,
-        /// The application's secret.
         consumer_secret: SecretString,
         /// The user's token.
         token: SecretString,
-        /// The user's secret.
         token_secret: SecretString,
     },
-    /// An application's: gets a bearer token from `/oauth2/token`.
+    /// Keys of an application, which gets a bearer token from `/oauth2/token`.
     App {
         /// The application's key.
         consumer_key: SecretString,
-        /// The application's secret.
         consumer_secret: SecretString,
     },
 }

@@ -1,4 +1,4 @@
-//! The parts of a post in an answer, and the fields that every provider writes of a post and its author.
+//! The parts of a post in a response, and the fields that every provider writes for a post and its author.
 
 use std::fmt::Write as _;
 
@@ -17,19 +17,17 @@ use crate::base::clock::Millis;
 const ISO: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
-/// The fields that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     /// `tweet_mode=extended`: `full_text` and `display_text_range` in place of `text`.
     pub extended: bool,
     /// `trim_user`: only the user's ids.
     pub trim_user: bool,
-    /// `include_entities`, true unless asked otherwise.
+    /// `include_entities`, true by default.
     pub entities: bool,
 }
 
 impl View {
-    /// The fields that a v1.1 call asks for.
     pub fn of(call: &Call) -> Self {
         Self {
             extended: call.parameter("tweet_mode") == Some("extended"),
@@ -39,17 +37,15 @@ impl View {
     }
 }
 
-/// The parts of a post in an answer.
 pub struct Shown<'a> {
     pub world: &'a World,
     pub now: Millis,
     pub padding: &'a str,
     pub view: View,
-    /// Of a post of X.
     pub fields: Fields,
 }
 
-/// Counts that the world does not have, from those it has: none ever goes back.
+/// Counts that the world lacks, computed from its other counts: none ever falls.
 pub struct MoreCounts {
     pub replies: i64,
     pub quotes: i64,
@@ -63,7 +59,7 @@ impl MoreCounts {
     }
 }
 
-/// So many bytes that a database packs about as well as the media of real objects, a third of it never the same.
+/// Returns `bytes` bytes that compress about as well as the media of real objects; a third of them never repeats.
 pub fn padding(bytes: usize) -> String {
     let mut padding = String::with_capacity(bytes + 64);
     let mut dice = 1;
@@ -72,12 +68,11 @@ pub fn padding(bytes: usize) -> String {
         put(&mut padding, format_args!("https:\\/\\/pbs.twimg.com\\/media\\/{dice:016x}.jpg "));
     }
     padding.truncate(bytes);
-    // Half an escape would spoil the object.
+    // Half an escape would make the object invalid JSON.
     padding.truncate(padding.trim_end_matches('\\').len());
     padding
 }
 
-/// The text of a tweet.
 pub fn said(world: &World, tweet: &SimulatedTweet) -> Text {
     match &tweet.original {
         _ if tweet.withheld => {
@@ -96,13 +91,13 @@ pub fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(arguments);
 }
 
-/// A date as everybody but v1.1 writes it: `2006-03-21T20:50:14.000Z`. In ms since the epoch.
+/// A date in the form of all APIs but v1.1: `2006-03-21T20:50:14.000Z`. `at` is in ms since the epoch.
 pub fn iso(at: Millis) -> String {
     let date = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at) * 1_000_000).ok();
     date.and_then(|date| date.format(ISO).ok()).unwrap_or_default()
 }
 
-/// The moment that such a date, or one of another zone, names, in ms since the epoch.
+/// The time of such a date, or of one in another zone, in ms since the epoch.
 pub fn instant(text: &str) -> Option<Millis> {
     let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Millis::try_from(date.unix_timestamp_nanos() / 1_000_000).ok()

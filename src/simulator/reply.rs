@@ -1,4 +1,4 @@
-//! The common parts of all providers' answers.
+//! The common parts of all providers' responses.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
@@ -13,41 +13,36 @@ use crate::base::clock::Millis;
 const HTTP_DATE: StaticFormatDescription =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
-/// The tweets of one answer, before they are written.
 pub struct Found<'a> {
-    /// The asked ids, each once, in the order asked.
+    /// The requested ids, each once, in the requested order.
     pub ids: Vec<&'a str>,
-    /// The object of each, or `None` where it is missing.
+    /// The object of each id; `None` if it is missing.
     pub objects: Vec<Option<String>>,
-    /// True if the map form was asked for.
     pub map: bool,
-    /// What comes beside posts of X: an object.
+    /// The additional object beside posts of X.
     pub includes: Option<String>,
 }
 
 impl Found<'_> {
-    /// The objects that are there, with commas between.
+    /// The existing objects, separated by commas.
     pub fn present(&self) -> String {
         let objects: Vec<&str> = self.objects.iter().flatten().map(String::as_str).collect();
         objects.join(",")
     }
 }
 
-/// A success with a JSON body, as Twitter labels it.
 pub fn success(body: String) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json;charset=utf-8"))], body).into_response()
 }
 
-/// An error with a JSON body.
 pub fn failure(status: u16, body: &Value) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, success(body.to_string())).into_response()
 }
 
-/// A `Date` header.
 pub fn http_date(at: Millis) -> HeaderValue {
     let date = OffsetDateTime::from_unix_timestamp(at.div_euclid(1000)).ok().and_then(|at| at.format(HTTP_DATE).ok());
-    // A date is ASCII; one out of the calendar is a bad skew, whose clock is then the epoch.
+    // A date is ASCII. A date out of the calendar comes from a bad skew: the header is then the epoch.
     let header = date.and_then(|date| HeaderValue::from_str(&date).ok());
     header.unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
 }

@@ -1,5 +1,5 @@
-//! OAuth 1.0a as the other side checks it (RFC 5849, 3.2): read from the RFC and computed with another
-//! library than the client's signatures, so that a mistake there is not made here, too.
+//! The server's check of OAuth 1.0a (RFC 5849, 3.2). It is written from the RFC and uses another library than the client's
+//! signatures, so that a mistake there is not repeated here.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,13 +8,12 @@ use ring::hmac;
 
 use super::call::Call;
 
-/// The parameters of a signature, decoded: of an `Authorization: OAuth …` header, of a query or of a form.
+/// The decoded parameters of a signature: from an `Authorization: OAuth …` header, a query or a form.
 pub struct Signature {
     parameters: Vec<(String, String)>,
 }
 
 impl Signature {
-    /// Reads what follows `OAuth `.
     pub fn parse(header: &str) -> Option<Self> {
         let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
         let pair = |pair: &str| {
@@ -25,19 +24,18 @@ impl Signature {
         Some(Self { parameters })
     }
 
-    /// The signature among a call's own parameters; `None` where they have none.
+    /// The signature among a call's own parameters; `None` if there is none.
     pub fn among(parameters: &[(String, String)]) -> Option<Self> {
         let own: Vec<_> = parameters.iter().filter(|(name, _)| is_own(name)).cloned().collect();
         own.iter().any(|(name, _)| name == "oauth_signature").then_some(Self { parameters: own })
     }
 
-    /// `oauth_<name>`; empty where it is missing.
+    /// `oauth_<name>`; empty if it is missing.
     pub fn get(&self, name: &str) -> &str {
         let named = |known: &str| known.strip_prefix("oauth_") == Some(name);
         self.parameters.iter().find(|(known, _)| named(known)).map_or("", |(_, value)| value)
     }
 
-    /// Returns true if these secrets made it, for this call.
     pub fn is_of(&self, call: &Call, consumer_secret: &str, token_secret: &str) -> bool {
         let Ok(signature) = STANDARD.decode(self.get("signature")) else { return false };
         let known_form = self.get("signature_method") == "HMAC-SHA1" && matches!(self.get("version"), "" | "1.0");
@@ -48,7 +46,7 @@ impl Signature {
     /// RFC 5849, 3.4.1.
     fn base_string(&self, method: &str, address: &str, parameters: &[(String, String)]) -> String {
         let own = self.parameters.iter().filter(|(name, _)| !matches!(&**name, "oauth_signature" | "realm"));
-        // Those of a query or a form are among the call's, too, and are signed once.
+        // The signature's parameters in a query or a form are among the call's, too, and are signed once.
         let others = parameters.iter().filter(|(name, _)| !is_own(name));
         let mut all: Vec<_> = others.chain(own).map(|(name, value)| (encode(name), encode(value))).collect();
         all.sort();
@@ -57,7 +55,6 @@ impl Signature {
     }
 }
 
-/// True for a parameter of the protocol.
 fn is_own(name: &str) -> bool {
     name.starts_with("oauth_")
 }
@@ -91,7 +88,6 @@ mod tests {
         serde_json::from_value(value.clone()).unwrap()
     }
 
-    /// The header that a vector's client sent.
     fn header(vector: &Value) -> String {
         let mut sent = pairs(&vector["oauth_params"]);
         sent.push(("oauth_signature".into(), vector["signature"].as_str().unwrap_or_default().into()));

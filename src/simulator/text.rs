@@ -49,13 +49,12 @@ const WORDS: [&str; 40] = [
 ];
 const MARKS: [&str; 8] = ["😋", "🚀", "❤️", "👩‍💻", "&amp;", "…", "&lt;3", "\"quoted\""];
 const TAGS: [&str; 6] = ["rustlang", "Breaking", "öffentlich", "東京", "MondayMood", "opendata"];
-/// The first part of a handle,
+/// First parts of handles.
 pub const FIRST: [&str; 10] = ["quiet", "bright", "old", "rapid", "lucky", "tiny", "brave", "sleepy", "north", "blue"];
-/// and the second.
+/// Second parts of handles.
 pub const SECOND: [&str; 10] =
     ["heron", "river", "coder", "fox", "pilot", "maple", "otter", "signal", "harbor", "sparrow"];
 
-/// Simulated authors.
 pub const AUTHORS: u64 = 1 << 15;
 
 /// Authors with the ids from 1 to 10006, which the others leave free.
@@ -64,7 +63,7 @@ const EARLY: Range<u64> = 20_001..30_007;
 /// A language that no network knows.
 pub const UNDETERMINED: &str = "und";
 
-/// A text and what Twitter calls its entities; places count code points, as the API does.
+/// A text and its entities, as Twitter calls them; places count code points, as the API does.
 #[derive(Default)]
 pub struct Text {
     pub text: String,
@@ -72,14 +71,14 @@ pub struct Text {
     pub hashtags: Vec<(usize, usize, &'static str)>,
     pub mentions: Vec<(usize, usize, u64)>,
     pub urls: Vec<(usize, usize, String)>,
-    /// The language that a network tells; `None` is English.
+    /// The language that a network states; `None` is English.
     pub told: Option<&'static str>,
-    /// The post that it replies to, and its author.
+    /// The parent of a reply, and the parent's author.
     pub reply: Option<(TweetId, u64)>,
 }
 
 impl Text {
-    /// The text that this number stands for: 4 to 27 words, at most 280 characters.
+    /// The text for this number: 4 to 27 words, at most 280 characters.
     pub fn of(mut dice: u64) -> Self {
         let mut text = Self::default();
         let words = 4 + dice % 24;
@@ -103,7 +102,6 @@ impl Text {
         text
     }
 
-    /// A retweet's text: the original's behind its author's name.
     pub fn retweet(author: u64, original: &Self) -> Self {
         let mut text = Self { told: original.told, ..Self::default() };
         text.word("RT");
@@ -113,36 +111,30 @@ impl Text {
         text
     }
 
-    /// A text without entities.
     pub fn plain(said: String) -> Self {
         Self { length: said.chars().count(), text: said, ..Self::default() }
     }
 
-    /// The language that a network tells.
     pub fn language(&self) -> &'static str {
         self.told.unwrap_or("en")
     }
 
-    /// Appends a hashtag.
     pub fn tag(&mut self, tag: &'static str) {
         let (from, to) = self.word(&format!("#{tag}"));
         self.hashtags.push((from, to, tag));
     }
 
-    /// Appends a mention of an account.
     pub fn mention(&mut self, author: u64) {
         let (from, to) = self.word(&format!("@{}", screen_name(author)));
         self.mentions.push((from, to, author));
     }
 
-    /// Appends a link.
     pub fn link(&mut self, dice: u64) {
         let url = format!("https://t.co/{:010x}", dice >> 24);
         let (from, to) = self.word(&url);
         self.urls.push((from, to, url));
     }
 
-    /// Appends a word and returns its place.
     pub fn word(&mut self, word: &str) -> (usize, usize) {
         if self.length > 0 && word != ":" {
             self.text.push(' ');
@@ -155,34 +147,30 @@ impl Text {
     }
 }
 
-/// An author's handle.
 pub fn screen_name(author: u64) -> String {
     let (first, second) = (FIRST[(author % 10) as usize], SECOND[(author / 10 % 10) as usize]);
     format!("{first}_{second}{}", author / 100)
 }
 
-/// An author's display name.
 pub fn name(author: u64) -> String {
     let (first, second) = (FIRST[(author % 10) as usize], SECOND[(author / 10 % 10) as usize]);
     if author.is_multiple_of(7) { format!("{first} {second} 🌍") } else { format!("{first} {second}") }
 }
 
-/// An author's id: spread over the range of early user ids.
+/// An author's id, in the range of early user ids.
 pub fn user_id(author: u64) -> u64 {
     if EARLY.contains(&author) { author - (EARLY.start - 1) } else { 10_007 + author * 7_919 }
 }
 
-/// The most users of one call.
 pub const MOST_USERS: usize = 100;
-/// Users that are not there, by id and by handle.
+/// Users that do not exist, by id and by handle.
 pub const NOBODY: [&str; 2] = ["404", "nobody"];
 
-/// The author with an id, if there is one.
 pub fn author_with(id: u64) -> Option<u64> {
     number_with(id).filter(|number| *number < AUTHORS)
 }
 
-/// The number of the account with an id; only the first ones write posts.
+/// The number of the account with an id; only the first accounts write posts.
 pub fn number_with(id: u64) -> Option<u64> {
     let number = match id.checked_sub(10_007) {
         None => id + EARLY.start - 1,
@@ -191,12 +179,12 @@ pub fn number_with(id: u64) -> Option<u64> {
     (user_id(number) == id).then_some(number)
 }
 
-/// The author with a handle, in capitals or not, if there is one.
+/// The author with a handle, if any; capitals are ignored.
 pub fn author_named(handle: &str) -> Option<u64> {
     number_named(handle).filter(|number| *number < AUTHORS)
 }
 
-/// The number of the account whose first handle it is.
+/// The number of the account with this first handle.
 pub fn number_named(handle: &str) -> Option<u64> {
     let handle = handle.to_ascii_lowercase();
     let digits = handle.trim_start_matches(|c: char| !c.is_ascii_digit());

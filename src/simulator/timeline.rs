@@ -1,11 +1,11 @@
 //! The posts of simulated timelines.
 //!
-//! A timeline has its posts at an even pace, from always until always, each a while after its id says that it was made: ids
-//! become visible out of order. The posts of a timeline depend on the seed and on its query or account.
+//! A timeline has posts at an even pace, without start or end. Each becomes visible some time after the creation time in its
+//! id, so ids become visible out of order. The posts of a timeline depend on the seed and on its query or account.
 //!
-//! Where accounts have [days](SimulatorOptions::posting_day), each has a rate and hours of its own: half of them post less than
-//! once a day, three in ten one to ten times, the others twenty times on average (as paper 002 counted), more by day than by
-//! night (as `HOURS` of real accounts have it).
+//! If accounts have [days](SimulatorOptions::posting_day), each has its own rate and hours. Half of them post less than once
+//! per day, three in ten post one to ten times, the others twenty times on average (as paper 002 counted). They post more by
+//! day than by night (`HOURS`, from real accounts).
 
 use super::bits::{AUTHOR, SEQUENCE, author_bits};
 use super::dice::{mix, unit};
@@ -14,33 +14,31 @@ use super::text::{author_named, author_with, user_id};
 use crate::base::clock::{self, Millis};
 use crate::model::post::{SNOWFLAKE_EPOCH_MS, TweetId};
 
-/// Whose ids a timeline has.
+/// The form of a timeline's ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// Twitter's and X's; Bluesky's uris are made of them.
+    /// Twitter and X; Bluesky's uris are made of these ids.
     Twitter,
     Mastodon,
 }
 
-/// A post of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimelinePost {
-    /// The world's id, which says when it was made.
+    /// The world's id, which contains the creation time.
     pub id: TweetId,
-    /// When it is first seen, ms since the epoch.
+    /// Time at which it becomes visible, ms since the epoch.
     pub visible_at: Millis,
 }
 
-/// What a timeline is of: a number, `@handle` or `from:handle` is a user, whose posts have one author; all else is a
-/// text to search for, a list, or whose home timeline it is. A user that the world does not have stands for one that it
-/// has.
+/// The target of a timeline. A number, `@handle` or `from:handle` is a user, whose posts have one author. Any other text is
+/// a search, a list, or the caller of a home timeline. A user that the world does not have is mapped to one that it has.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     dice: u64,
     pub author: Option<u64>,
 }
 
-/// Authors of whom one stands for each user that the world does not have.
+/// Number of authors that stand in for users that the world does not have.
 const STAND_INS: u64 = 20_000;
 
 impl Target {
@@ -53,12 +51,10 @@ impl Target {
         }
     }
 
-    /// The posts of an author.
     pub fn by(author: u64) -> Self {
         Self { dice: dice(&user_id(author).to_string()), author: Some(author) }
     }
 
-    /// The handle that a text names.
     pub fn handle(text: &str) -> Option<&str> {
         text.strip_prefix('@').or_else(|| text.strip_prefix("from:"))
     }
@@ -68,7 +64,7 @@ fn dice(text: &str) -> u64 {
     text.bytes().fold(0, |sum, byte| mix(sum ^ u64::from(byte)))
 }
 
-/// All timelines: their pace, and how late posts become visible.
+/// All timelines: their pace, and the delay of their posts.
 #[derive(Debug, Clone)]
 pub struct Timelines {
     seed: u64,
@@ -86,7 +82,7 @@ const HOURS: [f64; 24] = [
     1.245, 1.281, 1.239, 1.148, 1.162, 1.184, 1.187, 1.187, 1.019, 0.823, 0.712, 0.604, 0.552, 0.557, 0.584, 0.683,
     0.801, 0.931, 1.057, 1.168, 1.251, 1.227, 1.186, 1.212,
 ];
-/// A night is darker than the mean of many time zones: hours are raised to this power.
+/// Exponent of the hours: one account's nights are darker than the mean of many time zones.
 const CONTRAST: f64 = 3.0;
 
 impl Timelines {
@@ -98,17 +94,16 @@ impl Timelines {
         Self { seed: options.seed, pace_ms, late_ms, day_ms: day_ms as f64, hours }
     }
 
-    /// The slot of a moment: each has one post.
+    /// The slot of a time; each slot has one post.
     pub fn slot(&self, at: Millis) -> i64 {
         (at as f64 / self.pace_ms) as i64
     }
 
-    /// The beginning of a slot, ms since the epoch.
     pub fn begins(&self, slot: i64) -> Millis {
         (slot as f64 * self.pace_ms) as Millis
     }
 
-    /// How late a post becomes visible at the most, in ms.
+    /// Longest delay from a post's creation to its visibility, ms.
     pub fn late_ms(&self) -> Millis {
         self.late_ms
     }
@@ -117,12 +112,11 @@ impl Timelines {
         mix(mix(self.seed ^ target.dice ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15)) ^ slot.unsigned_abs())
     }
 
-    /// When the post of a slot was made, ms since the epoch: somewhere in the slot.
+    /// Creation time of the post of a slot, ms since the epoch: a random time in the slot.
     pub fn made(&self, target: Target, slot: i64) -> Millis {
         ((slot as f64 + unit(self.dice(target, slot, 1))) * self.pace_ms) as Millis
     }
 
-    /// Posts of an account in one of its days, on average.
     pub fn per_day(&self, author: u64) -> f64 {
         let dice = mix(self.seed ^ user_id(author).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let (group, within) = (unit(dice), unit(mix(dice)));
@@ -134,10 +128,10 @@ impl Timelines {
         rate.min(self.day_ms / self.pace_ms / 4.0)
     }
 
-    /// Returns true if a slot has a post: not every one has, where accounts have days.
+    /// Returns true if a slot has a post. If accounts have days, not every slot has one.
     pub fn is_made(&self, target: Target, slot: i64) -> bool {
         let Some(author) = target.author.filter(|_| self.day_ms > 0.0) else { return true };
-        // Its noon is somewhere in the day.
+        // Its noon is at a random time of the day.
         let zone = unit(mix(mix(user_id(author)) ^ self.seed));
         let day = (slot as f64 * self.pace_ms / self.day_ms + zone).rem_euclid(1.0);
         let (hours, sum) = &self.hours;
@@ -157,14 +151,14 @@ impl Timelines {
         TimelinePost { id: TweetId::at(made, sequence as u32), visible_at: made + late as Millis }
     }
 
-    /// The newest post of an author that is visible then; one that is deleted counts. Looked for in its last days.
+    /// The newest visible post of an author, among its last days; deleted posts count.
     pub fn newest(&self, author: u64, now: Millis) -> Option<TimelinePost> {
         let target = Target::by(author);
         let made = self.back(now).filter(|slot| self.is_made(target, *slot));
         made.map(|slot| self.post(Network::Twitter, target, slot)).find(|post| post.visible_at <= now)
     }
 
-    /// Posts of an author from then until now, as far as they are visible.
+    /// Number of visible posts of an author from `from` until `now`.
     pub fn count(&self, author: u64, from: Millis, now: Millis) -> u64 {
         let (target, first) = (Target::by(author), self.slot(from));
         if self.day_ms == 0.0 {
@@ -175,7 +169,7 @@ impl Timelines {
         made.filter(|slot| self.post(Network::Twitter, target, *slot).visible_at <= now).count() as u64
     }
 
-    /// Slots, the newest first, of as many days as an account may be silent.
+    /// Slots of the longest silence of an account, newest first.
     fn back(&self, now: Millis) -> impl Iterator<Item = i64> {
         const SILENT: f64 = 30.0;
         let newest = self.slot(now);
@@ -188,13 +182,12 @@ impl Network {
     /// The bits below the time that differ from post to post.
     fn sequence(self) -> u64 {
         match self {
-            // The others say which version of a post it is.
+            // The other bits are the version of a post.
             Self::Twitter => SEQUENCE,
             Self::Mastodon => 0xffff,
         }
     }
 
-    /// When an id was made, ms since the epoch.
     pub fn made_at(self, id: u64) -> Millis {
         match self {
             Self::Twitter => (id >> 22) as Millis + SNOWFLAKE_EPOCH_MS,
@@ -202,7 +195,6 @@ impl Network {
         }
     }
 
-    /// The network's id of a post.
     pub fn id(self, post: TweetId) -> u64 {
         match (self, post.created_at()) {
             (Self::Mastodon, Some(made)) => ((made as u64) << 16) | (post.get() & 0xffff),

@@ -9,57 +9,48 @@ use axum::http::HeaderValue;
 
 use crate::base::clock::Millis;
 
-/// The unit whose calls are counted together: users and applications have separate limits.
+/// The group whose calls are counted together: users and applications have separate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
-    /// Signed calls, and those without any credential.
+    /// Signed calls, and calls without a credential.
     Users,
     /// Calls with a bearer token.
     Applications,
 }
 
-/// The number of calls in a window, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Calls per window; 0 is without limit.
+    /// Calls per window; 0: no limit.
     pub calls: u32,
     /// The length of a window, in ms.
     pub length: Millis,
-    /// True if windows begin with the clock's, and not with their first call.
+    /// True if windows are aligned to the clock, and do not start with their first call.
     pub aligned: bool,
 }
 
-/// The effect of a call on its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Calls per window.
     pub limit: u32,
     /// Calls left after this one.
     pub remaining: u32,
-    /// When the next window can start, in seconds since the epoch.
+    /// Earliest start of the next window, in seconds since the epoch.
     pub reset: Millis,
     /// The length of a window, in seconds.
     pub length_s: Millis,
 }
 
-/// A window that has ended, and what was made of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedWindow {
-    /// Whose it was, as the gate tells them apart: `user main`, `app main`, or the token itself.
+    /// The owner's name, as the gate assigns it: `user main`, `app main`, or the token itself.
     pub who: String,
-    /// The endpoint.
     pub endpoint: &'static str,
-    /// When it started and ended, ms since the epoch.
+    /// Start and end, ms since the epoch.
     pub span: (Millis, Millis),
-    /// Calls it had room for.
     pub limit: u32,
-    /// Calls made of them.
     pub used: u32,
-    /// Calls refused since there were none left.
     pub refused: u32,
 }
 
-/// The windows of every credential.
 #[derive(Debug, Default)]
 pub struct Windows {
     state: Mutex<State>,
@@ -81,7 +72,7 @@ struct Open {
 }
 
 impl Windows {
-    /// Takes a call from the window; `Err` where none is left.
+    /// Takes a call from the window; `Err` if none is left.
     pub fn take(&self, who: &str, endpoint: &'static str, limit: Limit, now: Millis) -> Result<Window, Window> {
         let mut state = self.state();
         let State { open, closed } = &mut *state;
@@ -99,7 +90,7 @@ impl Windows {
         if allowed { Ok(told) } else { Err(told) }
     }
 
-    /// The window as it stands, without taking a call.
+    /// The current window, without taking a call.
     pub fn look(&self, who: &str, endpoint: &'static str, limit: Limit, now: Millis) -> Window {
         let state = self.state();
         let window = state.open.get(&(who.to_owned(), endpoint)).filter(|window| window.ends > now);
@@ -117,8 +108,8 @@ impl Windows {
 }
 
 impl Open {
-    /// A window that starts now, or started with the clock's. It ends with a whole second, since its end is told in seconds: up, so
-    /// that a window of less than one is one.
+    /// A window that starts now, or started with the clock's. Its end is rounded up to a whole second, since the headers state it
+    /// in seconds. So a window shorter than a second lasts one.
     fn at(now: Millis, Limit { length, aligned, .. }: Limit) -> Self {
         let starts = if aligned { now - now.rem_euclid(length.max(1)) } else { now };
         Self { starts, ends: (starts + length + 999).div_euclid(1000) * 1000, length, used: 0, refused: 0 }
@@ -131,7 +122,6 @@ impl Open {
 }
 
 impl Window {
-    /// Writes the `x-rate-limit-*` headers.
     pub fn write(self, headers: &mut HeaderMap) {
         headers.insert("x-rate-limit-limit", HeaderValue::from(self.limit));
         headers.insert("x-rate-limit-remaining", HeaderValue::from(self.remaining));

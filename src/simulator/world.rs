@@ -1,5 +1,5 @@
-//! The simulated tweets: each a function of the seed, its id and the time, so that two runs, or two
-//! simulators, agree without storing anything, and a test can ask what the truth was.
+//! The simulated posts: each is a function of the seed, its id and the time. So two runs, or two simulators, agree without
+//! storing anything, and a test can compare with the truth.
 
 use super::bits::{SEQUENCE, SEQUENCE_BITS, author_of};
 use super::dice::{mix, unit};
@@ -9,38 +9,33 @@ use super::timeline::Timelines;
 use crate::base::clock::{self, Millis};
 use crate::model::post::TweetId;
 
-/// The exponent of the growth curve. With the default time constant of 18 minutes a tweet has 56 % of
-/// its final counts at 18 minutes, 83 % at an hour and 99.5 % at a day: the shape the studies of a
-/// tweet's life agree on.
+/// The exponent of the growth curve. With the default time constant of 18 minutes, a post has 56 % of its final counts at 18
+/// minutes. It has 83 % at an hour and 99.5 % at a day. Studies of a tweet's life agree on this shape.
 const DECAY: f64 = 1.2;
 
-/// The tail of the final sizes (Pareto's alpha; close to 1: most tweets get a handful, a few get
-/// thousands) and its scale: half of all tweets end below 3 retweets.
+/// The tail of the final sizes (Pareto's alpha) and its scale. The tail is close to 1: most posts get a handful of retweets,
+/// a few get thousands. Half of all posts end below 3 retweets.
 const TAIL: f64 = 1.1;
 const SCALE: f64 = 3.0;
 
-/// No simulated tweet is retweeted more often.
+/// Limit of retweets of a post.
 const MOST: f64 = 300_000.0;
 
-/// Followers that a tweet brings in the end: two a second when it is an hour old, one in 5 minutes after a day.
+/// Followers that a post brings in the end: 2 per second when it is an hour old, one per 5 minutes after a day.
 const FOLLOWERS_WON: f64 = 50_000.0;
 
-/// A deleted tweet was deleted at a random age with this mean, or was never there (half and half).
+/// Mean age at deletion. Half of the missing posts never existed.
 const MEAN_AGE_AT_DELETION_MS: f64 = 6.0 * 3_600_000.0;
 
-/// The last sequential id and when Snowflake followed it; the first tweet, 2006-03-21T20:50:14Z.
+/// The last sequential id; and the time of the first tweet, 2006-03-21T20:50:14Z.
 const LAST_SEQUENTIAL: f64 = 29_700_859_247.0;
 const FIRST_TWEET_MS: Millis = 1_142_974_214_000;
 
-/// The maximum number of edits of a post.
 pub(super) const MOST_EDITS: usize = 5;
-/// The time after its creation in which a post can be edited, in ms.
 pub(super) const EDITABLE_MS: Millis = 3_600_000;
 
-/// The least time between two edits, in ms.
 const EDIT_PAUSE_MS: Millis = 30_000;
 
-/// The settings of the simulated tweets.
 #[derive(Debug, Clone)]
 pub struct World {
     seed: u64,
@@ -53,31 +48,26 @@ pub struct World {
     timelines: Timelines,
 }
 
-/// One simulated tweet at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedTweet {
-    /// Its id.
     pub id: TweetId,
-    /// When it was made, ms since the epoch.
+    /// Creation time, ms since the epoch.
     pub created_at: Millis,
-    /// Its author, one of the simulated ones.
     pub author: u64,
-    /// Retweets so far; of a retweet, those of the original.
+    /// Retweets at that moment; for a retweet, the original's.
     pub retweet_count: i64,
-    /// Likes so far; of a retweet, 0.
+    /// Likes at that moment; 0 for a retweet.
     pub favorite_count: i64,
-    /// True if its text is withheld.
     pub withheld: bool,
-    /// The retweeted post.
     pub original: Option<Box<SimulatedTweet>>,
 }
 
 /// One version of a simulated post of X at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// The version itself, under its own id. Its counts are those of the moment at which a newer one replaced it.
+    /// The version itself, under its own id. Its counts are those of the time at which a newer version replaced it.
     pub tweet: SimulatedTweet,
-    /// The ids of all versions so far, oldest first.
+    /// The ids of all versions up to then, oldest first.
     pub history: Vec<TweetId>,
 }
 
@@ -95,7 +85,6 @@ impl World {
         }
     }
 
-    /// The simulated accounts.
     #[must_use]
     pub fn people(&self) -> &People {
         &self.people
@@ -105,8 +94,7 @@ impl World {
         &self.timelines
     }
 
-    /// The tweet at `now` (ms since the epoch), or `None` when it is not there: not made yet, deleted by
-    /// then, or never there.
+    /// The post at `now` (ms since the epoch); `None` if it is not made yet, is deleted, or never existed.
     #[must_use]
     pub fn tweet(&self, id: TweetId, now: Millis) -> Option<SimulatedTweet> {
         let made = created_at(id);
@@ -123,7 +111,7 @@ impl World {
                 Some(of) => of.post_by(of.peer(tweet.author, dice), made - lag, dice),
                 None => TweetId::at(made - lag, (dice & SEQUENCE) as u32),
             };
-            // An id before Snowflake's first has no room for the time it was made: then it is no retweet.
+            // An id before Snowflake's first has no room for its creation time: then it is no retweet.
             if original.created_at().is_some() {
                 let original = self.plain(original, made - lag, now);
                 tweet.retweet_count = original.retweet_count;
@@ -134,8 +122,7 @@ impl World {
         Some(tweet)
     }
 
-    /// A version of a post of X at `now` (ms since the epoch), by its own id, or `None` when it is not there: not made yet,
-    /// or its post is gone.
+    /// A version of a post of X at `now` (ms since the epoch), by its own id; `None` if it is not made yet, or its post is gone.
     #[must_use]
     pub fn version(&self, id: TweetId, now: Millis) -> Option<Version> {
         let history = self.history(id, now);
@@ -148,8 +135,8 @@ impl World {
         Some(Version { tweet: SimulatedTweet { id, created_at: created_at(id), ..seen }, history })
     }
 
-    /// The ids of the versions that a post of X has by `now` (ms since the epoch), oldest first, by the id of any of them;
-    /// empty when that is not made yet, or no version. Deleted posts have them, too.
+    /// The ids of the versions that a post of X has by `now` (ms since the epoch), oldest first, by the id of any version. Empty
+    /// if that version is not made yet, or does not exist. Deleted posts have them, too.
     #[must_use]
     pub fn history(&self, id: TweetId, now: Millis) -> Vec<TweetId> {
         let all = match self.first_version(id) {
@@ -160,12 +147,12 @@ impl World {
         if history.contains(&id) { history } else { Vec::new() }
     }
 
-    /// How much later than its post a version may be made, in ms.
+    /// Longest time from a post to one of its versions, in ms.
     pub(super) fn edited_within(&self) -> Millis {
         if self.edited_share > 0.0 { EDITABLE_MS } else { 0 }
     }
 
-    /// The id that a version's post began with, as the form of the id says it; `None` for what cannot be edited.
+    /// The first id of a version's post, computed from the form of the id; `None` for a post that cannot be edited.
     fn first_version(&self, id: TweetId) -> Option<TweetId> {
         let made = id.created_at().filter(|_| self.edited_share > 0.0)?;
         Some(TweetId::at(made - self.edited_after(id, edit_of(id.get())), (id.get() & SEQUENCE) as u32))
@@ -181,7 +168,7 @@ impl World {
             .collect()
     }
 
-    /// How long after its post an edit is made, in ms. It depends only on what the ids of all its versions share.
+    /// Time from a post to its edit with this number, in ms. It depends only on the part that the ids of all versions share.
     fn edited_after(&self, version: TweetId, edit: u64) -> Millis {
         let span = (EDITABLE_MS / MOST_EDITS as Millis - EDIT_PAUSE_MS) as f64;
         let pause = |edit| {
@@ -195,9 +182,9 @@ impl World {
         self.unit(id, Salt::Retweet) < self.retweet_share
     }
 
-    /// Followers that a tweet made then has brought its author by `now`, both in ms since the epoch. Real objects
-    /// change, too, nearly whenever they are asked for, if only by their author's counts. Accounts that change have counts
-    /// that move on their own, and those of planted groups the followers that their lists have.
+    /// Followers that a post of time `made` has brought its author by `now`, both in ms since the epoch. Real objects also
+    /// change at nearly every lookup, if only in their author's counts. 0 if accounts change (their counts move on their own),
+    /// and with planted groups (their counts come from the lists).
     pub(super) fn followers_won(&self, made: Millis, now: Millis) -> u64 {
         if self.people.change() || self.people.communities().is_some() {
             0
@@ -206,7 +193,6 @@ impl World {
         }
     }
 
-    /// A number that looks random and depends on the seed and the id alone.
     pub(super) fn dice(&self, id: TweetId, salt: Salt) -> u64 {
         self.dice_of(id.get(), salt)
     }
@@ -229,7 +215,7 @@ impl World {
         Some(made.saturating_add(age as Millis))
     }
 
-    /// The share that a tweet made then has by `now` of the counts it will have in the end.
+    /// Share of its final counts that a post of time `made` has by `now`.
     fn grown(&self, made: Millis, now: Millis) -> f64 {
         1.0 - (1.0 + (now - made).max(0) as f64 / self.growth_ms).powf(-DECAY)
     }
@@ -242,13 +228,13 @@ impl World {
     fn plain(&self, id: TweetId, made: Millis, now: Millis) -> SimulatedTweet {
         let grown = self.grown(made, now);
         let retweets = (SCALE * ((1.0 - self.unit(id, Salt::Size)).powf(-1.0 / TAIL) - 1.0)).min(MOST);
-        // Likes go with retweets, two to six for one, and a few come without.
+        // Likes grow with retweets, two to six per retweet, and a few come without.
         let likes = retweets * (2.0 + 4.0 * self.unit(id, Salt::Likes)) + 5.0 * self.unit(id, Salt::Withheld);
         SimulatedTweet {
             id,
             created_at: made,
             author: self.author(id),
-            // Rounding down a product of a constant and a growing share never goes back.
+            // Rounding down a product of a constant and a growing share never falls.
             retweet_count: (retweets * grown) as i64,
             favorite_count: (likes * grown) as i64,
             withheld: false,
@@ -257,8 +243,8 @@ impl World {
     }
 }
 
-/// When an id was made: a Snowflake says; a sequential one is placed on the curve on which Twitter's
-/// ids grew (about the fourth power of the time).
+/// Creation time of an id. A Snowflake contains it. A sequential id is placed on the curve on which Twitter's ids grew
+/// (about the fourth power of the time).
 pub(super) fn created_at(id: TweetId) -> Millis {
     id.created_at().unwrap_or_else(|| {
         let span = (crate::model::post::SNOWFLAKE_EPOCH_MS - FIRST_TWEET_MS) as f64;
@@ -273,7 +259,6 @@ fn edit_of(id: u64) -> u64 {
     (id >> SEQUENCE_BITS) & 0b111
 }
 
-/// True for an id of a later version's form.
 pub(super) fn is_later_version(id: u64) -> bool {
     edit_of(id) > 0
 }

@@ -9,16 +9,14 @@ use crate::simulator::faulty;
 use crate::simulator::reply::success;
 use crate::simulator::windows::Window;
 
-/// The body of an answer, or a refusal.
+/// The body of a response, or a ready error response.
 pub type Answer = Result<String, Box<Response>>;
 
-/// The answer as it is sent.
 pub fn sent(answer: Answer) -> Response {
     answer.map_or_else(|refusal| *refusal, success)
 }
 
 impl Api {
-    /// The answer to a lookup of accounts, unless a fault strikes it.
     pub(crate) async fn of_accounts(
         &self,
         dialect: Dialect,
@@ -29,7 +27,7 @@ impl Api {
         self.unless_struck(Endpoint::Accounts, dialect, ids, window, answer).await
     }
 
-    /// An answer, unless a fault at that endpoint strikes it.
+    /// The response, unless a fault at that endpoint replaces it.
     pub(crate) async fn unless_struck(
         &self,
         at: Endpoint,

@@ -1,9 +1,8 @@
-//! The streams that are open.
+//! The open streams.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The streams that are open, and those that were.
 #[derive(Debug, Default)]
 pub struct Streams {
     state: Mutex<Open>,
@@ -11,21 +10,16 @@ pub struct Streams {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The connections by account.
     open: HashMap<String, u64>,
     counts: StreamCounts,
 }
 
-/// The outcomes of streams so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamCounts {
-    /// Connections made.
     pub connects: u64,
-    /// Connections open now.
     pub open: u64,
-    /// Connections that met an older one of the same account.
+    /// Rejected connections: the account had one already.
     pub collisions: u64,
-    /// Posts sent.
     pub posts: u64,
 }
 
@@ -54,14 +48,13 @@ impl Streams {
     }
 }
 
-/// A connection's place among those that are open.
+/// An open connection. Dropping it closes it.
 pub struct Place {
     streams: Arc<Streams>,
     account: String,
 }
 
 impl Place {
-    /// Counts a post that was sent.
     pub fn count_post(&self) {
         self.streams.lock().counts.posts += 1;
     }

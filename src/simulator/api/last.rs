@@ -1,4 +1,4 @@
-//! Final changes to every answer, and the answers at unknown addresses.
+//! Final changes to every response, and the responses at unknown addresses.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::simulator::bluesky::dialect::invalid;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::{failure, http_date};
 
-/// Adds the date of the simulated clock and, at Twitter, what the credential may do; compresses where that is wanted.
+/// Adds the simulated date and, at Twitter, the credential's access level; compresses if the client accepts gzip.
 pub async fn finish(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let takes_gzip = api.options.gzip && has(&request, ACCEPT_ENCODING, "gzip");
     let is_signed = is_signed(&request);
@@ -36,7 +36,6 @@ pub async fn finish(State(api): State<Arc<Api>>, request: Request, next: Next) -
     if takes_gzip { packed(response).await } else { response }
 }
 
-/// True for a call that a user of Twitter or X signed.
 fn is_signed(request: &Request) -> bool {
     let among_parameters = request.uri().query().is_some_and(|query| query.contains("oauth_signature="));
     let is_twitters = matches!(dialect(request), Dialect::TwitterV1 | Dialect::XV2);
@@ -47,7 +46,7 @@ fn has(request: &Request, name: HeaderName, word: &str) -> bool {
     request.headers().get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(word))
 }
 
-/// The answer, compressed. What is sent bit by bit, or is broken on purpose, stays as it is.
+/// The response, compressed. Streamed and deliberately broken responses stay as they are.
 async fn packed(response: Response) -> Response {
     let known = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let (Some(bytes), false) = (known.filter(|bytes| *bytes > 0), response.headers().contains_key(CONTENT_LENGTH))
@@ -67,7 +66,7 @@ async fn packed(response: Response) -> Response {
     }
 }
 
-/// An address that no network has, in the form of the network whose it could be.
+/// An unknown address, answered in the form of the network whose prefix it has.
 pub async fn unknown(request: Request) -> Response {
     match dialect(&request) {
         Dialect::Mastodon => nowhere(&request),
@@ -75,7 +74,6 @@ pub async fn unknown(request: Request) -> Response {
     }
 }
 
-/// An address that is called by another method.
 pub async fn wrong_method(request: Request) -> Response {
     match dialect(&request) {
         Dialect::Mastodon => nowhere(&request),
@@ -85,7 +83,7 @@ pub async fn wrong_method(request: Request) -> Response {
     }
 }
 
-/// A page, unless JSON is asked for: so does Mastodon answer at addresses that it does not have.
+/// A page, unless the client accepts JSON: Mastodon does this at unknown addresses.
 fn nowhere(request: &Request) -> Response {
     if has(request, ACCEPT, "json") {
         return failure(404, &json!({ "error": "Not Found" }));

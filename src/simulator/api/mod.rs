@@ -35,7 +35,6 @@ use super::x_v2::dialect::{Fields, refusal_of};
 use super::{bluesky, faulty, mastodon, twitter_v1, x_v2};
 use crate::base::clock;
 
-/// The addresses and what answers them.
 pub fn router(api: Arc<Api>) -> Router {
     let lookup = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.lookup(dialect, &call).await;
     let check = |dialect: Dialect| async move |State(api): TheApi, call: Call| api.check(dialect, &call);
@@ -107,7 +106,7 @@ impl Api {
         let ids = dialect.asked(call).map_err(refused)?;
         let own: &[&str] = if dialect == Dialect::XV2 { &["ids"] } else { &[] };
         let fields = dialect.fields(call, own).map_err(|unknown| dialect.with(window, refusal_of(&unknown)))?;
-        // Charged is what was made, whether the answer arrives or not.
+        // The charge covers the computed posts, even if the response does not arrive.
         let found = || self.charge(dialect, self.find(dialect, &ids, call, &fields));
         let body = match self.strike(Endpoint::Lookup, &ids).await {
             None => dialect.write(&found()),
@@ -125,7 +124,7 @@ impl Api {
         Ok(self.answered(dialect, &ids, window, body))
     }
 
-    /// What X returns, it charges for.
+    /// X charges for the posts that it returns.
     fn charge<'a>(&self, dialect: Dialect, found: Found<'a>) -> Found<'a> {
         if dialect.is_x() {
             let returned = found.ids.iter().zip(&found.objects).filter(|(_, object)| object.is_some());
@@ -139,13 +138,12 @@ impl Api {
         self.is_mastodon_since(4, 3)
     }
 
-    /// Returns true if the simulated instance runs that version or a later one.
     pub(crate) fn is_mastodon_since(&self, major: u32, minor: u32) -> bool {
         let mut parts = self.options.mastodon_version.split('.').map_while(|part| part.parse::<u32>().ok());
         (parts.next(), parts.next()) >= (Some(major), Some(minor))
     }
 
-    /// A call that asks for no post: who calls. An instance counts it with the others.
+    /// A call for the caller's own identity, without posts. A Mastodon instance counts it with the others.
     fn check(&self, dialect: Dialect, call: &Call) -> Response {
         let unlimited = |_| Limit { calls: 0, length: 0, aligned: false };
         let limit = |pool| if dialect.is_x() { unlimited(pool) } else { dialect.limit(&self.options, pool) };
@@ -167,15 +165,15 @@ impl Api {
         }
     }
 
-    /// The asked tweets as they are now. An id that is no number is like one that is not there: that is
-    /// what the recorded answer to `id=X` shows.
+    /// The requested posts at this moment. An id that is no number counts as missing: the recorded response to `id=X` shows
+    /// this.
     fn find<'a>(&self, dialect: Dialect, ids: &[&'a str], call: &Call, fields: &Fields) -> Found<'a> {
         let view = View::of(call);
         let map = dialect == Dialect::TwitterV1 && call.flag("map").unwrap_or(false);
         let shown = Shown { fields: fields.clone(), ..self.shown(clock::wall_ms(), view) };
         let mut ids = ids.to_vec();
         if !map && dialect != Dialect::Bluesky {
-            // Not the order asked; nobody is promised any, but the same one every time.
+            // Not the requested order: the API promises none. But the order is the same every time.
             ids.sort_by_key(|id| dialect.tweet_id(id).map_or(0, |id| self.world.dice(id, Salt::Order)));
         }
         let objects = ids.iter().map(|id| self.object(dialect, id, &shown)).collect();

@@ -1,4 +1,4 @@
-//! The common part of all lists of followers and friends: pages by the moments of the follows, and their cursors.
+//! The common part of all lists of followers and friends: pages by the times of the follows, and their cursors.
 
 use axum::response::Response;
 
@@ -12,33 +12,29 @@ use crate::simulator::faults::Endpoint;
 use crate::simulator::people::Follow;
 use crate::simulator::windows::Window;
 
-/// The bits of a cursor below the moment: the second in which it was given, as far as they reach (12 days).
+/// Low bits of a cursor: the second in which it was issued. They wrap after 12 days.
 const GIVEN_BITS: u32 = 20;
 const GIVEN: Millis = (1 << GIVEN_BITS) - 1;
 
-/// A list that is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List<'a> {
     pub(crate) provider: &'a Provider,
     pub(crate) side: Side,
-    /// The owner's number.
     pub(crate) owner: u64,
-    /// The records of follows (Bluesky), and not the accounts.
+    /// True for the records of follows (Bluesky), false for the accounts.
     pub(crate) of_records: bool,
 }
 
-/// A page of it.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) follows: Vec<Follow>,
-    /// The cursor of the next page. Mastodon has one behind each full page.
+    /// The cursor of the next page. Mastodon has one after each full page.
     pub(crate) next: Option<u64>,
-    /// That of the page before; `None` for a first page.
+    /// Cursor of the previous page; `None` on the first.
     pub(crate) previous: Option<u64>,
 }
 
 impl Page {
-    /// The numbers of the members.
     pub(crate) fn members(&self, side: Side) -> impl Iterator<Item = u64> {
         self.follows.iter().map(move |follow| match side {
             Side::Followers => follow.follower,
@@ -48,7 +44,7 @@ impl Page {
 }
 
 impl Api {
-    /// The page behind a cursor, or the first one; `None` where the cursor is no longer good.
+    /// The page after a cursor, or the first one; `None` if the cursor has expired.
     pub(crate) fn list_page(&self, list: List<'_>, cursor: Option<u64>, limit: usize, now: Millis) -> Option<Page> {
         let people = self.world.people();
         let below = match cursor {
@@ -65,7 +61,7 @@ impl Api {
         let is_full = follows.len() == limit && matches!(provider, Provider::Mastodon(_));
         let next = follows.last().filter(|_| rest.is_some() || is_full).map(|last| {
             let behind = rest.as_ref().and_then(|rest| rest.first());
-            // A page that holds nothing new would come for ever.
+            // A page without a new member would repeat for ever.
             let is_new = follows.first().is_some_and(|first| first.from > last.from);
             let overlaps = is_new && behind.is_some_and(|behind| self.overlaps(list, last.from, behind.from));
             let again = cursor.filter(|_| self.repeats(owner));
@@ -78,15 +74,15 @@ impl Api {
         Some(Page { follows, next, previous })
     }
 
-    /// Returns true if the next page repeats the last member of this one, as happens at Twitter. Two follows of one
-    /// millisecond always do: nobody may be left out.
+    /// Returns true if the next page repeats the last member of this one, as at Twitter. It always does for two follows of one
+    /// millisecond, so that no member is left out.
     fn overlaps(&self, list: List<'_>, last: Millis, behind: Millis) -> bool {
         let may = matches!(list.provider, Provider::Twitter | Provider::Mastodon(_));
         let is_drawn = draw(self.options.seed, SEAM, list.owner, last) % 5 < 2;
         last == behind || may && is_drawn
     }
 
-    /// Returns true if the lists of this account go round in circles.
+    /// Returns true if the lists of this account repeat their second page for ever.
     fn repeats(&self, owner: u64) -> bool {
         unit(draw(self.options.seed, REPEATS, owner, 0)) < self.options.cursors_repeat
     }
@@ -97,7 +93,6 @@ impl Api {
         !self.options.cursors_last.is_zero() && age > longest
     }
 
-    /// The answer to a call for a page, unless a fault strikes it.
     pub(crate) async fn of_relations(
         &self,
         dialect: Dialect,
@@ -109,7 +104,7 @@ impl Api {
     }
 }
 
-/// A cursor, as Twitter's are made: the moment in ms above, below it bits that nobody else can read.
+/// A cursor in Twitter's form: the time in ms, then low bits that clients cannot interpret.
 fn written(below: Millis, now: Millis) -> u64 {
     ((below as u64) << GIVEN_BITS) | (now.div_euclid(1_000) & GIVEN) as u64
 }
@@ -118,6 +113,5 @@ fn moment(cursor: u64) -> Millis {
     (cursor >> GIVEN_BITS) as Millis
 }
 
-/// The random choices.
 const SEAM: u64 = 181;
 const REPEATS: u64 = 182;

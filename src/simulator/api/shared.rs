@@ -1,4 +1,4 @@
-//! What the endpoints share.
+//! The common part of all endpoints.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,6 @@ use crate::simulator::world::{Version, World};
 use crate::simulator::x_v2::dialect as x_v2;
 use crate::simulator::x_v2::dialect::Fields;
 
-/// Everything the endpoints share.
 #[derive(Debug)]
 pub struct Api {
     pub options: SimulatorOptions,
@@ -44,41 +43,35 @@ pub struct Api {
     throttled: AtomicU64,
     faulted: AtomicU64,
     lookups: Mutex<HashMap<String, u64>>,
-    /// Posts of X that were returned, and on which UTC day: each is charged once.
+    /// Posts of X that were returned, with the UTC day: X charges each once per day.
     charged: Mutex<HashSet<(String, Millis)>>,
-    /// Answers of Mastodon kept on the way, by what was asked: until when, and the ids.
+    /// Cached responses of Mastodon, by request: expiry (ms since the epoch) and ids.
     pub kept: Mutex<HashMap<String, (Millis, Vec<u64>)>>,
     pub stop: CancellationToken,
 }
 
-/// What was asked so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Lookups, whatever came of them.
+    /// Lookups, failed ones included.
     pub requests: u64,
-    /// Calls of `oauth2/token`, whatever came of them.
+    /// Calls of `oauth2/token`, failed ones included.
     pub exchanges: u64,
-    /// Ids in calls that were answered with tweets, also with broken or missing ones.
+    /// Ids in calls that were answered with posts, even broken or missing ones.
     pub ids: u64,
-    /// Calls refused because their window was used up.
     pub throttled: u64,
-    /// Calls spoiled by a fault.
     pub faulted: u64,
-    /// Posts that X charges for: those it returned, each once in a UTC day.
+    /// Posts that X charges for: returned posts, each once per UTC day.
     pub charged: u64,
 }
 
-/// Addresses that the API answers.
 pub type Routes = Router<Arc<Api>>;
-/// The API itself, for whatever answers at an address.
 pub type TheApi = State<Arc<Api>>;
 
-/// An address of Mastodon, which answers with a slash at its end, too.
+/// A Mastodon address, which also works with a slash at its end.
 pub(crate) fn with_slash(router: Routes, path: &str, methods: MethodRouter<Arc<Api>>) -> Routes {
     router.route(path, methods.clone()).route(&format!("{path}/"), methods)
 }
 
-/// Who was let in, and the window that was charged.
 pub(crate) struct Entered {
     pub(crate) caller: Caller,
     pub(crate) window: Option<Window>,
@@ -135,7 +128,7 @@ impl Api {
         clock::wall_ms().saturating_add(self.options.clock_skew)
     }
 
-    /// Lets a call in and takes it from its window; `Err` is the refusal. `limit` is asked for who calls.
+    /// Admits a call and takes it from its window; `Err` is the error response. `limit` gives the limit for the caller's pool.
     #[expect(clippy::result_large_err, reason = "a refusal is sent at once")]
     pub(crate) fn enter(
         &self,
@@ -154,13 +147,13 @@ impl Api {
         }
     }
 
-    /// The same after the usual time, where all calls have one window.
+    /// The same after the usual latency, for a provider with one window for all calls.
     pub(crate) async fn enter_any(&self, dialect: Dialect, call: &Call) -> Result<Entered, Response> {
         self.pause(self.options.latency).await;
         self.enter(dialect, call, dialect.endpoint(), |pool| dialect.limit(&self.options, pool))
     }
 
-    /// The same at an endpoint whose own figures are these: calls per window of a user and of an application.
+    /// The same for an endpoint with its own limits: calls per window of a user and of an application.
     pub(crate) async fn enter_own(
         &self,
         dialect: Dialect,
@@ -172,7 +165,6 @@ impl Api {
         self.enter(dialect, call, endpoint, |pool| dialect.limit_of(&self.options, pool, calls))
     }
 
-    /// The fault that strikes this call, if one does.
     pub(crate) async fn strike(&self, at: Endpoint, ids: &[&str]) -> Option<Fault> {
         let Drawn { slower, fault } = self.faults.draw(self.options.seed, at, ids);
         self.pause(slower).await;
@@ -180,13 +172,12 @@ impl Api {
         fault
     }
 
-    /// These posts of X were returned.
     pub(crate) fn charge_for(&self, ids: impl Iterator<Item = String>) {
         let day = self.now().div_euclid(clock::millis(Duration::from_secs(86_400)));
         self.charged.lock().unwrap_or_else(PoisonError::into_inner).extend(ids.map(|id| (id, day)));
     }
 
-    /// Counts lookups of single ids, where that is wanted.
+    /// Counts lookups of single ids, if `count_ids` is on.
     pub(super) fn count(&self, ids: &[&str]) {
         if self.options.count_ids {
             let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +193,6 @@ impl Api {
         dialect.with(window, success(body))
     }
 
-    /// What the expansions bring of these posts of X.
     pub(crate) fn includes(&self, ids: &[&str], shown: &Shown<'_>) -> Option<String> {
         if !shown.fields.has_expansions() || self.replay.is_some() {
             return None;
@@ -219,13 +209,13 @@ impl Api {
     pub(crate) fn object(&self, dialect: Dialect, id: &str, shown: &Shown<'_>) -> Option<String> {
         match &self.replay {
             Some(replay) if dialect == Dialect::TwitterV1 => replay.get(id).map(str::to_owned),
-            // What is recorded is v1.1's alone.
+            // Only v1.1 posts are recorded.
             Some(_) => None,
             None => dialect.object(id, shown),
         }
     }
 
-    /// Takes a call from the window; `Ok(None)` where there is no limit.
+    /// Takes a call from the window; `Ok(None)` if there is no limit.
     pub(crate) fn take(&self, who: &str, endpoint: &'static str, limit: Limit) -> Result<Option<Window>, Window> {
         if limit.calls == 0 {
             return Ok(None);

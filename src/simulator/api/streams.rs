@@ -1,8 +1,7 @@
 //! The simulated stream, `GET /2/tweets/search/stream`.
 //!
-//! A stream has the posts of the timelines that it names, each at the moment at which it becomes visible there, and none
-//! from before it was connected. An account has one: a second is
-//! refused (429).
+//! A stream has the posts of its rules' timelines, each at the time at which it becomes visible there. It has no posts from
+//! before the connection. An account has one connection; a second one is rejected (429).
 
 use std::io;
 use std::sync::Arc;
@@ -28,10 +27,8 @@ use crate::simulator::reply::{failure, success};
 use crate::simulator::timeline::{Network, TimelinePost};
 use crate::simulator::x_v2::dialect::{Fields, refusal_of};
 
-/// Connections in a window.
 const X_CONNECTS: u32 = 50;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let stream = async |State(api): TheApi, call: Call| api.stream(&call).await;
     let rules = async |State(api): TheApi, call: Call| api.stream_rules(&call);
@@ -80,12 +77,12 @@ impl Api {
         Ok(dialect.with(window, ([(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()))
     }
 
-    /// The first post of these timelines that becomes visible after a moment; of one moment, by their ids.
+    /// The first post of these timelines that becomes visible after `after`; with equal times, ordered by id.
     fn next_visible(&self, targets: &[String], after: (Millis, u64)) -> Option<(TimelinePost, usize)> {
         let mut first: Option<(TimelinePost, usize)> = None;
         let timelines = self.world.timelines();
         for (at, target) in targets.iter().map(|target| self.target(target, after.0)).enumerate() {
-            // No post is visible before its slot begins, nor later than so much after the slot's end.
+            // A post becomes visible after the start of its slot, and at most `late_ms` after its end.
             let mut slot = timelines.slot(after.0 - timelines.late_ms()) - 1;
             while first.is_none_or(|(post, _)| timelines.begins(slot) <= post.visible_at) {
                 let post = timelines.post(Network::Twitter, target, slot);
@@ -102,7 +99,6 @@ impl Api {
         first
     }
 
-    /// A post as a stream writes it.
     fn streamed(&self, fields: &Fields, post: TimelinePost, rule: usize) -> Option<String> {
         let view = View { extended: false, trim_user: false, entities: true };
         let shown = Shown { fields: fields.clone(), ..self.shown(self.now(), view) };
@@ -114,14 +110,12 @@ impl Api {
     }
 }
 
-/// A connection that is being written to.
 struct Sending {
     api: Arc<Api>,
     fields: Fields,
     targets: Vec<String>,
-    /// The last post that was sent: when it became visible, and its id.
+    /// The last sent post: the time at which it became visible, and its id.
     cursor: (Millis, u64),
-    /// Posts sent.
     sent: u64,
     fault: Option<Fault>,
     place: Place,
@@ -134,7 +128,7 @@ impl Sending {
         let due = |after: u64| self.sent >= after;
         match &self.fault {
             Some(Fault::Drops { after }) if due(*after) => {
-                // The server gets a turn to send what it has.
+                // Lets the server send its buffer first.
                 tokio::task::yield_now().await;
                 return Some(Err(faulty::broken()));
             }
@@ -160,7 +154,7 @@ impl Sending {
                 () = until(&self.api, post.visible_at) => {}
             }
             self.cursor = (post.visible_at, post.id.get());
-            // One that was deleted before it was seen is nowhere.
+            // The post was deleted before it became visible.
             let Some(mut text) = self.api.streamed(&self.fields, post, rule) else { continue };
             if let Some(Fault::HalfLine { after }) = &self.fault
                 && self.sent >= *after
@@ -176,7 +170,7 @@ impl Sending {
     }
 }
 
-/// Until that moment of the simulated clock, ms since the epoch.
+/// Waits until a time of the simulated clock, ms since the epoch.
 async fn until(api: &Api, at: Millis) {
     let left = at - api.now();
     if left > 0 {
@@ -184,7 +178,6 @@ async fn until(api: &Api, at: Millis) {
     }
 }
 
-/// The answer without rules.
 fn conflict() -> Response {
     let body = json!({
         "title": "ConnectionException",

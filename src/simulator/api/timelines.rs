@@ -14,23 +14,22 @@ use crate::simulator::windows::Window;
 
 pub(crate) const DAY_MS: Millis = 86_400_000;
 
-/// A part of a timeline, at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slice {
-    /// Ids above this
+    /// Lower bound of the ids, excluded.
     pub(crate) since: u64,
-    /// and below this.
+    /// Upper bound of the ids, excluded.
     pub(crate) below: u64,
-    /// Only so many of the newest,
+    /// Number of newest slots; `None`: no limit.
     pub(crate) depth: Option<i64>,
-    /// none made before this (ms since the epoch),
+    /// Earliest creation time (ms since the epoch).
     pub(crate) oldest: Millis,
-    /// and those that are visible then.
+    /// Time at which the posts must be visible.
     pub(crate) now: Millis,
 }
 
 impl Api {
-    /// Returns the faulty answer to a call for that timeline as the error, if a fault applies to it.
+    /// Returns the faulty response to a call for that timeline as the error, if a fault applies to it.
     pub(crate) async fn inject_timeline_fault(
         &self,
         dialect: Dialect,
@@ -41,20 +40,20 @@ impl Api {
         faulty::answer(self, dialect, &fault, window, String::new).await.map_or(Ok(()), Err)
     }
 
-    /// The target that a text names at a moment: handles move from one account to another.
+    /// The target that a text names at that time: handles move from one account to another.
     pub(crate) fn target(&self, text: &str, at: Millis) -> Target {
         let author = Target::handle(text).and_then(|handle| self.world.people().author_at(handle, at));
         author.map_or_else(|| Target::of(text), Target::by)
     }
 
-    /// Returns true for a handle that nobody has at a moment. Where accounts never change, any handle stands for somebody.
+    /// Returns true for a handle without an account at that time. If accounts never change, any handle names an account.
     pub(crate) fn names_nobody(&self, text: &str, at: Millis) -> bool {
         let people = self.world.people();
         let is_free = |handle| people.author_at(handle, at).is_none() && people.named(handle, at).is_none();
         people.change() && Target::handle(text).is_some_and(is_free)
     }
 
-    /// The ids of a slice, newest first but for what was made in the same slot; those of deleted posts, too.
+    /// The ids of a slice, newest first (unordered within a slot), deleted posts included.
     pub(crate) fn ids(&self, network: Network, target: &str, slice: Slice) -> impl Iterator<Item = u64> {
         let timelines = self.world.timelines();
         let target = self.target(target, slice.now);

@@ -1,5 +1,5 @@
-//! `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile`: accounts by DIDs or handles. A list leaves out
-//! in silence what is gone; a call for one says why.
+//! `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile`: accounts by DIDs or handles. A list omits missing
+//! accounts silently; a call for one account states the reason.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -17,10 +17,8 @@ use crate::simulator::people::{DOMAIN, Person};
 use crate::simulator::render::iso;
 use crate::simulator::reply::failure;
 
-/// Accounts of one call, at the most.
 const MOST_ACTORS: usize = 25;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let several = async |State(api): TheApi, call: Call| api.bluesky_profiles(&call).await;
     let one = async |State(api): TheApi, call: Call| api.bluesky_profile(&call).await;
@@ -45,7 +43,7 @@ impl Api {
         let now = self.now();
         let mut people: Vec<Person> = asked.iter().filter_map(|actor| self.actor(actor, now)).collect();
         people.retain(|person| !person.is_away());
-        // Each once, also one that is asked for by its DID and by its handle.
+        // Each once, also if it was requested by DID and by handle.
         people.sort_unstable_by_key(|person| person.number);
         people.dedup_by_key(|person| person.number);
         let profiles: Vec<Value> = people.iter().map(|person| self.profile(person)).collect();
@@ -76,7 +74,6 @@ impl Api {
         Ok(self.of_accounts(dialect, &[actor], window, answer).await)
     }
 
-    /// The account that an actor names at a moment.
     fn actor(&self, actor: &str, now: Millis) -> Option<Person> {
         let people = self.world.people();
         let by_handle = || people.named(actor.strip_suffix(DOMAIN)?, now);
@@ -84,7 +81,7 @@ impl Api {
         Some(people.at(number, now))
     }
 
-    /// The detailed view. It leaves out what is not set.
+    /// The detailed view. It omits unset fields.
     fn profile(&self, person: &Person) -> Value {
         let mut profile = view(self.world.people(), person);
         if !person.description.is_empty() {
@@ -101,7 +98,7 @@ impl Api {
     }
 }
 
-/// True for a DID or a handle, as far as its form goes.
+/// True for the form of a DID or a handle.
 fn is_actor(actor: &str) -> bool {
     let is_in_form = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte));
     match actor.strip_prefix("did:") {

@@ -20,17 +20,16 @@ const DIGITS: &[u8; 32] = b"234567abcdefghijklmnopqrstuvwxyz";
 const DID: &str = "did:plc:ewvi7nxzyoun6zhxrhs64oiz";
 const CID: &str = "bafyreiewgdr4ccuuhbl2l4xs3i2sqzemq3jaotm33pd5mj6xx64thqe3gi";
 
-/// Posts of somebody else's.
 pub const STRANGERS: [&str; 3] = [
     "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
     "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2m",
     "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2n",
 ];
 
-/// The uri of a simulated post made then (ms since the epoch). `sequence` is below 1,000,000.
+/// The uri of a simulated post of time `at` (ms since the epoch). `sequence` is below 1,000,000.
 #[must_use]
 pub fn bluesky_uri(at: Millis, sequence: u32) -> String {
-    // The clock's id has 10 bits, the rest of the sequence are microseconds.
+    // The clock's id has 10 bits; the rest of the sequence becomes microseconds.
     let tid = ((at * 1000 + Millis::from(sequence >> 10)) << 10) | Millis::from(sequence & 0x3ff);
     let digit = |place: u32| char::from(DIGITS[(tid >> (5 * place) & 31) as usize]);
     let key: String = (0..13).rev().map(digit).collect();
@@ -48,7 +47,7 @@ pub fn tweet_id(uri: &str) -> Option<TweetId> {
     Some(TweetId::at(at, (((us % 1000) << 10) | clock_id) as u32)).filter(|tweet| tweet.created_at().is_some())
 }
 
-/// The fields that recorded posts have, as far as anybody reads them.
+/// The fields of recorded posts, as far as clients read them.
 pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
     let (people, text) = (shown.world.people(), said(shown.world, tweet));
@@ -78,7 +77,6 @@ pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
     object.to_string()
 }
 
-/// Adds to a record what it says of its language, whom it names, and what it replies to.
 fn add(people: &People, record: &mut Value, text: &Text) {
     if let Some(language) = text.told.filter(|told| *told != UNDETERMINED) {
         record["langs"] = json!([language]);
@@ -102,7 +100,7 @@ fn add(people: &People, record: &mut Value, text: &Text) {
     }
 }
 
-/// The view of an author in a post: it has the account's own DID, whatever is in the post's uri.
+/// The view of an author in a post. It has the account's own DID, not the one in the post's uri.
 pub fn view(people: &People, person: &Person) -> Value {
     let did = people.id(&Provider::Bluesky, person.number);
     json!({
@@ -135,17 +133,15 @@ pub fn refusal(status: u16, code: u32) -> Response {
     failure(if code == 215 { 401 } else { status }, &json!({ "error": name, "message": text }))
 }
 
-/// The answer to whoever asks for a session.
 pub fn wrong_password() -> Response {
     failure(401, &json!({ "error": "AuthenticationRequired", "message": "Invalid identifier or password" }))
 }
 
-/// A call whose parameters are refused, and why.
 pub fn invalid(why: &str) -> Response {
     failure(400, &json!({ "error": "InvalidRequest", "message": why }))
 }
 
-/// `RateLimit-*`; the reset is in seconds since the epoch, whatever the draft says.
+/// `RateLimit-*`. The reset is in seconds since the epoch, unlike in the draft.
 pub fn tell(window: Window, headers: &mut HeaderMap) {
     headers.insert("ratelimit-limit", HeaderValue::from(window.limit));
     headers.insert("ratelimit-remaining", HeaderValue::from(window.remaining));

@@ -1,5 +1,5 @@
 //! `GET /xrpc/app.bsky.graph.getFollowers`, `/xrpc/app.bsky.graph.getFollows`: the accounts of a list, the newest follow first.
-//! `GET /xrpc/com.atproto.repo.listRecords`: an account's follows as it wrote them, those of accounts that are gone, too.
+//! `GET /xrpc/com.atproto.repo.listRecords`: an account's follows as it wrote them, including follows of missing accounts.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -20,11 +20,10 @@ use crate::simulator::reply::failure;
 
 const COLLECTION: &str = "app.bsky.graph.follow";
 
-/// Accounts of a page: as many as are asked for, or else so many.
+/// Accounts per page: the default and the maximum.
 const LIMIT: u64 = 50;
 const MOST: u64 = 100;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let list = |side: Side| async move |State(api): TheApi, call: Call| api.bluesky_list(side, &call).await;
     let records = async |State(api): TheApi, call: Call| api.bluesky_records(&call).await;
@@ -34,7 +33,6 @@ pub fn routes(router: Routes) -> Routes {
         .route("/xrpc/com.atproto.repo.listRecords", get(records))
 }
 
-/// A refused parameter.
 fn wrong(why: &str) -> Box<Response> {
     Box::new(invalid(why))
 }
@@ -108,7 +106,7 @@ impl Api {
         Ok(body.to_string())
     }
 
-    /// The account that an actor names, where it is there.
+    /// The account that an actor names, unless it is away.
     fn there(&self, actor: &str) -> Option<Person> {
         let (people, now) = (self.world.people(), self.now());
         let by_handle = || people.named(actor.strip_suffix(DOMAIN)?, now);
@@ -127,7 +125,6 @@ impl Api {
     }
 }
 
-/// The limit and the cursor of a call.
 fn bounds(call: &Call) -> Result<(usize, Option<u64>), Box<Response>> {
     let limit = match call.parameter("limit").map(str::parse) {
         None => LIMIT,

@@ -1,6 +1,5 @@
-//! `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts`: what is gone is left out after the page was cut,
-//! also where nothing is left of it. An author feed's cursor is a time, a search's is a count of posts, and refused to
-//! whoever shows no token.
+//! `GET /xrpc/app.bsky.feed.getAuthorFeed`, `/xrpc/app.bsky.feed.searchPosts`: a page is cut first, then missing posts are left
+//! out, so a page may be empty. An author feed's cursor is a time. A search's cursor is a count of posts, and needs a token.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,18 +19,16 @@ use crate::simulator::render::{View, instant, iso};
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
-/// What the handle of an actor that is not there begins with, and its DID ends with,
+/// Start of the handle, and end of the DID, of a missing actor.
 const NOBODY: &str = "nobody";
-/// and a search that is for those with a token.
+/// A search that needs a token.
 const MEMBERS_ONLY: &str = "members";
 
-/// Posts that a search's cursor counts, at the most.
+/// Largest search cursor, in posts.
 const DEEPEST: usize = 10_000;
 
-/// Why a call is refused, in the words of its lexicon.
 type Refused = String;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let author = async |State(api): TheApi, call: Call| api.bluesky_page(&call, Api::author_feed).await;
     let search = async |State(api): TheApi, call: Call| api.bluesky_page(&call, Api::search_posts).await;
@@ -50,7 +47,7 @@ impl Api {
         self.inject_timeline_fault(dialect, target, window).await?;
         let is_members_only = call.parameter("q").is_some_and(|query| query == MEMBERS_ONLY);
         if call.authorization.is_none() && call.parameter("q").is_some() {
-            // The server in front of it decides this, and knows no lexicon.
+            // The server in front of the API decides this, and knows no lexicon.
             if is_members_only || call.parameter("cursor").is_some() {
                 let page = "<html><body><h1>403 Forbidden</h1>Request forbidden by administrative rules.</body></html>";
                 return Err((StatusCode::FORBIDDEN, Html(page)).into_response());
@@ -70,7 +67,7 @@ impl Api {
         }
         let cursor = call.parameter("cursor");
         if cursor.is_some_and(|cursor| cursor.contains("::")) {
-            return Ok(json!({ "feed": [] }).to_string()); // an older server's
+            return Ok(json!({ "feed": [] }).to_string()); // cursor of an older server
         }
         let below = cursor.map(|cursor| instant(cursor).ok_or("Malformed cursor")).transpose()?;
         let target = format!("@{}", actor.strip_suffix(DOMAIN).unwrap_or(actor));
@@ -102,7 +99,7 @@ impl Api {
         Ok(body("posts", &posts, goes_on.then(|| (passed + count).to_string())))
     }
 
-    /// What was made from `since` on and before `until`, ms since the epoch.
+    /// Posts from `since` on and before `until`, ms since the epoch.
     fn sliced(&self, since: Option<Millis>, until: Option<Millis>) -> Slice {
         let first = |at: Millis| TweetId::at(at, 0).get();
         Slice {
@@ -114,7 +111,6 @@ impl Api {
         }
     }
 
-    /// The posts with these ids that are still there.
     fn views(&self, ids: &[u64]) -> impl Iterator<Item = String> {
         let view = View { extended: true, trim_user: false, entities: false };
         let shown = self.shown(self.now(), view);
@@ -122,7 +118,6 @@ impl Api {
     }
 }
 
-/// The at-uri of a post with this id of the world.
 pub fn uri(id: u64) -> String {
     bluesky_uri(Network::Twitter.made_at(id), (id & 0x3f_ffff) as u32)
 }

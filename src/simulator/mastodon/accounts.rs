@@ -1,4 +1,4 @@
-//! Accounts of the Mastodon instance, and what it says of itself.
+//! Accounts of the Mastodon instance, and the instance's own document.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -16,7 +16,6 @@ use crate::simulator::people::{OTHER_SERVER, Person};
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Target;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let account = async |State(api): TheApi, Path(id): Path<String>, call: Call| api.account(&id, &call).await;
     let instance = async |State(api): TheApi| success(api.instance().to_string());
@@ -28,7 +27,7 @@ pub fn routes(router: Routes) -> Routes {
 }
 
 impl Api {
-    /// Both versions of the document that an instance gives of itself have these.
+    /// The common part of both versions of the instance's document.
     fn instance(&self) -> serde_json::Value {
         let version = &self.options.mastodon_version;
         json!({
@@ -40,7 +39,7 @@ impl Api {
         })
     }
 
-    /// An account of the Mastodon instance; the caller's own is `verify_credentials`.
+    /// An account of the Mastodon instance; `verify_credentials` is the caller's own.
     async fn account(&self, id: &str, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
         let Entered { caller, window } = self.enter_any(dialect, call).await?;
@@ -78,7 +77,7 @@ impl Api {
         Ok(self.of_accounts(dialect, &[asked], window, answer).await)
     }
 
-    /// Accounts of the Mastodon instance by their ids; those that are not there are left out.
+    /// Accounts of the Mastodon instance by their ids; missing ones are left out.
     async fn accounts(&self, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::Mastodon;
         let window = self.enter_any(dialect, call).await?.window;
@@ -98,13 +97,12 @@ impl Api {
     }
 }
 
-/// Accounts of one call, at the most.
 const MOST_ACCOUNTS: usize = 40;
 
 /// All instances have the same ids.
 const ITS_IDS: Provider = Provider::Mastodon(String::new());
 
-/// True for an account that the instance returns. Deactivated and deleted ones are like those that never were.
+/// True for an account that the instance returns. Deactivated and deleted accounts look as if they never existed.
 fn is_returned(person: &Person) -> bool {
     !person.is_away() || person.state == AccountState::Suspended
 }

@@ -16,7 +16,7 @@ use crate::simulator::timeline::Network;
 use crate::simulator::windows::Window;
 use crate::simulator::world::SimulatedTweet;
 
-/// The id of a simulated status made then (ms since the epoch): 48 bits of milliseconds, 16 of a sequence.
+/// The id of a simulated status of time `at` (ms since the epoch): 48 bits of milliseconds, 16 of a sequence.
 #[must_use]
 pub fn mastodon_id(at: Millis, sequence: u16) -> String {
     ((at << 16) | Millis::from(sequence)).to_string()
@@ -29,7 +29,7 @@ pub fn tweet_id(id: &str) -> Option<TweetId> {
     Some(TweetId::at(at, (id & 0xffff) as u32)).filter(|tweet| tweet.created_at().is_some())
 }
 
-/// The fields that recorded answers have, as far as anybody reads them.
+/// The fields of recorded responses, as far as clients read them.
 pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     let more = MoreCounts::of(tweet.retweet_count, tweet.favorite_count);
     let people = shown.world.people();
@@ -64,7 +64,6 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
     object.to_string()
 }
 
-/// An account that a status names.
 fn mention(person: &Person) -> Value {
     let handle = mastodon_handle(person);
     json!({
@@ -75,7 +74,7 @@ fn mention(person: &Person) -> Value {
     })
 }
 
-/// An account. Of one that is suspended the instance empties the profile.
+/// An account. The instance empties the profile of a suspended one.
 pub fn account(person: &Person) -> Value {
     let handle = mastodon_handle(person);
     let mut account = json!({
@@ -126,8 +125,8 @@ pub fn refusal(status: u16, code: u32) -> Response {
     failure(if code == 215 { 401 } else { status }, &json!({ "error": text }))
 }
 
-/// `X-RateLimit-*`. As on real servers, the reset is the end of the window, a whole second, plus the fraction of the second in
-/// which the call was made, in microseconds.
+/// `X-RateLimit-*`. As on real servers, the reset is the end of the window (a whole second) plus the call's fraction of a second,
+/// in microseconds.
 pub fn tell(window: Window, headers: &mut HeaderMap) {
     headers.insert("x-ratelimit-limit", HeaderValue::from(window.limit));
     headers.insert("x-ratelimit-remaining", HeaderValue::from(window.remaining));

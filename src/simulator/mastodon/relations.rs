@@ -1,5 +1,5 @@
-//! `GET /api/v1/accounts/{id}/followers`, `/following`: the accounts of a list, the newest follow first. A list that its owner
-//! hides is empty, and so is that of a suspended account.
+//! `GET /api/v1/accounts/{id}/followers`, `/following`: the accounts of a list, the newest follow first. A hidden list is
+//! empty, and so is the list of a suspended account.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
@@ -18,14 +18,13 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::reply::failure;
 
-/// Accounts of a page: as many as are asked for, or else so many.
+/// Accounts per page: the default and the maximum.
 const LIMIT: u64 = 40;
 const MOST: u64 = 80;
 
 /// All instances have the same ids.
 const INSTANCE: Provider = Provider::Mastodon(String::new());
 
-/// The addresses.
 pub fn routes(mut router: Routes) -> Routes {
     for (side, word) in [(Side::Followers, "followers"), (Side::Friends, "following")] {
         let answer = async move |State(api): TheApi, Path(id): Path<String>, call: Call| {
@@ -51,7 +50,6 @@ impl Api {
         Ok(response)
     }
 
-    /// A page and its links.
     fn mastodon_page(&self, side: Side, id: &str, call: &Call) -> Result<(String, Option<String>), Box<Response>> {
         let (people, now) = (self.world.people(), self.now());
         let refused = |error: &str| Box::new(failure(400, &json!({ "error": error })));

@@ -1,5 +1,5 @@
-//! `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses`: what is gone is left out before the
-//! count is applied, and what is answered without a token may be kept on the way.
+//! `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses`: missing statuses are left out before
+//! the count is applied. A cache may keep responses to calls without a token.
 
 use std::sync::PoisonError;
 
@@ -18,15 +18,14 @@ use crate::simulator::render::View;
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
-/// An account that is not there,
+/// A missing account.
 const NOBODY: &str = "404";
-/// and a hashtag that is for those with a token.
+/// A hashtag that needs a token.
 const MEMBERS_ONLY: &str = "#members";
 
-/// Statuses in a page.
+/// Statuses per page: the default and the maximum.
 const COUNT: (usize, usize) = (20, 40);
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let public = async |State(api): TheApi, uri: Uri, call: Call| api.statuses("public", &uri, &call).await;
     let tag = async |State(api): TheApi, Path(tag): Path<String>, uri: Uri, call: Call| {
@@ -71,7 +70,6 @@ impl Api {
         Ok(dialect.with(window, response))
     }
 
-    /// The ids of a page, newest first.
     fn status_ids(&self, target: &str, call: &Call) -> Vec<u64> {
         let number = |name| call.number(name);
         let now = self.now();
@@ -91,13 +89,13 @@ impl Api {
         let ids = self.ids(Network::Mastodon, target, slice).filter(is_there);
         let mut ids: Vec<u64> = if min.is_some() { ids.collect() } else { ids.take(count).collect() };
         ids.sort_unstable_by(|a, b| b.cmp(a));
-        // `min_id` asks for those just above it.
+        // `min_id` asks for the statuses just above it.
         let newer = ids.len().saturating_sub(count);
         ids.drain(..newer);
         ids
     }
 
-    /// What was answered before, while it is kept.
+    /// The cached response to the same request, or a new one.
     fn kept(&self, asked: &str, answer: impl Fn() -> Vec<u64>) -> Vec<u64> {
         let now = self.now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,10 @@
-//! When the fields of a profile change: time is cut into slots, and in each slot one field changes.
+//! Times of profile changes: time is cut into slots, and in each slot one field changes.
 
 use super::lives::Lives;
 use crate::base::clock::{self, Millis};
 use crate::simulator::dice::{draw, unit};
 use crate::simulator::options::SimulatorOptions;
 
-/// A field that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     Handle,
@@ -18,7 +17,7 @@ pub enum Field {
     Protected,
 }
 
-/// How often each field changes: a die of 16 sides.
+/// Frequency of each field's changes: a die of 16 sides.
 const DIE: [Field; 16] = [
     Field::Handle,
     Field::Handle,
@@ -38,7 +37,7 @@ const DIE: [Field; 16] = [
     Field::Protected,
 ];
 
-/// Fields, each with a place among the versions.
+/// Number of the fields; each has an index among the versions.
 const FIELDS: usize = 8;
 
 /// The slot in which each field took its value; `None` for a first value.
@@ -51,7 +50,6 @@ impl Versions {
     }
 }
 
-/// The changes of all accounts.
 #[derive(Debug, Clone)]
 pub struct Changes {
     seed: u64,
@@ -64,22 +62,20 @@ impl Changes {
         Self { seed: options.seed, since: options.accounts_since, every: clock::millis(options.account_changes) }
     }
 
-    /// True if accounts change at all.
     pub fn are_on(&self) -> bool {
         self.every > 0
     }
 
-    /// Slots since the first one, as a fraction; 0 where accounts never change.
+    /// Slots since the first one, as a fraction; 0 if accounts never change.
     pub fn elapsed(&self, at: Millis) -> f64 {
         if self.are_on() { (at - self.since).max(0) as f64 / self.every as f64 } else { 0.0 }
     }
 
-    /// A number for a choice about an account in a slot.
     pub fn dice(&self, salt: u64, number: u64, slot: i64) -> u64 {
         draw(self.seed, salt, number, slot)
     }
 
-    /// The moment at which a field of an account changes in a slot, ms since the epoch.
+    /// Time at which a field of an account changes in a slot, ms since the epoch.
     pub fn moment(&self, number: u64, slot: i64) -> Millis {
         self.since + slot * self.every + (unit(self.dice(MOMENT, number, slot)) * self.every as f64) as Millis
     }
@@ -88,7 +84,7 @@ impl Changes {
         DIE[(self.dice(FIELD, number, slot) & 15) as usize]
     }
 
-    /// The slots whose changes an account has made by then, the newest first. It makes none while it is away.
+    /// Slots in which an account has made its change by `at`, newest first. It makes none while it is away.
     fn made<'a>(&'a self, number: u64, at: Millis, lives: &'a Lives) -> impl Iterator<Item = i64> {
         let last = |at: Millis| if self.are_on() && at >= self.since { (at - self.since) / self.every } else { -1 };
         let mut slot = last(at);
@@ -108,7 +104,6 @@ impl Changes {
         })
     }
 
-    /// The versions of all fields of an account at a moment.
     pub fn versions(&self, number: u64, at: Millis, lives: &Lives) -> Versions {
         let mut versions = Versions::default();
         let mut missing = FIELDS;
@@ -125,13 +120,13 @@ impl Changes {
         versions
     }
 
-    /// The slots of the last change of an account's handle by then, and of the one before it.
+    /// The slots of the last two changes of an account's handle by `at`.
     pub fn handles(&self, number: u64, at: Millis, lives: &Lives) -> (Option<i64>, Option<i64>) {
         let mut slots = self.made(number, at, lives).filter(|slot| self.field(number, *slot) == Field::Handle);
         (slots.next(), slots.next())
     }
 
-    /// The moments in a span of time (after `from`, until `to`) at which an account may change.
+    /// Times in a span (after `from`, until `to`) at which an account may change.
     pub fn moments(&self, number: u64, from: Millis, to: Millis) -> impl Iterator<Item = Millis> {
         let slot = |at: Millis| if self.are_on() { (at - self.since).div_euclid(self.every) } else { -1 };
         let (first, last) = (slot(from).max(0), slot(to));
@@ -140,6 +135,5 @@ impl Changes {
     }
 }
 
-/// The random choices.
 const MOMENT: u64 = 121;
 const FIELD: u64 = 122;

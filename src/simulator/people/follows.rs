@@ -1,14 +1,15 @@
-//! Who follows whom, and when: each follow is a function of the seed, the followed account and a slot of time.
+//! Follows over time: each follow is a function of the seed, the followed account and a slot of time.
 //!
-//! The first [`POPULAR`] accounts are followed; few by very many, most by a handful, some by nobody. Time is cut into slots of an
-//! even length for each of them, and in each slot one account begins to follow it. Its followers come from a circle of accounts,
-//! one after the other, and each ends its follow before its turn comes again. Follows last from no time to nearly a whole round,
-//! evenly spread, so half of a circle follows at a time, and the length of a list stays about the same.
+//! The first [`POPULAR`] accounts are followed: few by very many, most by a handful, some by none. For each of them time is
+//! cut into slots of equal length, and in each slot one account starts to follow it. Its followers come from a circle of
+//! accounts, one after the other. Each ends its follow before its turn comes again. The length of a follow is uniform
+//! between zero and nearly a whole round. So half of a circle follows at a time, and the length of a list stays about the
+//! same.
 //!
-//! So a page is made of its own slots alone, and the follows of a pair of accounts are found without any list.
+//! A page needs only its own slots, and the follows of a pair of accounts are found without a list.
 //!
-//! Where accounts are of planted groups, most turns of a circle are those of the owner's group, and it is no longer than they
-//! last ([`GroupRings`]).
+//! With planted groups, most turns of a circle belong to the owner's group. The circle ends when their members run out
+//! ([`GroupRings`]).
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,39 +19,34 @@ use crate::base::clock::{self, Millis};
 use crate::simulator::dice::{draw, unit};
 use crate::simulator::options::{MOST_FOLLOWERS, SimulatorOptions};
 
-/// Accounts that are followed, from number 0 on.
+/// Number of followed accounts, from number 0 on.
 pub const POPULAR: u64 = 10_000;
 /// The tail of the lengths (Pareto's alpha) and their scale: half of the accounts have four followers or fewer.
 const TAIL: f64 = 0.8;
 const SCALE: f64 = 3.0;
 
-/// The length of a slot where follows never change.
+/// The length of a slot if follows never change.
 const CALM_MS: Millis = 3_600_000;
-/// No follow is older than this: 15 years.
+/// Largest age of a follow: 15 years.
 const OLDEST_MS: Millis = 15 * 365 * 86_400_000;
 
-/// A follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Follow {
-    /// The number of the account that follows.
     pub follower: u64,
-    /// The number of the account that is followed.
     pub followed: u64,
-    /// Its first moment, ms since the epoch,
+    /// Start, ms since the epoch.
     pub from: Millis,
-    /// and the first moment after it.
+    /// End (excluded), ms since the epoch.
     pub until: Millis,
 }
 
 impl Follow {
-    /// Returns true if the follow holds at that moment.
     #[must_use]
     pub fn holds(&self, at: Millis) -> bool {
         (self.from..self.until).contains(&at)
     }
 }
 
-/// The follows of all accounts.
 #[derive(Debug, Clone)]
 pub struct Follows {
     seed: u64,
@@ -59,11 +55,11 @@ pub struct Follows {
     /// The length of a slot; zero: follows never change.
     every: Millis,
     most: u64,
-    /// All accounts, in the order of their turns,
+    /// All accounts, in the order of their turns.
     all: Ring,
-    /// or those of the planted groups.
+    /// The rings of the planted groups, used in place of `all`.
     groups: Option<GroupRings>,
-    /// Followers and follows of each account: of planted groups whose follows never change.
+    /// Followers and follows of each account; used with planted groups whose follows never change.
     counted: Arc<OnceLock<Vec<[u32; 2]>>>,
 }
 
@@ -75,12 +71,10 @@ struct Circle {
     first: u64,
     /// Its length, in accounts and in slots.
     length: u64,
-    /// The length of a slot, ms.
     slot_ms: Millis,
 }
 
 impl Follows {
-    /// The follows among so many accounts, in a simulator with these options.
     #[must_use]
     pub fn new(options: &SimulatorOptions, accounts: u64) -> Self {
         Self {
@@ -120,17 +114,16 @@ impl Follows {
         (size > 0).then_some(Circle { owner, first, length, slot_ms })
     }
 
-    /// The moment that counts.
+    /// The time that counts: a fixed one if follows never change.
     fn seen(&self, at: Millis) -> Millis {
         if self.every > 0 { at } else { self.since }
     }
 
-    /// The slot of a moment.
     fn slot(&self, circle: &Circle, at: Millis) -> i64 {
         (at - self.since).div_euclid(circle.slot_ms)
     }
 
-    /// The follow that begins in a slot. An account that follows itself follows nobody.
+    /// The follow that starts in a slot; `None` if the turn is the owner's own.
     fn follow(&self, circle: &Circle, slot: i64) -> Option<Follow> {
         let dice = |salt: u64| draw(self.seed, salt, circle.owner, slot ^ (slot >> 63).wrapping_mul(0x5bd1_e995));
         let turn = slot.rem_euclid(circle.length as i64) as u64;
@@ -145,12 +138,12 @@ impl Follows {
         (follower != circle.owner).then_some(Follow { follower, followed: circle.owner, from, until })
     }
 
-    /// As it is told: where nothing changes, it lasts for ever.
+    /// The follow as networks show it: without an end if follows never change.
     fn told(&self, follow: Follow) -> Follow {
         if self.every > 0 { follow } else { Follow { until: Millis::MAX, ..follow } }
     }
 
-    /// The followers of an account at a moment whose follows began before another, the newest first.
+    /// Followers of an account at `at` whose follows started before `below`, newest first.
     pub fn followers(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
         let at = self.seen(at);
         let circle = self.circle(owner);
@@ -163,7 +156,7 @@ impl Follows {
         follows.map(|follow| self.told(follow))
     }
 
-    /// The follows by an account at a moment, the newest first.
+    /// The follows by an account at that time, newest first.
     #[must_use]
     pub fn friends(&self, follower: u64, at: Millis) -> Vec<Follow> {
         let seen = self.seen(at);
@@ -171,7 +164,7 @@ impl Follows {
             .filter_map(|followed| {
                 let circle = self.circle(followed)?;
                 let slot = self.turn_before(&circle, follower, seen)?;
-                // The turn of this slot's account may still come in it.
+                // The turn in this slot may not have started yet.
                 let turns = [slot, slot - circle.length as i64];
                 turns.into_iter().filter_map(|slot| self.follow(&circle, slot)).find(|follow| follow.holds(seen))
             })
@@ -181,7 +174,6 @@ impl Follows {
         friends
     }
 
-    /// The numbers of an account's followers and of its follows at a moment.
     #[must_use]
     pub fn counts(&self, number: u64, at: Millis) -> (u64, u64) {
         if self.groups.is_none() || self.every > 0 {
@@ -200,7 +192,7 @@ impl Follows {
         counted.get(number as usize).map_or((0, 0), |[followers, follows]| (u64::from(*followers), u64::from(*follows)))
     }
 
-    /// The follows between two accounts that hold at some moment from `from` until `to`, oldest first.
+    /// The follows between two accounts that hold at some time from `from` until `to`, oldest first.
     #[must_use]
     pub fn between(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<Follow> {
         let Some(circle) = self.circle(followed) else { return Vec::new() };
@@ -217,7 +209,7 @@ impl Follows {
         follows
     }
 
-    /// The slot of an account's last turn that begins by then; `None` for an account that is not in the circle.
+    /// The slot of an account's last turn that begins by `at`; `None` for an account that is not in the circle.
     fn turn_before(&self, circle: &Circle, follower: u64, at: Millis) -> Option<i64> {
         if follower >= self.accounts {
             return None;
@@ -232,7 +224,6 @@ impl Follows {
     }
 }
 
-/// The random choices.
 const SIZE: u64 = 161;
 const FIRST: u64 = 162;
 const MOMENT: u64 = 163;

@@ -1,4 +1,4 @@
-//! Planted groups of accounts, as tests and the demo ask for them.
+//! Planted groups of accounts, for tests and the demo.
 
 use super::communities::{Communities, GROUPS};
 use super::person::People;
@@ -10,21 +10,20 @@ impl People {
         self.communities.as_ref()
     }
 
-    /// The label of the planted group of an account; `None` where there are no groups, and no such account.
+    /// The label of an account's planted group; `None` without groups, and for a missing account.
     #[must_use]
     pub fn group(&self, number: u64) -> Option<&'static str> {
         let communities = self.communities.filter(|_| number < self.count())?;
         Some(GROUPS[communities.group(number)].label)
     }
 
-    /// The label of the planted group of the account with an id at a network.
     #[must_use]
     pub fn group_of(&self, provider: &Provider, id: &str) -> Option<&'static str> {
         self.group(self.number(provider, id)?)
     }
 
-    /// The ids at a network of all members of a planted group, the account with the lowest number first; lower ranks are
-    /// mentioned more often.
+    /// The ids at a network of all members of a planted group, lowest number first. Accounts with lower ranks are mentioned more
+    /// often.
     #[must_use]
     pub fn members(&self, provider: &Provider, label: &str) -> Vec<String> {
         let members = (0..self.count()).filter(|number| self.group(*number) == Some(label));

@@ -1,10 +1,9 @@
-//! Ids and handles that name an account's number, and can be read back.
+//! Ids and handles that encode an account's number reversibly.
 
 use crate::simulator::bits::inverse;
 use crate::simulator::dice::mix;
 use crate::simulator::text::SECOND;
 
-/// Bits of an account's number.
 pub const NUMBER_BITS: u32 = 20;
 const NUMBERS: u64 = 1 << NUMBER_BITS;
 
@@ -18,11 +17,10 @@ const DID_DIGITS: usize = 24;
 /// The first digits hold the number: five bits each.
 const NUMBER_DIGITS: usize = (NUMBER_BITS / 5) as usize;
 
-/// Later handles of an account differ in so many bits.
+/// Number of bits in which later handles of an account differ.
 const VERSION_BITS: u32 = 12;
 const HANDLE_BITS: u32 = NUMBER_BITS + VERSION_BITS;
 
-/// The DID of an account at Bluesky.
 pub fn did(number: u64) -> String {
     let mut bits = number.wrapping_mul(SPREAD_DID) & (NUMBERS - 1);
     let mut did = String::with_capacity(8 + DID_DIGITS);
@@ -37,7 +35,6 @@ pub fn did(number: u64) -> String {
     did
 }
 
-/// The account with a DID.
 pub fn number_of_did(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("did:plc:").filter(|digits| digits.len() == DID_DIGITS)?;
     let first = digits.as_bytes().get(..NUMBER_DIGITS)?;
@@ -62,7 +59,7 @@ pub fn later_handle(number: u64, slot: i64) -> String {
     format!("{word}_{}", digits.into_iter().rev().collect::<String>())
 }
 
-/// The number of the account whose later handle it could be.
+/// The number of the account that could have this later handle.
 pub fn number_of_later_handle(handle: &str) -> Option<u64> {
     let (_, digits) = handle.split_once('_')?;
     let bits = u64::from_str_radix(digits, 36).ok().filter(|bits| *bits < 1 << HANDLE_BITS)?;

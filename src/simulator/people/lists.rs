@@ -1,4 +1,4 @@
-//! Lists of followers and friends as the networks tell them.
+//! Lists of followers and friends as the networks show them.
 
 use super::follows::{Follow, Follows};
 use super::lives::Away;
@@ -9,20 +9,19 @@ use crate::model::relation::Side;
 use crate::simulator::dice::{draw, unit};
 
 impl People {
-    /// Who follows whom.
     #[must_use]
     pub fn follows(&self) -> &Follows {
         &self.follows
     }
 
-    /// The list of an account that a network shows at a moment, the newest follow first. Members who are away are left out, at
-    /// Bluesky of the views; of accounts of other servers Mastodon shows a part.
+    /// The list of an account that a network shows at that time, newest follow first. Members that are away are left out, at
+    /// Bluesky of the views. Mastodon shows a part of the lists of accounts on other servers.
     #[must_use]
     pub fn list(&self, provider: &Provider, side: Side, owner: u64, at: Millis) -> Vec<Follow> {
         self.list_below(provider, side, owner, at, Millis::MAX).collect()
     }
 
-    /// The part of it whose follows began before a moment.
+    /// Follows that started before `below`, newest first.
     pub(super) fn in_order(
         &self,
         side: Side,
@@ -39,7 +38,6 @@ impl People {
         }
     }
 
-    /// The part of a list whose follows began before a moment.
     pub fn list_below(
         &self,
         provider: &Provider,
@@ -60,9 +58,9 @@ impl People {
         })
     }
 
-    /// The times for which an account was on the list of another's followers, as far as they touch the span from `from` to
-    /// `to`, oldest first: each its first moment, and the first moment after it. An account that is away is on no list
-    /// ([`People::list`]), and is there again when it returns.
+    /// Times for which an account was on the list of another's followers, as far as they touch the span from `from` to `to`,
+    /// oldest first: each with its start and its end (excluded). An account that is away is on no list ([`People::list`]), and
+    /// is there again when it returns.
     #[must_use]
     pub fn stays(&self, follower: u64, followed: u64, from: Millis, to: Millis) -> Vec<(Millis, Millis)> {
         let absences = self.lives.absences(follower, from, to);
@@ -70,7 +68,7 @@ impl People {
         follows.flat_map(|follow| without(follow.from, follow.until, &absences)).collect()
     }
 
-    /// The records of an account's follows at a moment (Bluesky), the newest first: of accounts that are away, too.
+    /// The records of an account's follows at that time (Bluesky), newest first, including follows of accounts that are away.
     pub fn records_below(&self, owner: u64, at: Millis, below: Millis) -> impl Iterator<Item = Follow> {
         self.in_order(Side::Friends, owner, at, below)
     }
@@ -81,14 +79,13 @@ impl People {
         unit(draw(self.seed, HIDDEN, number, 0)) < self.lists_hidden
     }
 
-    /// Returns true if an account is of another server (Mastodon).
     #[must_use]
     pub fn is_remote(&self, number: u64) -> bool {
         unit(draw(self.seed, REMOTE, number, 0)) < self.accounts_remote
     }
 }
 
-/// What is left of a span without these absences, which are in order.
+/// The rest of a span without these absences, which are in order.
 fn without(since: Millis, until: Millis, absences: &[Away]) -> Vec<(Millis, Millis)> {
     let (mut left, mut from) = (Vec::new(), since);
     for away in absences.iter().filter(|away| away.from < until && away.until > since) {
@@ -103,7 +100,6 @@ fn without(since: Millis, until: Millis, absences: &[Away]) -> Vec<(Millis, Mill
     left
 }
 
-/// The random choices.
 const HIDDEN: u64 = 171;
 const REMOTE: u64 = 172;
 const KNOWN: u64 = 173;

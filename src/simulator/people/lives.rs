@@ -1,24 +1,23 @@
-//! When accounts are away: suspended, deactivated, or deleted for good.
+//! Absences of accounts: suspended, deactivated, or deleted for good.
 
 use crate::base::clock::{self, Millis};
 use crate::model::account::AccountState;
 use crate::simulator::dice::{draw, unit};
 use crate::simulator::options::SimulatorOptions;
 
-/// More of the time, two absences of an account would meet.
+/// Largest share of time away: with more, two absences of an account would meet.
 pub const MOST_GONE: f64 = 0.5;
 
-/// The lengths of absences are spread evenly over this much of their mean,
+/// Width of the uniform distribution of absences, in mean lengths.
 const SPREAD: f64 = 1.0;
-/// from this on.
+/// Its lower end, in mean lengths.
 const SHORTEST: f64 = 0.5;
 
-/// A time in which an account is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Away {
-    /// Its first moment, ms since the epoch,
+    /// Start, ms since the epoch.
     pub from: Millis,
-    /// and the first moment after it; of a deleted account there is none.
+    /// End (excluded), ms since the epoch; `Millis::MAX` for a deleted account.
     pub until: Millis,
     pub state: AccountState,
 }
@@ -46,7 +45,6 @@ impl Lives {
         }
     }
 
-    /// The absence of an account at a moment.
     pub fn away(&self, number: u64, at: Millis) -> Option<Away> {
         let period = self.period(number, at)?;
         if let Some(deleted) = self.deleted(number, period, at) {
@@ -68,7 +66,7 @@ impl Lives {
         (first..=last).map(|period| self.absence(number, period)).filter(|away| away.from >= self.since).collect()
     }
 
-    /// The period of an account that a moment is in; `None` before the first, and where nobody is ever away.
+    /// The period of an account at that time; `None` before the first, and if accounts are never away.
     fn period(&self, number: u64, at: Millis) -> Option<i64> {
         if at < self.since || self.period_ms.is_infinite() {
             return None;
@@ -81,7 +79,7 @@ impl Lives {
         unit(draw(self.seed, OFFSET, number, 0)) * self.period_ms
     }
 
-    /// The absence in a period. One that would begin before everything is none: it ends when it begins.
+    /// The absence in a period. One that would begin before all periods is empty: it ends when it begins.
     fn absence(&self, number: u64, period: i64) -> Away {
         let length = self.away_ms * (SHORTEST + SPREAD * unit(draw(self.seed, LENGTH, number, period)));
         let start = (self.period_ms - length) * unit(draw(self.seed, START, number, period));
@@ -92,7 +90,7 @@ impl Lives {
         Away { from, until, state }
     }
 
-    /// The last absence of an account, if it has begun by then: the first that is for good.
+    /// The permanent absence of an account, if it has started by `at`.
     fn deleted(&self, number: u64, period: i64, at: Millis) -> Option<Away> {
         if self.deleted_share <= 0.0 {
             return None;
@@ -105,7 +103,6 @@ impl Lives {
     }
 }
 
-/// The random choices.
 const OFFSET: u64 = 101;
 const LENGTH: u64 = 102;
 const START: u64 = 103;

@@ -1,18 +1,18 @@
 //! The simulated accounts: each a function of the seed, its number and the time, as the posts are.
 //!
-//! Accounts have numbers from 0 on; the first 32,768 write the posts. Each network has ids of its own for them
-//! ([`People::id`], [`People::number`]). By default an account never changes. With
+//! Accounts have numbers from 0 on; the first 32,768 write the posts. Each network has its own ids for them ([`People::id`],
+//! [`People::number`]). By default an account never changes. With
 //! [`SimulatorOptions::account_changes`](super::SimulatorOptions::account_changes) one field of a profile changes at a time, and the
-//! counts move; with [`accounts_gone`](super::SimulatorOptions::accounts_gone) accounts are suspended or deactivated for a while, and
-//! [some of them](super::SimulatorOptions::accounts_deleted) never return. Nothing of a profile changes while the account is away.
+//! counts move. With [`accounts_gone`](super::SimulatorOptions::accounts_gone) accounts are suspended or deactivated for a while, and
+//! [some of them](super::SimulatorOptions::accounts_deleted) never return. A profile does not change while its account is away.
 //!
-//! `changes` says when a field changes, `lives` when an account is away, `ids` writes ids and later handles. [`Person`] is the
-//! account at one moment, [`People::script`] the list of its changes, [`People::account`] what a network tells of it.
+//! `changes` has the times of changes, `lives` the absences, `ids` the ids and later handles. [`Person`] is the account at one
+//! moment, [`People::script`] the list of its changes, [`People::account`] a network's view of it.
 //!
-//! With [`communities`](super::SimulatorOptions::communities) each account is of a planted group, [`GROUPS`]
+//! With [`communities`](super::SimulatorOptions::communities) each account is in a planted group, [`GROUPS`]
 //! ([`People::group`]): `communities` has its data and its texts.
 //!
-//! [`Follows`] says who follows whom, and when ([`People::follows`]), [`People::list`] what a network shows of it.
+//! [`Follows`] has the follows over time ([`People::follows`]), [`People::list`] a network's view of them.
 
 mod changes;
 mod communities;

@@ -16,59 +16,46 @@ use crate::simulator::text::{
 };
 use crate::simulator::timeline::Timelines;
 
-/// The greatest number of accounts.
 pub const MOST_ACCOUNTS: u64 = 1 << NUMBER_BITS;
 
-/// One simulated account at one moment. While it is away, its profile is that of the moment at which it went.
+/// One simulated account at one moment. While it is away, its profile is that of the time at which it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// Its number.
     pub number: u64,
-    /// Its true state. Networks do not tell all of it: see [`People::told`].
+    /// Its true state. Networks do not report all of it.
     pub state: AccountState,
     /// Its handle, at Bluesky without the domain.
     pub handle: String,
-    /// The name that is shown.
     pub display_name: String,
     /// The description as text; Mastodon writes it as HTML.
     pub description: String,
-    /// Where it says to be (Twitter, X).
     pub location: String,
-    /// The address in its profile (Twitter, X); empty where there is none.
+    /// The address in its profile (Twitter, X); empty if there is none.
     pub url: String,
-    /// The name of the picture's file, of which each network makes an address.
+    /// The name of the picture's file; each network makes an address of it.
     pub picture: String,
-    /// True if its owner must approve followers.
     pub protected: bool,
-    /// True if the network vouches for it.
     pub verified: bool,
-    /// When it was opened, ms since the epoch.
+    /// Creation time, ms since the epoch.
     pub created_at: Millis,
-    /// Accounts that follow it.
     pub followers: u64,
-    /// Accounts that it follows.
     pub following: u64,
-    /// Posts that it wrote.
     pub posts: u64,
-    /// Lists that it is on.
     pub listed: u64,
-    /// Posts that it likes.
     pub likes: u64,
-    /// Its newest post, one of its timeline; `None` for an account that does not post, and where accounts never change.
+    /// Its newest post in its timeline; `None` for an account that does not post, and if accounts never change.
     pub last_post: Option<TweetId>,
     /// True for an account of another server at Mastodon.
     pub remote: bool,
 }
 
 impl Person {
-    /// Returns true if the account is suspended, deactivated or deleted.
     #[must_use]
     pub fn is_away(&self) -> bool {
         !matches!(self.state, AccountState::Live | AccountState::Protected)
     }
 }
 
-/// All simulated accounts.
 #[derive(Debug, Clone)]
 pub struct People {
     count: u64,
@@ -86,7 +73,6 @@ pub struct People {
 }
 
 impl People {
-    /// The accounts of a simulator with these options: also without a running one.
     #[must_use]
     pub fn new(options: &SimulatorOptions) -> Self {
         let count = options.accounts.clamp(1, if options.communities { MOST_IN_COMMUNITIES } else { MOST_ACCOUNTS });
@@ -106,7 +92,6 @@ impl People {
         }
     }
 
-    /// The number of accounts.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -127,7 +112,6 @@ impl People {
         }
     }
 
-    /// The number of the account with an id at a network.
     #[must_use]
     pub fn number(&self, provider: &Provider, id: &str) -> Option<u64> {
         let number = match provider {
@@ -138,8 +122,8 @@ impl People {
         number.filter(|number| *number < self.count)
     }
 
-    /// The number of the account that has a handle at a moment, in capitals or not. Once an account has another handle, the
-    /// old one is nobody's, or that of the account beside it.
+    /// The number of the account that has a handle at that time; capitals are ignored. After an account has changed its handle,
+    /// the old one is free, or belongs to the account beside it.
     #[must_use]
     pub fn named(&self, handle: &str, at: Millis) -> Option<u64> {
         if NOBODY.contains(&handle) {
@@ -156,18 +140,17 @@ impl People {
         [owner, beside(owner)].into_iter().find(has_it)
     }
 
-    /// The number of the author of posts that has a handle or a DID at a moment; `None` for an account that does not post.
+    /// The number of the author with a handle or a DID at that time; `None` for an account that does not post.
     #[must_use]
     pub fn author_at(&self, text: &str, at: Millis) -> Option<u64> {
         let number = number_of_did(text).or_else(|| self.named(text, at));
         number.filter(|number| *number < AUTHORS.min(self.count))
     }
 
-    /// An account at a moment, ms since the epoch.
     #[must_use]
     pub fn at(&self, number: u64, at: Millis) -> Person {
         let away = self.lives.away(number, at);
-        // Deleted accounts may be away for very long: what they were is what counts.
+        // Deleted accounts may be away for very long: their profile at the start of the absence counts.
         let seen = away.map_or(at, |Away { from, .. }| from.min(at));
         let versions = self.changes.versions(number, seen, &self.lives);
         let protected = versions.of(Field::Protected).is_some_and(|slot| self.draw(PROTECTED, number, slot) & 3 == 0);
@@ -175,7 +158,7 @@ impl People {
         let posts = self.change() && number < AUTHORS;
         let newest = posts.then(|| self.timelines.newest(number, seen)).flatten();
         let posted = if posts { self.timelines.count(number, self.since, seen) } else { 0 };
-        // Counts move once or more between two changes. Followers and likes only rise; whom it follows goes up and down.
+        // Counts move once or more between two changes. Followers and likes only rise; the number of follows goes up and down.
         let elapsed = self.changes.elapsed(seen);
         let risen = |times: u64| (elapsed * times as f64) as u64;
         let steps = (elapsed * 2.0) as i64;
@@ -209,8 +192,8 @@ impl People {
         self.changes.dice(salt, number, slot)
     }
 
-    /// The handle of an account at a moment. In one change of four it takes the handle that the account beside it gave up
-    /// last, if that is one of its own: so no handle ever has two owners.
+    /// The handle of an account at that time. In one change of four it takes the last handle that the account beside it gave up,
+    /// unless that one was taken over, too. So no handle ever has two owners.
     fn handle(&self, number: u64, at: Millis, changed: Option<i64>) -> String {
         let Some(slot) = changed else { return screen_name(number) };
         let takes = |number: u64, slot: i64| self.draw(TAKES, number, slot) & 3 == 0;
@@ -226,7 +209,6 @@ impl People {
         later_handle(number, slot)
     }
 
-    /// The first display name of an account.
     pub(crate) fn first_name(&self, number: u64) -> String {
         self.communities.map_or_else(|| name(number), |communities| communities.name(number, version(None)))
     }
@@ -277,7 +259,7 @@ fn beside(number: u64) -> u64 {
     number ^ 1
 }
 
-/// When an account was opened, in ms since the epoch: from 2007 to 2010.
+/// Creation time of an account, in ms since the epoch: from 2007 to 2010.
 fn opened(number: u64) -> Millis {
     1_167_609_600_000 + (mix(user_id(number)) % 100_000_000) as Millis * 1_000
 }
@@ -285,7 +267,6 @@ fn opened(number: u64) -> Millis {
 const ENDS: [&str; 6] = ["", " 🌍", ", PhD", " 日本", " é", " \"on leave\""];
 const PLACES: [&str; 8] = ["", "Porto, Portugal", "Brasil", "Zürich", "東京", "Lisboa", "here & there", "São Paulo"];
 
-/// The random choices.
 const TAKES: u64 = 141;
 const DISPLAY_NAME: u64 = 142;
 const DESCRIPTION: u64 = 143;

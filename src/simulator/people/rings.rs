@@ -1,8 +1,8 @@
-//! Rings of accounts: by which steps the followers of an account are taken from them.
+//! Rings of accounts: the order in which accounts become followers.
 
 use super::communities::{Communities, GROUPS, ROUND, Span};
 
-/// A ring of accounts, of which each step leads to another until all were met.
+/// A ring of accounts: equal steps visit each account once.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring {
     size: u64,
@@ -19,18 +19,17 @@ impl Ring {
         Self { size: size.max(1), step, back }
     }
 
-    /// The account of a turn, where the first one is somewhere.
+    /// The account of a turn; `first` is the account of turn 0.
     pub fn at(&self, first: u64, turn: u64) -> u64 {
         (turn * self.step + first % self.size) % self.size
     }
 
-    /// The turn of an account.
     pub fn turn(&self, first: u64, account: u64) -> u64 {
         (account + self.size - first % self.size) % self.size * self.back % self.size
     }
 }
 
-/// The inverse of a number modulo another; `None` where they have a common divisor.
+/// The inverse of a number modulo another; `None` if they have a common divisor.
 pub fn inverse(of: u64, modulus: u64) -> Option<u64> {
     let (mut old, mut new) = ((of % modulus) as i64, modulus as i64);
     let (mut old_factor, mut new_factor) = (1, 0);
@@ -43,12 +42,12 @@ pub fn inverse(of: u64, modulus: u64) -> Option<u64> {
     (old == 1 || modulus == 1).then(|| i64::rem_euclid(old_factor, modulus as i64) as u64)
 }
 
-/// The rings of planted groups: of [`ROUND`] turns the first ones are those of members of the group, the others those of all
-/// who are not.
+/// The rings of planted groups. In each [`ROUND`] of turns, the first ones belong to members of the group, the others to
+/// all other accounts.
 #[derive(Debug, Clone)]
 pub struct GroupRings {
     communities: Communities,
-    /// Of each group, inside and outside.
+    /// For each group: inside and outside.
     rings: Vec<[Ring; 2]>,
 }
 
@@ -58,7 +57,6 @@ impl GroupRings {
         Self { communities, rings: (0..GROUPS.len()).map(rings).collect() }
     }
 
-    /// Turns inside and outside of the group in a round.
     fn parts(group: usize) -> [u64; 2] {
         [GROUPS[group].followers, ROUND - GROUPS[group].followers]
     }
@@ -67,7 +65,7 @@ impl GroupRings {
         [self.communities.inside(group), self.communities.outside(group)]
     }
 
-    /// Turns until an account would come again: the longest circle around an owner.
+    /// Number of turns before an account would come again: the longest circle around an owner.
     pub fn turns(&self, owner: u64) -> u64 {
         let group = self.communities.group(owner);
         let sides = self.spans(group).into_iter().zip(Self::parts(group)).filter(|(_, parts)| *parts > 0);

@@ -4,17 +4,16 @@ use super::person::{People, Person};
 use crate::base::clock::Millis;
 use crate::model::account::Change;
 
-/// A change of a simulated account, and when it happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedChange {
-    /// The moment from which on the new value holds, ms since the epoch.
+    /// Time from which the new value holds, ms since the epoch.
     pub at: Millis,
     /// The field as in [`Person`], or `state`, and its values.
     pub change: Change,
 }
 
 impl People {
-    /// The changes of an account after `from` until `to`, oldest first. What is away does not change until it returns.
+    /// The changes of an account after `from` until `to`, oldest first. An account does not change while it is away.
     #[must_use]
     pub fn script(&self, number: u64, from: Millis, to: Millis) -> Vec<ScriptedChange> {
         let changes = |at: Millis| differences(&self.at(number, at - 1), &self.at(number, at));
@@ -22,7 +21,7 @@ impl People {
         moments.flat_map(|at| changes(at).into_iter().map(move |change| ScriptedChange { at, change })).collect()
     }
 
-    /// The moments after `from` until `to` at which an account may change, in order.
+    /// Times after `from` until `to` at which an account may change, in order.
     pub(super) fn moments(&self, number: u64, from: Millis, to: Millis) -> Vec<Millis> {
         let absences = self.lives.absences(number, from, to);
         let ends = absences.into_iter().flat_map(|away| [away.from, away.until]).filter(|at| *at > from && *at <= to);
@@ -33,7 +32,7 @@ impl People {
     }
 }
 
-/// The fields in which two states of an account differ; not the counts, nor the newest post.
+/// The fields in which two states of an account differ, without the counts and the newest post.
 fn differences(old: &Person, new: &Person) -> Vec<Change> {
     let fields = |of: &Person| {
         [

@@ -1,4 +1,4 @@
-//! Accounts as the networks tell them.
+//! Accounts as the networks show them.
 
 use super::person::{People, Person};
 use super::script::ScriptedChange;
@@ -9,20 +9,17 @@ use crate::simulator::text::user_id;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// The domain of the Mastodon instance,
 const INSTANCE: &str = "https://social.example.org";
-/// another one, whose accounts the instance knows,
+/// Another Mastodon server, whose accounts the instance knows.
 pub const OTHER_SERVER: &str = "elsewhere.example.org";
-/// and the end of the handles at Bluesky.
+/// End of the handles at Bluesky.
 pub const DOMAIN: &str = ".bsky.example.org";
 
-/// The address of an account's picture at Twitter and X.
 #[must_use]
 pub fn twitter_picture(person: &Person) -> String {
     format!("https://pbs.twimg.com/profile_images/{}/{}_normal.jpeg", user_id(person.number), person.picture)
 }
 
-/// The same at the Mastodon instance.
 #[must_use]
 pub fn mastodon_picture(person: &Person) -> String {
     format!("{INSTANCE}/avatars/{}/{}.jpeg", user_id(person.number), person.picture)
@@ -34,27 +31,26 @@ pub fn short_link(person: &Person) -> String {
     person.url.replacen("https://example.org/", "https://t.co/", 1)
 }
 
-/// The handle of an account at Mastodon: with its server, where that is another one.
+/// The handle of an account at Mastodon; with its server if that is another one.
 #[must_use]
 pub fn mastodon_handle(person: &Person) -> String {
     if person.remote { format!("{}@{OTHER_SERVER}", person.handle) } else { person.handle.clone() }
 }
 
-/// The address of the banner that stands for none at Mastodon.
+/// The address of Mastodon's placeholder for a missing banner.
 #[must_use]
 pub fn banner() -> String {
     format!("{INSTANCE}/headers/original/missing.png")
 }
 
-/// The address of an account's picture at Bluesky, for its DID.
 #[must_use]
 pub fn bluesky_picture(person: &Person, did: &str) -> String {
     format!("https://cdn.bsky.example.org/img/avatar/plain/{did}/{}@jpeg", person.picture)
 }
 
 impl People {
-    /// The account that a lookup by its id returns at a moment, as the product reads it but without the object itself; `None`
-    /// where it is not returned.
+    /// The account that a lookup by its id returns at that time, as the updater reads it but without the raw object; `None` if the
+    /// network does not return it.
     #[must_use]
     pub fn account(&self, provider: &Provider, number: u64, at: Millis) -> Option<Account> {
         let person = self.at(number, at);
@@ -129,7 +125,7 @@ impl People {
         })
     }
 
-    /// The state of an account as far as a network tells it: `unknown` for an account that is not returned without a reason.
+    /// The state of an account as far as a network reports it: `unknown` for an account that is omitted without a reason.
     #[must_use]
     pub fn told(&self, provider: &Provider, number: u64, at: Millis) -> AccountState {
         let is_told =
@@ -141,8 +137,8 @@ impl People {
         }
     }
 
-    /// The changes of an account after `from` until `to` as a network tells them, oldest first: those of
-    /// [`Account::profile`], and of the [state](Self::told).
+    /// The changes of an account after `from` until `to` as a network shows them, oldest first: changes of
+    /// [`Account::profile`], and of the state.
     #[must_use]
     pub fn script_at(&self, provider: &Provider, number: u64, from: Millis, to: Millis) -> Vec<ScriptedChange> {
         let whole = |account: &Account| account.state != AccountState::Suspended;

@@ -1,4 +1,4 @@
-//! `POST /oauth2/token` and `application/rate_limit_status`: an application's token, and the windows as they stand.
+//! `POST /oauth2/token` and `application/rate_limit_status`: an application's token, and the current windows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,8 @@ use crate::simulator::windows::{Limit, Window};
 
 const STATUS: &str = "/application/rate_limit_status";
 
-/// Calls of `rate_limit_status` per window.
 const STATUS_CALLS: u32 = 180;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let status = async |State(api): TheApi, call: Call| api.rate_limit_status(&call);
     let token = async |State(api): TheApi, call: Call| api.token(&call).await;
@@ -33,7 +31,6 @@ pub fn routes(router: Routes) -> Routes {
 }
 
 impl Api {
-    /// The exchange of an application's keys for its token.
     async fn token(&self, call: &Call) -> Result<Response, Response> {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
         let token = self.gate.exchange(call).map_err(|(status, code)| refusal(status, code))?;

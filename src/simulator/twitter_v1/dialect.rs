@@ -1,5 +1,5 @@
-//! API v1.1: the fields of recorded `statuses/lookup` answers, in their order, non-ASCII characters escaped. Written
-//! straight into one string, since benchmarks lean on it.
+//! API v1.1: the fields of recorded `statuses/lookup` responses, in their order, non-ASCII characters escaped. Written
+//! straight into one string, since benchmarks depend on its speed.
 
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ use crate::simulator::world::{SimulatedTweet, World, created_at};
 const CREATED_AT: StaticFormatDescription =
     format_description!("[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] +0000 [year]");
 
-/// Appends the tweet's object to `out`. `padding` is appended as a field of its own (real objects are
-/// larger by their media and cards). `now` is in ms since the epoch.
+/// Appends the tweet's object to `out`. `padding` becomes a field of its own (real objects are larger because of their media
+/// and cards). `now` is in ms since the epoch.
 pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Millis, view: View, padding: &str) {
     let text = said(world, tweet);
     out.push_str("{\"created_at\":\"");
@@ -31,7 +31,7 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
         string(out, &text.text);
         put(out, format_args!(",\"truncated\":false,\"display_text_range\":[0,{}]", text.length));
     } else {
-        // The old form holds 140 characters and says when it had to cut.
+        // The old form holds 140 characters, and its `truncated` reports a cut.
         let truncated = text.length > 140;
         out.push_str(",\"text\":");
         if truncated {
@@ -85,7 +85,6 @@ pub fn tweet(out: &mut String, world: &World, tweet: &SimulatedTweet, now: Milli
     out.push('}');
 }
 
-/// The post that it replies to, and its author.
 fn reply(out: &mut String, to: Option<(TweetId, u64)>) {
     match to {
         None => out.push_str(
@@ -133,7 +132,7 @@ fn entities(out: &mut String, world: &World, text: &Text) {
     out.push_str("]}");
 }
 
-/// An account's object, as v1.1 writes it. An author in a post is without its newest post.
+/// An account's object in v1.1's form. An author in a post has no newest post.
 pub fn user(out: &mut String, person: &Person, is_author: bool) {
     let id = user_id(person.number);
     put(out, format_args!("{{\"id\":{id},\"id_str\":\"{id}\",\"name\":"));
@@ -236,7 +235,6 @@ fn string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The body of `statuses/lookup`.
 pub fn write(found: &Found<'_>) -> String {
     let bytes: usize = found.objects.iter().flatten().map(|object| object.len() + 32).sum();
     let mut body = String::with_capacity(bytes + 64);
@@ -250,7 +248,7 @@ pub fn write(found: &Found<'_>) -> String {
             body.push(',');
         }
         if found.map {
-            // A name is whatever was asked for, so it is escaped.
+            // The name is the requested id, which may be any text, so it is escaped.
             body.push_str(&Value::from(*id).to_string());
             body.push(':');
         }
@@ -260,7 +258,6 @@ pub fn write(found: &Found<'_>) -> String {
     body
 }
 
-/// An error with Twitter's code and words for it.
 pub fn refusal(status: u16, code: u32) -> Response {
     let message = match code {
         18 => "Too many terms specified in query.",
@@ -291,7 +288,6 @@ pub fn refusal(status: u16, code: u32) -> Response {
     failure(status, &json!({ "errors": [{ "code": code, "message": message }] }))
 }
 
-/// A tweet of somebody else's.
 pub fn stranger(id: &str) -> String {
     format!(
         "{{\"created_at\":\"Tue Mar 21 20:50:14 +0000 2006\",\"id\":{id},\"id_str\":\"{id}\",\

@@ -16,15 +16,12 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::{Dialect, NONE};
 use crate::simulator::reply::failure;
 
-/// The endpoints, of followers and friends,
 pub const PATHS: [&str; 2] = ["/followers/ids", "/friends/ids"];
-/// and the calls of each in a window, of users and of applications.
+/// Calls per window of each, for users and for applications.
 pub const CALLS: u32 = 15;
 
-/// Ids of a page, at the most.
 const COUNT: u64 = 5_000;
 
-/// The addresses.
 pub fn routes(mut router: Routes) -> Routes {
     for (side, path) in Side::ALL.into_iter().zip(PATHS) {
         let answer = async move |State(api): TheApi, call: Call| api.v1_list(side, path, &call).await;

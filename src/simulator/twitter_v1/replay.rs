@@ -1,9 +1,8 @@
 //! Recorded tweets, served again as they were recorded.
 //!
-//! Recordings come in many shapes: plain arrays and maps, `{"statuses": […]}`, cassettes whose bodies
-//! are strings of JSON (`http_interactions[].response.body.string`, `response.body`). So nothing is
-//! known about a file but that it is JSON: every object inside that looks like a v1.1 tweet is taken,
-//! also retweeted and quoted ones, also out of strings.
+//! Recordings come in many shapes: plain arrays and maps, `{"statuses": […]}`, cassettes whose bodies are strings of JSON
+//! (`http_interactions[].response.body.string`, `response.body`). So a file only has to be JSON. Every object inside that
+//! looks like a v1.1 tweet is used, including retweeted and quoted ones and those inside strings.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,20 +11,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
-/// How many strings of JSON inside strings of JSON are followed: a cassette has one.
+/// Limit of nested strings of JSON: a cassette has one level.
 const NESTED_STRINGS: u32 = 3;
 
-/// Recorded tweets by id.
 #[derive(Debug, Default)]
 pub struct Replay {
     tweets: HashMap<String, Recorded>,
-    /// Files that were not used, and why.
+    /// Unused files, with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
-/// Where an object was found, the better origins larger. When an id was recorded several times, the
-/// best wins: what `statuses/lookup` answered before what another endpoint did, an object of its own
-/// before one inside another tweet (those come abridged); among equals the first, by the files' paths.
+/// Origin of an object; better origins compare greater. If an id was recorded several times, the best origin wins. A
+/// response of `statuses/lookup` is better than one of another endpoint. An object of its own is better than one inside
+/// another tweet, which is abridged. Among equals the first one wins, by the files' paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Origin {
     lookup: bool,
@@ -39,8 +37,8 @@ struct Recorded {
 }
 
 impl Replay {
-    /// Loads every `*.json` below `dir`. An error only where `dir` itself cannot be read; files that
-    /// cannot are listed in [`Replay::skipped`].
+    /// Loads every `*.json` below `dir`. Only an unreadable `dir` is an error; unreadable files are listed in
+    /// [`Replay::skipped`].
     pub fn load(dir: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         let mut replay = Self::default();
@@ -60,18 +58,15 @@ impl Replay {
         self.tweets.get(id).map(|recorded| recorded.raw.as_str())
     }
 
-    /// The recorded ids, in no order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.tweets.keys().map(String::as_str)
     }
 
-    /// How many ids were recorded.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tweets.len()
     }
 
-    /// Returns true if nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tweets.is_empty()
@@ -92,7 +87,7 @@ impl Replay {
     fn scan(&mut self, raw: &str, mut origin: Origin, strings: u32) {
         match raw.as_bytes().first() {
             Some(b'{') => {
-                // What cannot be split (a name with half a surrogate pair) holds no tweet we could serve.
+                // An object that cannot be split (a name with half a surrogate pair) holds no usable tweet.
                 let Ok(fields) = serde_json::from_str::<HashMap<String, &RawValue>>(raw) else { return };
                 if let (Some(request), true) = (fields.get("request"), fields.contains_key("response")) {
                     origin.lookup = request.get().replace('\\', "").contains("statuses/lookup");
@@ -115,7 +110,7 @@ impl Replay {
                 }
             }
             Some(b'"') if strings > 0 && raw.contains('{') => {
-                // Inside the string is a document or just a text with a brace in it.
+                // The string holds a document, or is just a text with a brace in it.
                 let Ok(inner) = serde_json::from_str::<String>(raw) else { return };
                 if let Ok(document) = serde_json::from_str::<&RawValue>(&inner) {
                     self.scan(document.get(), origin, strings - 1);
@@ -126,7 +121,7 @@ impl Replay {
     }
 }
 
-/// The id of an object that has what a v1.1 tweet has: an id, a date in v1.1's form, a text and a user.
+/// The id of an object with the parts of a v1.1 tweet: an id, a date in v1.1's form, a text and a user.
 /// Objects of API v2 have another date and no user inside.
 fn tweet_id(fields: &HashMap<String, &RawValue>) -> Option<String> {
     let text = |name: &str| fields.get(name).and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
@@ -139,7 +134,7 @@ fn tweet_id(fields: &HashMap<String, &RawValue>) -> Option<String> {
     (dated && said && signed).then(|| id.to_owned())
 }
 
-/// The `*.json` files below a folder. Links to folders are not followed, so it ends.
+/// The `*.json` files below a folder. Links to folders are not followed, so the search ends.
 fn list(dir: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<(PathBuf, String)>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

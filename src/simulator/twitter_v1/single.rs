@@ -1,4 +1,4 @@
-//! `statuses/show` of v1.1: one tweet, and why it cannot be had.
+//! `statuses/show` of v1.1: one tweet, or the reason why it is missing.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -12,7 +12,6 @@ use crate::simulator::render::View;
 use crate::simulator::reply::success;
 use crate::simulator::x_v2::dialect::is_hidden;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let by_parameter =
         async |State(api): TheApi, call: Call| api.show(call.parameter("id").unwrap_or_default(), &call).await;

@@ -1,5 +1,5 @@
-//! `search/tweets`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline`: the count is applied first, and
-//! what is gone is left out afterwards.
+//! `search/tweets`, `statuses/user_timeline`, `lists/statuses`, `statuses/home_timeline`: the count is applied first, then
+//! missing posts are left out.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -21,26 +21,24 @@ use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 use crate::simulator::windows::{Limit, Pool};
 
-/// A user that is not there, by handle and by id,
+/// A missing user, by handle and by id.
 const NOBODY: [&str; 2] = ["@nobody", "404"];
-/// and one whose posts are not for everybody.
+/// A user with protected posts.
 const PROTECTED: [&str; 2] = ["@protected", "403"];
 
-/// An endpoint's limits.
 #[derive(Debug, Clone, Copy)]
 struct Endpoint {
     path: &'static str,
     /// Calls per window of a user and of an application.
     calls: (u32, u32),
-    /// Posts in a page, at the most.
+    /// Limit of posts per page.
     count: usize,
-    /// Only so many of the newest, and only those of so many days.
+    /// Limits of the newest posts, and of their age in days.
     depth: Option<i64>,
     days: Option<i64>,
     of: Of,
 }
 
-/// What an endpoint's timelines are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// `q`.
@@ -49,7 +47,6 @@ enum Of {
     User,
     /// `list_id`, or `slug` with its owner.
     List,
-    /// Who calls.
     Caller,
 }
 
@@ -74,7 +71,6 @@ const ENDPOINTS: [Endpoint; 4] = [
     },
 ];
 
-/// The limits of each, for `rate_limit_status`.
 pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&'static str, Limit)> {
     let is_there = move |endpoint: &&Endpoint| pool == Pool::Users || endpoint.calls.1 > 0;
     let limit = move |endpoint: &Endpoint| (endpoint.path, Dialect::TwitterV1.limit_of(options, pool, endpoint.calls));
@@ -84,7 +80,6 @@ pub fn limits(options: &SimulatorOptions, pool: Pool) -> impl Iterator<Item = (&
     ENDPOINTS.iter().filter(is_there).map(limit).chain(lists)
 }
 
-/// The addresses.
 pub fn routes(mut router: Routes) -> Routes {
     for endpoint in ENDPOINTS {
         let answer = async move |State(api): TheApi, call: Call| api.timeline(&endpoint, &call).await;
@@ -122,12 +117,11 @@ impl Api {
         Ok(dialect.with(window, success(body)))
     }
 
-    /// True for the timeline of a handle that nobody has.
     fn is_missing(&self, endpoint: &Endpoint, target: &str) -> bool {
         endpoint.of == Of::User && self.names_nobody(target, self.now())
     }
 
-    /// The ids of a page, newest first, and the objects of those that are still there.
+    /// The ids of a page, newest first, and the objects of the posts that still exist.
     fn page(&self, endpoint: &Endpoint, target: &str, call: &Call) -> (Vec<u64>, Vec<String>) {
         let now = self.now();
         let mut slice = Slice {
@@ -144,7 +138,7 @@ impl Api {
             slice.below = slice.below.min(until.map_or(u64::MAX, |until| TweetId::at(until, 0).get()));
             slice.oldest = slice.oldest.max(word("since:").and_then(day).unwrap_or(0));
         }
-        // The days are no part of what is searched for.
+        // The days are not part of the search text.
         let is_a_day =
             |word: &&str| endpoint.of == Of::Query && (word.starts_with("until:") || word.starts_with("since:"));
         let words: Vec<&str> = target.split(' ').filter(|word| !is_a_day(word)).collect();
@@ -162,7 +156,7 @@ impl Api {
     }
 }
 
-/// The target of a timeline; `None` where it is the caller's own.
+/// The target of a timeline; `None` for the caller's own.
 fn target(of: Of, call: &Call) -> Result<Option<String>, Refused> {
     let given = |name| call.parameter(name).filter(|text| !text.is_empty());
     let handle = |name| given(name).map(|handle| format!("@{}", handle.trim_start_matches('@')));
@@ -185,7 +179,6 @@ fn target(of: Of, call: &Call) -> Result<Option<String>, Refused> {
     }
 }
 
-/// What a search says of itself.
 fn metadata(call: &Call, ids: &[u64]) -> String {
     let query = call.parameter("q").unwrap_or_default();
     let encoded = percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC).to_string();

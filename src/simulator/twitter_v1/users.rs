@@ -16,7 +16,6 @@ use crate::simulator::text::MOST_USERS;
 use crate::simulator::timeline::Target;
 use crate::simulator::windows::Pool;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let users = |endpoint| async move |State(api): TheApi, call: Call| api.v1_users(endpoint, &call).await;
     router
@@ -26,7 +25,6 @@ pub fn routes(router: Routes) -> Routes {
 }
 
 impl Api {
-    /// Users of v1.1: one, several, or the caller.
     async fn v1_users(&self, endpoint: &'static str, call: &Call) -> Result<Response, Response> {
         let dialect = Dialect::TwitterV1;
         let calls = match endpoint {
@@ -51,7 +49,7 @@ impl Api {
             return Ok(dialect.with(window, refusal(403, 18)));
         }
         let known: Vec<Person> = asked.into_iter().flatten().map(|number| people.at(number, now)).collect();
-        // A caller is there for itself.
+        // A caller always sees its own account.
         let is_there = |person: &&Person| caller_only || !person.is_away();
         let found: Vec<String> = known.iter().filter(is_there).map(v1_user).collect();
         let refused = |status, code| Err(Box::new(refusal(status, code)));

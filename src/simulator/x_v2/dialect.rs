@@ -18,7 +18,7 @@ use crate::simulator::text::{Text, screen_name, user_id};
 use crate::simulator::twitter_v1::dialect as twitter_v1;
 use crate::simulator::world::{EDITABLE_MS, MOST_EDITS, SimulatedTweet, Version, created_at, is_later_version};
 
-/// The fields that recorded answers have, as far as they were asked for. Those that a post does not have are left out.
+/// The requested fields of recorded responses. Fields that a post does not have are left out.
 pub fn object(shown: &Shown<'_>, version: &Version) -> String {
     let Version { tweet, history } = version;
     let text = said(shown.world, tweet);
@@ -55,7 +55,7 @@ pub fn object(shown: &Shown<'_>, version: &Version) -> String {
         ),
     ];
     let seen = all.into_iter().filter(|(name, value)| shown.fields.has(name) && !value.is_null());
-    // Without padding: it is a field that nobody asks for.
+    // No padding: no call requests such a field.
     let object: Map<String, Value> = seen.map(|(name, value)| (shown.fields.word(name), value)).collect();
     Value::from(object).to_string()
 }
@@ -72,7 +72,7 @@ fn metrics(fields: &Fields, tweet: &SimulatedTweet) -> Value {
     })
 }
 
-/// `null` where there are none.
+/// `null` without entities.
 fn entities(text: &Text) -> Value {
     let hashtags = text.hashtags.iter().map(|(from, to, tag)| json!({ "start": from, "end": to, "tag": tag }));
     let mentions = text.mentions.iter().map(|(from, to, author)| {
@@ -114,7 +114,7 @@ pub fn write_one(found: &Found<'_>) -> String {
     }
 }
 
-/// Of those that are not there, one in four is protected or suspended; a version that is not there was never made.
+/// The problem for a missing post. One in four is protected or suspended; a missing later version never existed.
 fn problem(id: &str, parameter: &str) -> Value {
     let (title, detail, kind) = if is_hidden(id) {
         ("Authorization Error", "Sorry, you are not authorized to see the Tweet with", "not-authorized-for-resource")
@@ -132,12 +132,11 @@ fn problem(id: &str, parameter: &str) -> Value {
     })
 }
 
-/// True for a missing post that is said to be protected.
+/// True for a missing post that X reports as protected.
 pub fn is_hidden(id: &str) -> bool {
     id.parse().is_ok_and(|id: u64| mix(id).is_multiple_of(4) && !is_later_version(id))
 }
 
-/// A success without what was asked for: a user, say.
 pub fn not_there(id: &str, kind: &str) -> String {
     let problem = json!({
         "value": id,
@@ -151,7 +150,6 @@ pub fn not_there(id: &str, kind: &str) -> String {
     json!({ "errors": [problem] }).to_string()
 }
 
-/// A parameter that is refused.
 pub fn refusal_of((parameter, message): &Unknown) -> Response {
     let body = json!({
         "errors": [{ "parameters": { parameter: [] }, "message": message }],
@@ -162,7 +160,7 @@ pub fn refusal_of((parameter, message): &Unknown) -> Response {
     failure(400, &body)
 }
 
-/// Problems; v1.1's form for what stands in front of the API.
+/// Problems; v1.1's form for errors of the servers in front of the API.
 pub fn refusal(status: u16, code: u32) -> Response {
     let about_ids = |message: &str| {
         json!({
@@ -186,6 +184,6 @@ pub fn refusal(status: u16, code: u32) -> Response {
         (503, _) => plain("Service Unavailable"),
         _ => plain("Something is not right"),
     };
-    // Without any credential, too, it is a 401.
+    // A call without a credential gets a 401, too.
     failure(if code == 215 { 401 } else { status }, &body)
 }

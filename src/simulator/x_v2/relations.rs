@@ -15,17 +15,16 @@ use crate::simulator::call::Call;
 use crate::simulator::dialect::Dialect;
 use crate::simulator::render::{Shown, View};
 
-/// Calls in a window, of users and of applications.
+/// Calls per window of users and of applications.
 const CALLS: (u32, u32) = (300, 300);
 
-/// Accounts of a page: as many as are asked for, or else so many.
+/// Accounts per page: the default and the maximum.
 const COUNT: u64 = 100;
 const MOST: u64 = 1_000;
 
-/// The ends of X's tokens.
+/// End of X's tokens.
 const END: &str = "ZZZ";
 
-/// The addresses.
 pub fn routes(mut router: Routes) -> Routes {
     for (side, path, endpoint) in [
         (Side::Followers, "/2/users/{id}/followers", "/2/users/:id/followers"),
@@ -47,7 +46,7 @@ impl Api {
         Ok(self.of_relations(dialect, id, window, Ok(body)).await)
     }
 
-    /// A page, or why there is none; `Err` is a parameter that is refused.
+    /// A page, or a problem in its place; `Err` is a rejected parameter.
     fn x_list_page(&self, side: Side, id: &str, call: &Call) -> Result<String, Unknown> {
         let refused = |name: &str, message: String| Err((name.to_owned(), message));
         let fields = Fields::read_of_users(call, &["max_results", "pagination_token"])?;
@@ -85,7 +84,7 @@ impl Api {
         }
     }
 
-    /// What is returned is charged, each account as two posts, whether it arrives or not.
+    /// The body. Returned accounts are charged as two posts each, even if the response does not arrive.
     fn x_written(&self, shown: &Shown<'_>, page: &Page, side: Side) -> String {
         let people = self.world.people();
         let members: Vec<u64> = page.members(side).collect();
@@ -111,7 +110,6 @@ fn read(token: &str) -> Option<u64> {
     u64::from_str_radix(token.strip_suffix(END)?, 16).ok()
 }
 
-/// A success without the list of a protected account.
 fn not_authorized(id: &str) -> String {
     let problem = json!({
         "value": id,

@@ -1,5 +1,5 @@
-//! `GET /2/tweets/search/recent`, `GET /2/users/{id}/tweets`: pages by tokens that belong to their parameters, filtered after
-//! they were cut; a search is of seven days, and behind.
+//! `GET /2/tweets/search/recent`, `GET /2/users/{id}/tweets`: pages by tokens that are bound to their parameters. Filters apply
+//! after a page is cut. A search covers seven days, without the newest posts.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -18,20 +18,18 @@ use crate::simulator::render::{Shown, View, instant};
 use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
-/// A user that is not there,
+/// A missing user.
 const NOBODY: &str = "404";
-/// and one whose posts are not for everybody.
+/// A user with protected posts.
 const PROTECTED: &str = "403";
 
-/// An endpoint's limits.
 #[derive(Debug, Clone, Copy)]
 struct Endpoint {
     name: &'static str,
     /// Calls per window of a user and of an application.
     calls: (u32, u32),
-    /// Posts in a page, at the least and at the most.
+    /// Minimum and maximum of posts per page.
     count: (u64, u64),
-    /// The token's name.
     token: &'static str,
     depth: Option<i64>,
     days: Option<i64>,
@@ -39,7 +37,6 @@ struct Endpoint {
     own: &'static [&'static str],
 }
 
-/// Parameters of every timeline.
 const PARAMETERS: [&str; 6] = ["max_results", "since_id", "until_id", "start_time", "end_time", "pagination_token"];
 
 const SEARCH: Endpoint = Endpoint {
@@ -61,7 +58,6 @@ const USER: Endpoint = Endpoint {
     own: &["exclude"],
 };
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let search = async |State(api): TheApi, call: Call| {
         let query = call.parameter("query").unwrap_or_default().to_owned();
@@ -72,7 +68,6 @@ pub fn routes(router: Routes) -> Routes {
     router.route("/2/tweets/search/recent", get(search)).route("/2/users/{id}/tweets", get(user))
 }
 
-/// A parameter that is refused, and why.
 type Refused = (&'static str, &'static str);
 
 impl Api {
@@ -113,7 +108,7 @@ impl Api {
         if !(endpoint.count.0..=endpoint.count.1).contains(&count) {
             return Err(("max_results", "is not between the least and the most"));
         }
-        // What a token was given for.
+        // The parameters to which a token is bound.
         let exclude = call.parameter("exclude").unwrap_or_default();
         if !exclude.split(',').all(|one| matches!(one, "" | "replies" | "retweets")) {
             return Err(("exclude", "value is not one of [replies,retweets]"));
@@ -132,7 +127,7 @@ impl Api {
         raw.truncate(count as usize);
         let next_token = raw.last().filter(|_| !is_last).map(|least| self::token(now, *least, asked));
         if exclude.split(',').any(|one| one == "retweets") {
-            // Filtered after the page was cut, as the real one does.
+            // Filtered after the page was cut, as the real API does.
             raw.retain(|id| !self.is_retweet(*id, now));
         }
         if exclude.split(',').any(|one| one == "replies") {
@@ -161,7 +156,7 @@ impl Api {
         })
     }
 
-    /// The newest versions of a timeline's posts whose own ids are in the slice: the first so many, newest first.
+    /// The newest versions of a timeline's posts whose own ids are in the slice: up to `most`, newest first.
     fn newest_versions(&self, target: &str, slice: Slice, most: usize) -> Vec<u64> {
         // An edit gives a post an id that may be an hour later.
         let reach = self.world.edited_within().unsigned_abs() << 22;
@@ -182,7 +177,7 @@ impl Api {
         newest
     }
 
-    /// Where a token's page begins; `None` where it is none of ours, was given for something else, or has ended.
+    /// Start of a token's page; `None` if the token is foreign, bound to other parameters, or expired.
     fn below(&self, token: &str, asked: u64, now: Millis) -> Option<u64> {
         let part = |n| u64::from_str_radix(token.split('-').nth(n)?, 16).ok();
         let (issued, below, given_for) = (part(0)?, part(1)?, part(2)?);
@@ -215,7 +210,7 @@ fn within(
     Ok((since, until))
 }
 
-/// The end of a page is so long ago, at the least: in ms.
+/// Minimum age of `end_time`, ms.
 const YOUNGEST_END: Millis = 10_000;
 
 fn token(now: Millis, below: u64, asked: u64) -> String {

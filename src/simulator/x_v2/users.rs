@@ -17,7 +17,6 @@ use crate::simulator::text::MOST_USERS;
 use crate::simulator::timeline::Target;
 use crate::simulator::windows::Pool;
 
-/// The addresses.
 pub fn routes(router: Routes) -> Routes {
     let users = |by| async move |State(api): TheApi, call: Call| api.x_users(by, &call).await;
     router
@@ -29,7 +28,6 @@ pub fn routes(router: Routes) -> Routes {
 }
 
 impl Api {
-    /// Users of X: by `ids` or `usernames`, one by `id` or `username`, or `me`.
     async fn x_users(&self, by: &'static str, call: &Call) -> Result<Response, Response> {
         let (endpoint, calls) = match by {
             "ids" => ("/2/users", (900, 300)),
@@ -70,7 +68,7 @@ impl Api {
     }
 }
 
-/// Refuses names that no user can have, and too many or none.
+/// Rejects impossible names, too many names, and none.
 fn can_be(by: &str, asked: &[&str]) -> Result<(), Unknown> {
     let refused = |message: String| Err((by.to_owned(), message));
     if asked == [""] {
@@ -100,7 +98,7 @@ fn can_be(by: &str, asked: &[&str]) -> Result<(), Unknown> {
     }
 }
 
-/// What X answers an application that asks who it is.
+/// X's response to an application that requests its own user.
 fn unsupported() -> Response {
     let body = json!({
         "title": "Unsupported Authentication",

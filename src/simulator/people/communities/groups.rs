@@ -1,44 +1,40 @@
 //! The planted groups and their shares.
 
-/// Accounts in a row among which the groups are spread.
+/// Number of successive accounts among which the groups are spread.
 pub const BLOCK: u64 = 50;
-/// Followers in a row of whom an even part is of the group.
+/// Number of successive followers that contain a fixed number of members.
 pub const ROUND: u64 = 20;
 
-/// A planted group.
 #[derive(Debug)]
 pub struct Group {
-    /// Its name.
     pub label: &'static str,
-    /// Members of 50 accounts.
+    /// Members per 50 accounts.
     pub parts: u64,
-    /// The language of its posts, as networks tell it,
+    /// The language of its posts, as networks state it.
     pub language: &'static str,
-    /// and what they mistake it for.
+    /// Languages that networks state by mistake.
     pub(super) mistaken: [&'static str; 3],
-    /// Members of the group among 20 followers of a member.
+    /// Members of the group per 20 followers of a member.
     pub followers: u64,
-    /// What 100 members say of where they are.
     pub places: Places,
 }
 
-/// Members of 100 that state
+/// Number of members, out of 100, by kind of their location.
 #[derive(Debug)]
 pub struct Places {
-    /// a place of their country, or of several countries that have it,
+    /// A place of their country, or one that several countries have.
     pub home: u64,
-    /// a region, a nickname, an abbreviation,
+    /// A region, a nickname, an abbreviation.
     pub vague: u64,
-    /// nothing,
     pub empty: u64,
-    /// a place that is none,
+    /// A place that does not exist.
     pub joke: u64,
-    /// a place of another group's countries, or of others.
+    /// A place of another group's countries, or of others.
     pub abroad: u64,
 }
 
-/// All groups. The parts sum up to `BLOCK`, the places to 100. Fewer of the largest group follow others: they are so many
-/// that they would be most of the followers everywhere.
+/// All groups. The parts sum up to `BLOCK`, the places to 100. In the largest group only 1 of 20 followers is from
+/// another group; in the others 4 of 20 are.
 pub const GROUPS: [Group; 4] = [
     Group {
         label: "pt-PT",
@@ -74,7 +70,6 @@ pub const GROUPS: [Group; 4] = [
     },
 ];
 
-/// The first place of each group in a block.
 pub const FIRST_PLACES: [u64; GROUPS.len()] = {
     let mut first = [0; GROUPS.len()];
     let mut at = 1;

@@ -1,9 +1,9 @@
-//! Planted groups of accounts: who speaks which language, where they say to be, with whom they talk and whom they follow. On
-//! with [`SimulatorOptions::communities`]; the truth that a search for a community is measured by.
+//! Planted groups of accounts, with their languages, locations, conversations and follows. They are on with
+//! [`SimulatorOptions::communities`], and are the truth for measuring a search for a community.
 //!
 //! `groups` has the groups and their shares as data, `words` the words (`*.txt`), `posts` makes texts, `profiles` profiles.
-//! The partition is arithmetic: of each 50 accounts in a row some belong to each group, at places that turn from block to block,
-//! so the members of a group can be counted, and found by their ranks, without any list.
+//! The partition is arithmetic. In each 50 successive accounts a fixed number belongs to each group, at places that rotate
+//! from block to block. So the members of a group can be counted, and found by their ranks, without a list.
 
 mod groups;
 mod posts;
@@ -16,27 +16,26 @@ use crate::simulator::dice::{draw, mix, unit};
 use crate::simulator::options::SimulatorOptions;
 use crate::simulator::text::AUTHORS;
 
-/// The share of mentions, replies and retweets that go to anybody, as paper 004 found it: 79 % of those whom Portuguese users
-/// mention are Portuguese;
+/// Share of mentions, replies and retweets that go to any account, as paper 004 found: 79 % of the accounts that Portuguese
+/// users mention are Portuguese.
 const TO_ANYBODY: f64 = 0.2;
-/// that of those that go to friends of one's own group; the others go to its well-known members.
+/// Share that goes to friends in the own group; the rest goes to the group's well-known members.
 const TO_FRIENDS: f64 = 0.4;
-/// Friends of an account to whom it talks.
+/// Number of friends to whom an account talks.
 const FRIENDS: u64 = 8;
-/// How flat the top of the ranks is: the first of 1,200 gets 1 % of what goes to well-known members.
+/// Flatness of the top of the ranks: the first of 1,200 gets 1 % of the share of well-known members.
 const FLATNESS: f64 = 20.0;
 
-/// The most accounts of planted groups: all of them write posts.
+/// Largest number of accounts in planted groups: all of them write posts.
 pub const MOST_IN_COMMUNITIES: u64 = AUTHORS;
 
-/// The planted groups of a simulator's accounts.
 #[derive(Debug, Clone, Copy)]
 pub struct Communities {
     seed: u64,
     accounts: u64,
 }
 
-/// The accounts inside a group, or all the others, in whole blocks, each with a rank.
+/// The accounts inside a group, or all others, in whole blocks, each with a rank.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     communities: Communities,
@@ -46,17 +45,16 @@ pub struct Span {
 }
 
 impl Communities {
-    /// The groups of so many accounts; `None` unless they are switched on.
+    /// `None` unless the groups are on.
     pub fn new(options: &SimulatorOptions, accounts: u64) -> Option<Self> {
         options.communities.then_some(Self { seed: options.seed, accounts })
     }
 
-    /// The author whom the bits of an id stand for: all authors are accounts, so some accounts write the posts of two.
+    /// The author for the bits of an id. All authors are accounts, so some accounts write the posts of two.
     pub fn author(&self, author: u64) -> u64 {
         author % self.accounts
     }
 
-    /// The place of an account in its block.
     fn place(&self, number: u64) -> u64 {
         (number % BLOCK + self.turned(number / BLOCK)) % BLOCK
     }
@@ -71,18 +69,16 @@ impl Communities {
         FIRST_PLACES.iter().rposition(|first| *first <= place).unwrap_or(0)
     }
 
-    /// The members of a group.
     pub fn inside(self, group: usize) -> Span {
         Span { communities: self, first: FIRST_PLACES[group], places: GROUPS[group].parts }
     }
 
-    /// All who are not.
     pub fn outside(self, group: usize) -> Span {
         let parts = GROUPS[group].parts;
         Span { communities: self, first: (FIRST_PLACES[group] + parts) % BLOCK, places: BLOCK - parts }
     }
 
-    /// Somebody to whom an account talks: mostly of its own group, a friend or a well-known member.
+    /// An account to which `author` talks: mostly in its own group, a friend or a well-known member.
     pub fn peer(&self, author: u64, dice: u64) -> u64 {
         let group = self.inside(self.group(author));
         let (how, which) = (unit(mix(dice ^ HOW)), unit(mix(dice ^ WHICH)));
@@ -99,18 +95,17 @@ impl Communities {
 }
 
 impl Span {
-    /// Accounts of whole blocks.
+    /// Number of accounts, in whole blocks.
     pub fn size(&self) -> u64 {
         self.communities.accounts / BLOCK * self.places
     }
 
-    /// The account with a rank below the size.
     pub fn at(&self, rank: u64) -> u64 {
         let (block, place) = (rank / self.places, self.first + rank % self.places);
         block * BLOCK + (place + BLOCK - self.communities.turned(block)) % BLOCK
     }
 
-    /// The rank of an account; `None` for one that is not here.
+    /// The rank of an account; `None` if it is not in this span.
     pub fn rank(&self, number: u64) -> Option<u64> {
         let place = (self.communities.place(number) + BLOCK - self.first) % BLOCK;
         let rank = number / BLOCK * self.places + place;
@@ -124,7 +119,6 @@ fn ranked(size: u64, dice: f64) -> u64 {
     (rank as u64).min(size.saturating_sub(1))
 }
 
-/// A die that is thrown again and again.
 struct Die(u64);
 
 impl Die {
@@ -133,19 +127,18 @@ impl Die {
         self.0
     }
 
-    /// True in such a share of all throws.
+    /// True in this share of all throws.
     fn falls(&mut self, share: f64) -> bool {
         unit(self.next()) < share
     }
 
-    /// One of them; empty where there are none.
+    /// A random item; empty if there is none.
     fn pick(&mut self, of: &[&'static str]) -> &'static str {
         let at = self.next() as usize % of.len().max(1);
         of.get(at).copied().unwrap_or_default()
     }
 }
 
-/// The random choices.
 const TURNED: u64 = 201;
 const FRIEND: u64 = 202;
 const HABITS: u64 = 203;

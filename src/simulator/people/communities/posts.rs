@@ -1,4 +1,4 @@
-//! The texts of posts in planted groups: in the language of their author, but not all of them.
+//! The texts of posts in planted groups: mostly in the language of their author.
 
 use super::groups::GROUPS;
 use super::words::{ENGLISH, SPANISH, words};
@@ -9,47 +9,46 @@ use crate::simulator::bits::{AUTHOR, author_bits};
 use crate::simulator::dice::{draw, unit};
 use crate::simulator::text::{Text, UNDETERMINED};
 
-/// The share of posts that are replies,
+/// Share of posts that are replies.
 const REPLIES: f64 = 0.25;
-/// of those that are nothing but a link,
+/// Share of posts that are only a link.
 const LINK_ALONE: f64 = 0.04;
-/// emoji,
+/// Share of posts that are only emoji.
 const EMOJI_ALONE: f64 = 0.03;
-/// a word or two,
+/// Share of posts of a word or two.
 const SHORT: f64 = 0.06;
-/// and that of other posts that name somebody, and have a link, a hashtag, an emoji.
+/// Share of other posts with a mention, a link, a hashtag, an emoji.
 const MENTIONS: f64 = 0.25;
 const LINKS: f64 = 0.15;
 const TAGS: f64 = 0.12;
 const EMOJI: f64 = 0.25;
 
-/// The share of an account's sentences that say nothing of its side of the Atlantic, from the least to the most, and of those of
-/// the other side's.
+/// Range of an account's share of sentences that fit both sides of the Atlantic; and the share of sentences from the other
+/// side.
 const COMMON: [f64; 2] = [0.35, 0.85];
 const OTHER_SIDE: f64 = 0.02;
 
-/// The share of accounts that mostly write in another language, and of their posts that are;
+/// Share of accounts that mostly write in another language, and the share of such posts among theirs.
 const STRANGE: f64 = 0.05;
 const STRANGE_POSTS: f64 = 0.7;
-/// of the other accounts' posts, at the most.
+/// Largest share of such posts among the other accounts' posts.
 const OTHER_POSTS: f64 = 0.15;
-/// The share of accounts that leave out accents, and of those that begin with small letters.
+/// Share of accounts that omit accents, and share of accounts that begin with small letters.
 const PLAIN: f64 = 0.12;
 const SMALL: f64 = 0.45;
 
-/// The share of texts whose language a network mistakes, and of short ones that it does not know.
+/// Share of texts whose language a network mistakes, and of short texts whose language it does not know.
 const MISTAKEN: f64 = 0.03;
 const UNKNOWN: f64 = 0.5;
 
-/// A reply comes so much later than what it replies to, at the most: six hours, in ms.
+/// Longest time from a post to its reply: six hours, in ms.
 const LATEST_REPLY_MS: u64 = 21_600_000;
-/// Texts end before they have so many characters.
+/// Texts stay below this number of characters.
 const LONG: usize = 200;
 
 const SMILEYS: [&str; 10] = ["😂", "❤️", "🙄", "😍", "🔥", "👏", "😭", "🙏", "🤔", "☀️"];
 const ENDS: [&str; 6] = ["", "", ".", "!", "...", "!!"];
 
-/// What an account does in all of its posts.
 struct Habits {
     other: f64,
     common: f64,
@@ -65,12 +64,12 @@ impl Communities {
         Habits { other, common, is_plain: die.falls(PLAIN), is_small: die.falls(SMALL) }
     }
 
-    /// An id of a post by an author that was made then, ms since the epoch. All networks' ids can hold it.
+    /// The id of a post by an author at time `made`, ms since the epoch. All networks' ids can hold it.
     pub fn post_by(&self, author: u64, made: Millis, dice: u64) -> TweetId {
         TweetId::at(made, ((dice & 0xffff & !AUTHOR) | author_bits(self.seed, author)) as u32)
     }
 
-    /// The text of an author's post that was made then (ms since the epoch); all of it depends on `dice`.
+    /// The text of an author's post of time `made` (ms since the epoch). `dice` decides the random choices.
     pub fn text(&self, author: u64, made: Millis, dice: u64) -> Text {
         let (mut die, habits, group) = (Die(dice), self.habits(author), self.group(author));
         let mut text = Text::default();
@@ -102,14 +101,14 @@ impl Communities {
         text
     }
 
-    /// One to three sentences and what stands beside them; returns their language as a network tells it.
+    /// One to three sentences with links, tags and mentions. Returns their language as a network states it.
     fn say(&self, text: &mut Text, author: u64, group: usize, habits: &Habits, die: &mut Die) -> &'static str {
         let spoken = match die.falls(habits.other) {
             false => group,
             true if group == ENGLISH || die.falls(0.2) => SPANISH,
             true => ENGLISH,
         };
-        // Of the first two groups, each is the other's other side.
+        // Each of the first two groups is the other side of the other one.
         let other_side = if spoken < SPANISH { 1 - spoken } else { spoken };
         let sentences = [1, 1, 1, 1, 1, 1, 2, 2, 2, 3][(die.next() % 10) as usize];
         for _ in 0..sentences {
@@ -137,13 +136,12 @@ impl Communities {
     }
 }
 
-/// The language of a group's words as a network tells it, which mistakes such a share.
+/// The language of a group's words as a network states it; wrong with the share `mistaken`.
 fn told(group: usize, mistaken: f64, die: &mut Die) -> &'static str {
     let group = &GROUPS[group];
     if die.falls(mistaken) { die.pick(&group.mistaken) } else { group.language }
 }
 
-/// A sentence as an account spells it.
 fn spelled(sentence: &str, habits: &Habits) -> String {
     let mut letters = sentence.chars();
     let first =
@@ -152,7 +150,6 @@ fn spelled(sentence: &str, habits: &Habits) -> String {
     if habits.is_plain { spelled.chars().map(plain).collect() } else { spelled }
 }
 
-/// A letter without its accent.
 fn plain(letter: char) -> char {
     const ACCENTED: [(&str, char); 12] = [
         ("áàâãä", 'a'),
@@ -209,7 +206,7 @@ mod tests {
         }
         for (group, [named, inside, posts, spoken, replies]) in GROUPS.iter().zip(counted) {
             assert_eq!(posts, group.parts as f64 * 400.0, "{}", group.label);
-            // Anybody may be of the group, too.
+            // Any account may be of the group, too.
             let expected = 0.8 + 0.2 * group.parts as f64 / 50.0;
             assert!((inside / named - expected).abs() < 0.06, "{}: {inside} of {named}", group.label);
             assert!((0.72..0.86).contains(&(spoken / posts)), "{}: {spoken} of {posts}", group.label);

@@ -1,11 +1,11 @@
-//! What the members of planted groups say of themselves.
+//! Profiles of the members of planted groups.
 
 use super::groups::{GROUPS, Places};
 use super::words::{ENGLISH, words};
 use super::{Communities, Die, PROFILE};
 use crate::simulator::dice::draw;
 
-/// Shares of descriptions: none, an English one, one that is a sentence like those of posts, one with a flag.
+/// Shares of descriptions: none, an English one, a sentence like those of posts, one with a flag.
 const NO_DESCRIPTION: f64 = 0.12;
 const IN_ENGLISH: f64 = 0.08;
 const A_SENTENCE: f64 = 0.25;
@@ -16,7 +16,7 @@ impl Communities {
         Die(draw(self.seed, PROFILE + field, number, version))
     }
 
-    /// Where an account says to be, in one version of its profile: a rising number.
+    /// The stated location of an account. `version` rises with each change of its profile.
     pub fn location(&self, number: u64, version: i64) -> String {
         let (group, mut die) = (self.group(number), self.die(number, 0, version));
         let words = words(group);
@@ -39,7 +39,6 @@ impl Communities {
         }
     }
 
-    /// Its description.
     pub fn description(&self, number: u64, version: i64) -> String {
         let (group, mut die) = (self.group(number), self.die(number, 1, version));
         if die.falls(NO_DESCRIPTION) {
@@ -53,7 +52,6 @@ impl Communities {
         if die.falls(WITH_FLAG) { format!("{said} {}", die.pick(words(group).list("flag"))) } else { said }
     }
 
-    /// Its display name.
     pub fn name(&self, number: u64, version: i64) -> String {
         let (group, mut die) = (self.group(number), self.die(number, 2, version));
         let words = words(group);

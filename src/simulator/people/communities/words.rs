@@ -8,7 +8,7 @@ use super::groups::GROUPS;
 /// Lists of words and sentences by their names. `common` are the sentences that two groups share.
 pub struct Words(Vec<(&'static str, Vec<&'static str>)>);
 
-/// The place of English and Spanish among the groups.
+/// Indexes of English and Spanish in `GROUPS`.
 pub const ENGLISH: usize = 3;
 pub const SPANISH: usize = 2;
 
@@ -42,7 +42,7 @@ impl Words {
         Self(lists)
     }
 
-    /// With those of another file, whose sentences become the common ones.
+    /// Adds the lists of another file, whose sentences become the common ones.
     fn and(mut self, text: &'static str) -> Self {
         for (name, list) in Self::read(text).0 {
             let name = if name == "sentences" { "common" } else { name };
@@ -54,12 +54,12 @@ impl Words {
         self
     }
 
-    /// A list; empty where there is none of that name.
+    /// A list; empty if there is none of that name.
     pub fn list(&self, name: &str) -> &[&'static str] {
         self.0.iter().find(|(known, _)| *known == name).map_or(&[], |(_, list)| list)
     }
 
-    /// A sentence, of a list of sentences or of the usual one, its `{names}` replaced by words.
+    /// A sentence from list `of`, or from the usual one if that is empty. Words replace its `{names}`.
     pub fn sentence(&self, of: &str, die: &mut Die) -> String {
         let list = match self.list(of) {
             [] => self.list("sentences"),

@@ -1,4 +1,4 @@
-//! The fields that a call asks for.
+//! The fields that a call requests.
 
 use crate::simulator::call::Call;
 
@@ -60,10 +60,10 @@ const EXPANSIONS: [&str; 14] = [
     "article.media_entities",
 ];
 
-/// Fields that come unsolicited.
+/// Fields that come without a request.
 const ALWAYS: [&str; 3] = ["id", "text", "edit_history_tweet_ids"];
 
-/// The fields of a user, by OpenAPI 2.166,
+/// The fields of a user, by OpenAPI 2.166.
 const USER_FIELDS: [&str; 26] = [
     "id",
     "name",
@@ -92,19 +92,19 @@ const USER_FIELDS: [&str; 26] = [
     "verified_type",
     "withheld",
 ];
-/// those that come unsolicited,
+/// Fields of a user that come without a request.
 const USER_ALWAYS: [&str; 3] = ["id", "name", "username"];
-/// and its expansions.
+/// The expansions of a user.
 const USER_EXPANSIONS: [&str; 3] = ["affiliation.user_id", "most_recent_tweet_id", "pinned_tweet_id"];
 
 /// Parameters that every endpoint with posts or users takes.
 const COMMON: [&str; 7] =
     ["tweet.fields", "post.fields", "expansions", "user.fields", "media.fields", "poll.fields", "place.fields"];
 
-/// The parameter that X refuses, and the message that says why.
+/// The parameter that X rejects, and the message with the reason.
 pub type Unknown = (String, String);
 
-/// The fields of one call, and the document by whose names it asks.
+/// The fields of one call, and the document whose names it uses.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     asked: Vec<&'static str>,
@@ -114,12 +114,12 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Reads those of an endpoint of posts; refuses a name that X does not know. `own` are the endpoint's parameters.
+    /// Reads the fields at an endpoint of posts; rejects a name that X does not know. `own` are the endpoint's parameters.
     pub fn read(call: &Call, own: &[&str]) -> Result<Self, Unknown> {
         Self::of(call, own, &EXPANSIONS)
     }
 
-    /// The same of an endpoint of users.
+    /// The same at an endpoint of users.
     pub fn read_of_users(call: &Call, own: &[&str]) -> Result<Self, Unknown> {
         Self::of(call, own, &USER_EXPANSIONS)
     }
@@ -148,28 +148,24 @@ impl Fields {
         Ok(fields)
     }
 
-    /// True for a field that the answer has: one that is asked for, or by which an expansion goes.
+    /// True for a field in the response: a requested one, or one that an expansion needs.
     pub fn has(&self, name: &str) -> bool {
         let goes_by_it = |expansion: &&str| expansion.split('.').next() == Some(name);
         ALWAYS.contains(&name) || self.asked.contains(&name) || self.expansions.iter().any(goes_by_it)
     }
 
-    /// True for a field that users in the answer have.
     pub fn has_of_users(&self, name: &str) -> bool {
         USER_ALWAYS.contains(&name) || self.of_users.contains(&name)
     }
 
-    /// True for an expansion that is asked for.
     pub fn expands(&self, name: &str) -> bool {
         self.expansions.contains(&name)
     }
 
-    /// True where anything is to come beside the posts.
     pub fn has_expansions(&self) -> bool {
         !self.expansions.is_empty()
     }
 
-    /// The name of a field in the call's document.
     pub fn word(&self, name: &str) -> String {
         word(self.by_post, name)
     }

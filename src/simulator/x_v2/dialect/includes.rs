@@ -7,7 +7,7 @@ use super::users::user;
 use crate::simulator::render::{Shown, said};
 use crate::simulator::world::{SimulatedTweet, Version};
 
-/// The users and posts that the expansions of these posts bring, each once; `None` where they bring none.
+/// The users and posts that the expansions of these posts add, each once; `None` if they add none.
 pub fn includes(shown: &Shown<'_>, posts: &[Version]) -> Option<String> {
     let asked = |name: &str| shown.fields.expands(name);
     let (mut users, mut originals): (Vec<u64>, Vec<SimulatedTweet>) = (Vec::new(), Vec::new());

@@ -7,7 +7,6 @@ use crate::simulator::people::{Person, short_link, twitter_picture};
 use crate::simulator::render::{Shown, iso};
 use crate::simulator::text::user_id;
 
-/// An account, as far as its fields were asked for.
 pub fn user(shown: &Shown<'_>, person: &Person) -> Value {
     let all = [
         ("id", json!(user_id(person.number).to_string())),
@@ -46,11 +45,10 @@ fn entities(person: &Person) -> Value {
     }
 }
 
-/// The body of an answer about the users that were asked for by a parameter, or about the caller (`me`); those that are not
-/// there are problems.
+/// The body of a response about the users that a parameter requests, or about the caller (`me`); missing users are problems.
 pub fn users(shown: &Shown<'_>, by: &str, asked: &[(&str, Option<Person>)]) -> String {
     let parameter = if by == "me" { "id" } else { by };
-    // A caller is there for itself.
+    // A caller always sees its own account.
     let is_there = |person: &Person| by == "me" || !person.is_away();
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for (of, person) in asked {
@@ -75,7 +73,7 @@ pub fn users(shown: &Shown<'_>, by: &str, asked: &[(&str, Option<Person>)]) -> S
     Value::from(body).to_string()
 }
 
-/// The reason why an account is not returned: X tells a suspension, and not a deletion from an id that never was.
+/// The reason of a missing account. X reports a suspension; it does not distinguish a deletion from an id that never existed.
 fn problem(of: &str, parameter: &str, person: Option<&Person>) -> Value {
     let is_suspended = person.is_some_and(|person| person.state == AccountState::Suspended);
     let (title, detail) = match is_suspended {
