@@ -1,14 +1,14 @@
 //! The one place that reads a clock.
 //!
-//! Two clocks matter here. The **queue's clock** (`TIME` in Redis, the machine's in the embedded
-//! file) decides what is due and which lease has ended; a worker only ever learns it from a claim's
-//! answer and carries it forward on the monotonic clock ([`QueueTime`]). The **wall clock** of this
-//! process ([`wall_ms`]) serves where no queue has spoken yet: a starter that reads a file.
+//! There are two clocks. The **queue's clock** (`TIME` in Redis, the machine's in the embedded file) decides which items
+//! are due and which leases have ended. A worker learns it only from the response to a claim, and carries it forward on
+//! the monotonic clock ([`QueueTime`]). The **wall clock** of this process ([`wall_ms`]) serves where no queue was read
+//! yet: a starter that reads a file.
 //!
 //! Spans are measured on tokio's clock: the machine's monotonic one, unless a test has paused it and
 //! lets it jump from timer to timer. So a simulated hour is an hour for everything that waits or counts.
 //!
-//! Every other module is kept from `SystemTime::now` and `Instant::now` by `clippy.toml`.
+//! `clippy.toml` forbids `SystemTime::now` and `Instant::now` in every other module.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,8 +21,8 @@ pub type Millis = i64;
 /// The allowance for dates in the future, since clocks differ, ms.
 pub const FUTURE_TOLERANCE_MS: Millis = 60_000;
 
-/// Largest accepted lead of the queue's clock, ms. A queue's clock that is further ahead of this machine's clock, and of the API's if
-/// the pipeline calls one, is wrong: tracking would end too early, and results with a future date would hide later ones until then.
+/// Largest accepted lead of the queue's clock, ms, over this machine's clock and the clock of the pipeline's API, if any. A queue's
+/// clock further ahead is wrong: tracking would end too early, and results with a future date would hide later ones until then.
 pub const FURTHEST_AHEAD_MS: Millis = 3_600_000;
 
 /// Returns true if a date lies further ahead of `now` than clocks differ; both in ms since the epoch.
@@ -32,11 +32,11 @@ pub const fn is_ahead(date: Millis, now: Millis) -> bool {
 }
 
 thread_local! {
-    /// A simulation's wall clock: the time it was set to, and the time since.
+    /// A simulation's wall clock: its start time, and the time since.
     static SIMULATED: Cell<Option<QueueTime>> = const { Cell::new(None) };
 }
 
-/// This machine's wall clock, in milliseconds since the Unix epoch; a simulation's, while there is one.
+/// The wall clock, in ms since the Unix epoch: this machine's, or a simulation's while there is one.
 #[must_use]
 #[allow(clippy::disallowed_methods)] // this is the place
 pub fn wall_ms() -> Millis {
@@ -50,15 +50,14 @@ pub fn wall_ms() -> Millis {
     }
 }
 
-/// The wall clock of this thread shows `at`, ms since the epoch, and goes with tokio's clock from now on, until the answer
-/// is dropped. For simulations.
+/// Sets the wall clock of this thread to `at`, ms since the epoch. It then follows tokio's clock until the returned value is
+/// dropped. For simulations.
 #[must_use]
 pub fn simulated(at: Millis) -> Simulated {
     SIMULATED.set(Some(QueueTime::read(at)));
     Simulated(())
 }
 
-/// While it lives, the wall clock of its thread is simulated.
 #[derive(Debug)]
 pub struct Simulated(());
 
@@ -68,7 +67,6 @@ impl Drop for Simulated {
     }
 }
 
-/// A duration in whole milliseconds, saturating.
 #[must_use]
 pub fn millis(span: Duration) -> Millis {
     Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)
@@ -81,11 +79,11 @@ pub fn span(ms: Millis) -> Duration {
 }
 
 tokio::task_local! {
-    /// The queue's clock, for a batch in work.
+    /// The queue's clock, while a batch is processed.
     static AT_WORK: QueueTime;
 }
 
-/// Work by the queue's clock: [`queue_ms`] tells it while the future runs.
+/// Runs the work by the queue's clock: [`queue_ms`] returns it meanwhile.
 pub async fn by_queue<F: Future>(clock: QueueTime, work: F) -> F::Output {
     AT_WORK.scope(clock, work).await
 }
@@ -101,20 +99,17 @@ pub fn queue_ms() -> Option<Millis> {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts now.
     #[must_use]
     #[allow(clippy::disallowed_methods)] // this is the place
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// Time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 
-    /// Whole milliseconds since the start.
     #[must_use]
     pub fn elapsed_ms(&self) -> Millis {
         millis(self.elapsed())
@@ -123,8 +118,8 @@ impl Stopwatch {
 
 /// The queue's clock as a claim reported it, carried forward on the monotonic clock.
 ///
-/// Used to date answers: no worker's wall clock, however wrong, can make an older answer look newer (invariant 4). It
-/// runs behind the queue by the time the claim's reply took, no more.
+/// It dates the responses. So a wrong wall clock of a worker cannot make an older response look newer (invariant 4). It
+/// is behind the queue's clock by at most the time of the claim's reply.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueTime {
     at: Millis,
@@ -133,26 +128,25 @@ pub struct QueueTime {
 }
 
 impl QueueTime {
-    /// The queue said `at`, ms since the epoch, just now.
+    /// A queue's clock that showed `at` just now, ms since the epoch.
     #[must_use]
     pub fn read(at: Millis) -> Self {
         Self { at, read: Stopwatch::start(), behind: 0 }
     }
 
-    /// The same, where the queue was asked for it at the start of a stopwatch.
+    /// The same if the request for it was sent at the start of a stopwatch.
     #[must_use]
     pub fn asked(self, since: &Stopwatch) -> Self {
         Self { behind: since.elapsed_ms() + 1, ..self }
     }
 
-    /// A time that the queue's clock has not passed yet, in milliseconds since the epoch: [`now`](Self::now), and the time
-    /// that the claim's reply took at the most.
+    /// A time that the queue's clock has not passed yet, in ms since the epoch: [`now`](Self::now) plus the longest possible
+    /// time of the claim's reply.
     #[must_use]
     pub fn latest(&self) -> Millis {
         self.now().saturating_add(self.behind)
     }
 
-    /// The queue's clock now, in milliseconds since the epoch.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.at.saturating_add(self.read.elapsed_ms())

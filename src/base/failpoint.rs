@@ -1,18 +1,18 @@
-//! Named points at which a process can be made to end as kill -9 ends it (nothing is unwound, nothing is
-//! flushed, nobody is told), or to stop as SIGSTOP stops it: for `tests/it/faults`.
+//! Named points at which a process can end as by kill -9 (nothing is unwound, flushed or reported), or stop as by SIGSTOP:
+//! for `tests/it/faults`.
 //!
-//! `TWITTER_UPDATER_CRASH_AT=after_claim` ends the process the first time it comes by that point,
-//! `after_claim:3` the third time; `TWITTER_UPDATER_STOP_AT` stops it there. Every build has the points, so
-//! what is tested is the program that runs; where no variable asks for one, each is a look at a static.
+//! `TWITTER_UPDATER_CRASH_AT=after_claim` ends the process the first time it passes that point, `after_claim:3` the third
+//! time. `TWITTER_UPDATER_STOP_AT` stops it there. Every build has the points, so the tests run the real program. Without
+//! such a variable each point only reads a static.
 //!
-//! `TWITTER_UPDATER_PANIC_AT=after_claim:3` has the task panic that comes by that point, the first three times, and
-//! `TWITTER_UPDATER_HANG_AT` has it hang there (at `after_claim` and `before_accept`). `TWITTER_UPDATER_PANIC_POISON` is as
-//! `TWITTER_UPDATER_POISON`, with a panic.
+//! `TWITTER_UPDATER_PANIC_AT=after_claim:3` makes the task panic that passes that point, the first three times.
+//! `TWITTER_UPDATER_HANG_AT` makes it hang there (at `after_claim` and `before_accept`). `TWITTER_UPDATER_PANIC_POISON`
+//! works as `TWITTER_UPDATER_POISON`, with a panic.
 //!
-//! `TWITTER_UPDATER_PANIC_AT_PATH=/status` panics in each request for that path, before its answer;
-//! `TWITTER_UPDATER_PANIC_IN_BODY_OF=/status` panics in the body of its answer.
+//! `TWITTER_UPDATER_PANIC_AT_PATH=/status` panics in each request for that path, before its response.
+//! `TWITTER_UPDATER_PANIC_IN_BODY_OF=/status` panics in the body of its response.
 //!
-//! If `TWITTER_UPDATER_FAIL_IN` names a pipeline, only its tasks come by the points.
+//! If `TWITTER_UPDATER_FAIL_IN` names a pipeline, the points affect only its tasks.
 
 use std::process::{Command, abort, id};
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::base::task;
 
-/// The points, in the order in which an id comes by them.
+/// The points, in the order in which an id passes them.
 pub const POINTS: &[&str] = &[
     "after_record",
     "before_accept",
@@ -58,7 +58,6 @@ static PANIC_POISON: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(P
 
 const STOP_AND_SEE: &str = "kill -STOP $0; until grep -q '^State:[[:space:]]*T' /proc/$0/status; do :; done";
 
-/// A point, and how often it is still to be passed.
 struct Ask {
     point: String,
     left: AtomicI64,
@@ -71,7 +70,7 @@ impl Ask {
         Some(Self { point: point.to_owned(), left: AtomicI64::new(times.parse().unwrap_or(1)) })
     }
 
-    /// The times that are left, with this one, in the pipeline that is meant; 0 elsewhere.
+    /// Passes that are left, including this one; 0 at other points and in other pipelines.
     fn left(&self, name: &str) -> i64 {
         assert!(POINTS.contains(&name), "{name} is no crash point");
         let is_meant = || FAIL_IN.as_ref().is_none_or(|meant| task::pipeline().as_ref() == Some(meant));
@@ -87,27 +86,27 @@ impl Ask {
     }
 }
 
-/// The variables that ask this process to fail, with their values: for the log, since a process that was left with one
-/// ends without a word.
+/// The variables that make this process fail, with their values. They are logged, since a process with a forgotten variable
+/// would end without a message.
 pub fn asked() -> impl Iterator<Item = (&'static str, String)> {
     let variables = [CRASH_AT, STOP_AT, PANIC_AT, HANG_AT, POISON_ID, PANIC_POISON_ID, PANIC_AT_PATH, PANIC_IN_BODY_OF];
     variables.into_iter().filter_map(|variable| Some((variable, std::env::var(variable).ok()?)))
 }
 
-/// Ends or stops the process here, if it was asked to.
+/// Ends or stops the process here, or panics, if a variable requests it.
 pub fn point(name: &'static str) {
     assert!(!PANIC.as_ref().is_some_and(|ask| ask.is_one_of_the_first(name)), "asked to panic at {name}");
     if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
         abort();
     }
     if STOP.as_ref().is_some_and(|ask| ask.is(name)) {
-        // A signal to a process stops one thread after the other. This one waits for a child that
-        // ends when the first of them has stopped, so it goes on only after SIGCONT.
+        // A signal to a process stops its threads one after the other. This thread waits for a child, which ends once the
+        // first thread has stopped. So this thread goes on only after SIGCONT.
         let _ = Command::new("sh").args(["-c", STOP_AND_SEE, &id().to_string()]).status();
     }
 }
 
-/// Ends the process a moment from now, if it was asked to: in the middle of what is awaited next.
+/// Ends the process a moment later, if a variable requests it: in the middle of the next await.
 pub fn soon(name: &'static str) {
     if CRASH.as_ref().is_some_and(|ask| ask.is(name)) {
         tokio::spawn(async {
@@ -117,8 +116,7 @@ pub fn soon(name: &'static str) {
     }
 }
 
-/// Ends the process if an id is among these that `TWITTER_UPDATER_POISON` names: as one would that
-/// makes the process abort.
+/// Ends the process if `ids` contains the id in `TWITTER_UPDATER_POISON`, like an id that makes the process abort.
 pub fn poison(ids: &[String]) {
     if POISON.as_ref().is_some_and(|poison| ids.contains(poison)) {
         abort();
@@ -127,18 +125,16 @@ pub fn poison(ids: &[String]) {
     assert!(!is_bad, "asked to panic at an id");
 }
 
-/// Panics if the requests for this path were asked to.
 pub fn request(path: &str) {
     assert!(BAD_PATH.as_ref().is_none_or(|bad| bad != path), "asked to panic at a path");
 }
 
-/// Returns true if the body of the answer at this path was asked to panic.
 #[must_use]
 pub fn panics_in_body(path: &str) -> bool {
     BAD_BODY.as_ref().is_some_and(|bad| bad == path)
 }
 
-/// Hangs here for ever, if the task was asked to.
+/// Hangs here for ever, if a variable requests it.
 pub async fn hang(name: &'static str) {
     if HANG.as_ref().is_some_and(|ask| ask.is_one_of_the_first(name)) {
         std::future::pending::<()>().await;

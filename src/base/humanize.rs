@@ -1,26 +1,25 @@
-//! Numbers, spans, moments and lines for people. Pure.
+//! Numbers, spans, times and lines for people. Pure.
 
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::clock::{self, Millis};
 
-/// The first moment that has five digits in its year.
+/// The first time whose year has five digits, ms since the epoch.
 const END_OF_DATES: Millis = 253_402_300_800_000;
 
-/// A whole number with commas between its thousands.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     commas(&number.to_string())
 }
 
-/// A number of things, named alone and together: `1 entry`, `1,234 entries`.
+/// A number with its noun: `1 entry`, `1,234 entries`.
 #[must_use]
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// A number: three places of what is small, commas in what is large.
+/// A number: up to three decimal places if it is small, commas if it is large.
 #[must_use]
 pub fn figure(value: f64) -> String {
     let places = match value {
@@ -51,14 +50,13 @@ pub fn span(ms: Millis) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// A moment, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`. What cannot be a date is shown as the number
-/// it is.
+/// A time, in ms since the epoch, to the second: `2026-01-31T09:30:00Z`. A number that is no date is shown in ms.
 #[must_use]
 pub fn when(at: Millis) -> String {
     rfc3339(at).unwrap_or_else(|| format!("{at} ms"))
 }
 
-/// The same; `None` where it cannot be a date.
+/// The same; `None` if the number is no date.
 #[must_use]
 pub fn rfc3339(at: Millis) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(date(at)?).to_string())
@@ -74,8 +72,7 @@ fn date(at: Millis) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(clock::span(at)).filter(|_| (0..END_OF_DATES).contains(&at))
 }
 
-/// One line of a foreign text: without line breaks, and without the characters that steer a terminal or the direction of
-/// writing.
+/// A foreign text in one line: without line breaks, terminal controls and characters that change the writing direction.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let plain = without_directions(text);
@@ -83,7 +80,7 @@ pub fn one_line(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Lines of an answer that may hold foreign texts: without the characters that steer a terminal or the direction of writing.
+/// Lines that may hold foreign texts: without terminal controls and characters that change the writing direction.
 #[must_use]
 pub fn printable(lines: &str) -> Cow<'_, str> {
     let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
@@ -91,7 +88,7 @@ pub fn printable(lines: &str) -> Cow<'_, str> {
     if plain.contains(steers) { Cow::Owned(plain.replace(steers, " ")) } else { plain }
 }
 
-/// A text without the characters of Unicode that steer the direction of writing: with them `gpj.exe` reads `exe.jpg`.
+/// A text without the Unicode characters that change the writing direction: they make `gpj.exe` look like `exe.jpg`.
 #[must_use]
 pub fn without_directions(text: &str) -> Cow<'_, str> {
     let steers =
@@ -99,7 +96,7 @@ pub fn without_directions(text: &str) -> Cow<'_, str> {
     if text.contains(steers) { Cow::Owned(text.replace(steers, "")) } else { Cow::Borrowed(text) }
 }
 
-/// The first N characters of a text.
+/// The first `most` characters of a text, with `…` if it was longer.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {

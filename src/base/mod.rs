@@ -1,4 +1,4 @@
-//! Tools that know nothing of queues, quotas or networks.
+//! Tools without knowledge of queues, quotas or networks.
 
 pub mod backend;
 pub mod clock;

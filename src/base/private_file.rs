@@ -1,4 +1,4 @@
-//! Files in a folder where other users may write: a link or a file that one of them has planted there is not used.
+//! Files in folders where other users may write. A link or a file that another user has planted there is rejected.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,17 +10,17 @@ use rustix::io::Errno;
 
 /// Permissions of users who are neither the owner nor in its group.
 const OTHERS: u32 = 0o007;
-/// Permission to write, of all but the owner.
+/// Permission to write, for all but the owner.
 const OTHERS_WRITE: u32 = 0o022;
 /// Other processes may remove a file between two steps here: then it is created again.
 const ATTEMPTS: usize = 8;
-/// Links that Linux follows at most.
+/// Largest number of links that Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// Opens a file to read and write, and creates it for its owner alone where it is missing.
+/// Opens a file to read and write; creates it with access for its owner only if it is missing.
 ///
 /// # Errors
-/// The disk's; or the name is taken by anything but a plain file of this user with one name, which no other user may read.
+/// The disk's error; or the name belongs to anything but a plain file of this user with one name and no access for others.
 pub fn open(path: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
         match create(path) {
@@ -35,28 +35,19 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::WouldBlock, "other processes create and remove it all the time"))
 }
 
-/// Creates a file for its owner alone.
-///
-/// # Errors
-/// The disk's; or the name is taken, by a link too.
+/// Creates a file with access for its owner only. An existing name is an error, also if it is a link.
 pub fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Reads a file.
-///
-/// # Errors
-/// As [`open`]; or it is missing.
+/// Reads a file, with the checks of [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_existing(path, File::options().read(true))?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Replaces a file by one for its owner alone.
-///
-/// # Errors
-/// As [`create`].
+/// Replaces a file by a new one with access for its owner only.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -64,10 +55,6 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Checks that a path still names the file that is open.
-///
-/// # Errors
-/// Another file has that name now.
 pub fn check_name(path: &Path, file: &File) -> io::Result<()> {
     let (now, ours) = (fs::symlink_metadata(path)?, file.metadata()?);
     if (now.dev(), now.ino()) == (ours.dev(), ours.ino()) {
@@ -77,11 +64,8 @@ pub fn check_name(path: &Path, file: &File) -> io::Result<()> {
     }
 }
 
-/// Checks that no other user has planted this name as a link, in a folder where others may write; nor, where all users
-/// may, as a file.
-///
-/// # Errors
-/// One has.
+/// Checks that no other user has planted this name: as a link in a folder where others may write, or as a file in a folder
+/// writable for all users.
 pub fn check_planted(path: &Path) -> io::Result<()> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -101,13 +85,11 @@ pub fn check_planted(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder of a file.
 #[must_use]
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The path of a file beside that one: its name with this end.
 #[must_use]
 pub fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -118,7 +100,7 @@ pub fn with_end(path: &Path, end: &str) -> PathBuf {
 const FOREIGN: &str = "it belongs to another user";
 
 fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // A pipe would wait for its other end.
+    // NONBLOCK: a pipe would wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match options.custom_flags(flags.bits().cast_signed()).open(path) {
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => return Err(refused("it is a link")),
@@ -131,7 +113,7 @@ fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if there.nlink() > 1 {
         return Err(refused("it has a second name"));
     }
-    // A network's file system may give every file another owner and mode: then it does so to a new file, too.
+    // A network file system may give every file another owner and mode. Then it does so for a new file, too.
     let is_ours = there.uid() == rustix::process::geteuid().as_raw();
     if !is_ours || there.mode() & OTHERS != 0 {
         let new = tempfile::tempfile_in(folder_of(path))?.metadata()?;

@@ -1,7 +1,7 @@
-//! The one place that draws lots: names that must be unique, and the jitter of delays.
+//! The one place that draws random numbers: for unique names, and for the jitter of delays.
 //!
-//! A simulation has them drawn from a seed, so that the seed alone replays it. What must never repeat
-//! (a signature's nonce) is not drawn here.
+//! A simulation draws them from a seed, so that the seed alone replays it. Values that must never repeat (a signature's
+//! nonce) are not drawn here.
 
 use std::cell::RefCell;
 
@@ -13,19 +13,17 @@ thread_local! {
     static REPLAYED: RefCell<Option<StdRng>> = const { RefCell::new(None) };
 }
 
-/// A unique random number.
 #[must_use]
 pub fn number() -> u64 {
     REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))
 }
 
-/// A share of something: from 0 to 1, 1 excluded, evenly.
+/// A uniform random number from 0 to 1, 1 excluded.
 #[must_use]
 pub fn share() -> f64 {
     REPLAYED.with_borrow_mut(|seeded| seeded.as_mut().map_or_else(rand::random, |seeded| seeded.random()))
 }
 
-/// Any order, each as likely as any other.
 pub fn shuffle<T>(items: &mut [T]) {
     REPLAYED.with_borrow_mut(|seeded| match seeded {
         Some(seeded) => items.shuffle(seeded),
@@ -33,14 +31,13 @@ pub fn shuffle<T>(items: &mut [T]) {
     });
 }
 
-/// This thread draws from `seed` until the answer is dropped. For simulations.
+/// Makes this thread draw from `seed` until the returned value is dropped. For simulations.
 #[must_use]
 pub fn replayed(seed: u64) -> Replayed {
     REPLAYED.set(Some(StdRng::seed_from_u64(seed)));
     Replayed(())
 }
 
-/// While it lives, its thread draws from a seed.
 #[derive(Debug)]
 pub struct Replayed(());
 

@@ -1,19 +1,18 @@
-//! Lines of the log that tell of one case of many.
+//! Log lines that stand for many cases.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::Stopwatch;
 
-/// Between two lines of a kind.
+/// Interval between two lines of a kind.
 const EVERY: Duration = Duration::from_secs(600);
-/// The maximum length of a foreign id in the log; longer ones are cut.
+/// Length limit of a foreign id in the log; longer ones are cut.
 const ID_CHARS: usize = 100;
 
-/// A kind of line.
 #[derive(Debug, Default)]
 pub struct Rarely {
-    /// Since the last line, and how many cases it left out since.
+    /// Time since the last line, and the number of cases without a line since.
     last: Mutex<Option<(Stopwatch, usize)>>,
 }
 
@@ -35,7 +34,6 @@ impl Rarely {
     }
 }
 
-/// A foreign id, in one short line.
 pub fn shown(id: &str) -> String {
     id.chars().take(ID_CHARS).flat_map(char::escape_default).collect()
 }

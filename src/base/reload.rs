@@ -1,4 +1,4 @@
-//! A value that may change while others use it: what of the configuration can be tuned while a process runs.
+//! A value that may change while others use it: the tunable part of the configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-/// A value that one sets and many read. Clones are the same value.
+/// A value with one writer and many readers. Clones are the same value.
 ///
-/// Load it once for one piece of work that uses it several times: a loaded value does not change.
+/// Load it once per piece of work: a loaded value does not change.
 pub struct Reloadable<T>(Arc<Cell<T>>);
 
 struct Cell<T> {
@@ -17,24 +17,20 @@ struct Cell<T> {
 }
 
 impl<T> Reloadable<T> {
-    /// The value, until it is [set](Reloadable::set).
     pub fn new(value: T) -> Self {
         Self(Arc::new(Cell { value: ArcSwap::from_pointee(value), changed: watch::Sender::new(()) }))
     }
 
-    /// The value at this moment.
     #[must_use]
     pub fn load(&self) -> Arc<T> {
         self.0.value.load_full()
     }
 
-    /// Replaces the value for later loads.
     pub fn set(&self, value: T) {
         self.0.value.store(Arc::new(value));
         self.0.changed.send_replace(());
     }
 
-    /// Its changes from now on.
     #[must_use]
     pub fn changes(&self) -> Changes {
         Changes(self.0.changed.subscribe())
@@ -59,15 +55,14 @@ impl<T: fmt::Debug> fmt::Debug for Reloadable<T> {
     }
 }
 
-/// The changes of a [`Reloadable`] value.
 #[derive(Debug)]
 pub struct Changes(watch::Receiver<()>);
 
 impl Changes {
-    /// Waits for the next one: since this was answered last, or since [`Reloadable::changes`]. Several may be one.
+    /// Waits for the next change after the last return, or after [`Reloadable::changes`]. Several changes may be one.
     pub async fn next(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await; // nobody is left who could set it
+            std::future::pending::<()>().await; // nothing is left that could set it
         }
     }
 }

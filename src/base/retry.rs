@@ -1,7 +1,6 @@
 //! Delays between tries: exponential, with full jitter.
 //!
-//! The `backoff` crate computes the delays and nothing else; it is not maintained any more
-//! (RUSTSEC-2025-0012), so it stays behind this type.
+//! The `backoff` crate only computes the delays. It is not maintained any more (RUSTSEC-2025-0012), so this type hides it.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use backoff::backoff::Backoff as _;
 
 use crate::base::random;
 
-/// Delays that grow from attempt to attempt: the n-th is drawn evenly from 0 to
-/// `min(most, first × 2^n)`, so that many processes that failed together do not come back together.
+/// Delays that grow from attempt to attempt. The n-th is drawn uniformly from 0 to `min(most, first × 2^n)`, so that
+/// processes that failed together do not retry together.
 #[derive(Debug)]
 pub struct Retry {
     delays: ExponentialBackoff,
@@ -36,32 +35,29 @@ impl Retry {
         Self { delays, attempts: 0 }
     }
 
-    /// The next delay.
     pub fn next_delay(&mut self) -> Duration {
         self.attempts += 1;
-        // `None` only with a `max_elapsed_time`, which there is not.
+        // `None` only with a `max_elapsed_time`, and there is none.
         let step = self.delays.next_backoff().unwrap_or(self.delays.max_interval);
         // Whole milliseconds, as timers have them.
         Duration::from_millis(step.mul_f64(random::share()).as_millis() as u64)
     }
 
-    /// Delays handed out since the last success.
+    /// Delays since the last success.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Resets after a success: the next delay is a first one again.
     pub fn succeeded(&mut self) {
         self.delays.reset();
         self.attempts = 0;
     }
 }
 
-/// The delays of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries in all, at least 1.
+    /// Number of tries, at least 1.
     pub tries: u32,
     /// See [`Retry::new`].
     pub first: Duration,
@@ -70,13 +66,12 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The delays between the tries.
     #[must_use]
     pub fn start(&self) -> Retry {
         Retry::new(self.first, self.most)
     }
 
-    /// The delay before another try, after one that failed; `None` if its error lasts, or it was the last one.
+    /// The delay before the next try; `None` if the error is permanent, or the last try has failed.
     pub fn another(&self, delays: &mut Retry, is_passing: bool) -> Option<Duration> {
         let delay = delays.next_delay();
         (is_passing && delays.attempts() < self.tries).then_some(delay)
@@ -84,8 +79,8 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 8 tries: up to 0.2 + 0.4 + … + 12.8 s ≈ 25 s, half of that on average: a restart or a failover
-    /// is waited out, a service that is gone is told of soon.
+    /// 8 tries: up to 0.2 + 0.4 + … + 12.8 s ≈ 25 s, half of that on average. This outlasts a restart or a failover, and
+    /// still reports a service that is gone soon.
     fn default() -> Self {
         Self { tries: 8, first: Duration::from_millis(200), most: Duration::from_secs(15) }
     }

@@ -1,4 +1,4 @@
-//! Stopping in two steps: first no new work, then, after a deadline, no old work either.
+//! Stopping in two steps: first no new work; after a deadline, no old work either.
 
 use std::time::Duration;
 
@@ -7,16 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::task;
 
-/// The effect of SIGHUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hangup {
-    /// The terminal of a command was closed: it stops, unless `nohup` started it.
+    /// A command stops when its terminal is closed, unless `nohup` started it.
     Stops,
-    /// A role reads its configuration.
+    /// A role reads its configuration again.
     Reads,
 }
 
-/// The signal to stop, as everything that runs holds it.
+/// The signal to stop. Every running part holds a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     drain: CancellationToken,
@@ -24,52 +23,49 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Nobody has asked to stop yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A part's own: it stops with the whole, and alone where only the part is told to.
+    /// A signal for a part. It stops with the whole, or alone if only the part is stopped.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { drain: self.drain.child_token(), abandon: self.abandon.child_token() }
     }
 
-    /// Take no new work; finish what is in flight.
+    /// Step 1: take no new work; finish the work in flight.
     pub fn drain(&self) {
         self.drain.cancel();
     }
 
-    /// Give back what is in flight, now.
+    /// Step 2: release the work in flight, now.
     pub fn abandon(&self) {
         self.drain.cancel();
         self.abandon.cancel();
     }
 
-    /// Returns true if to take no new work.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled()
     }
 
-    /// Until no new work is to be taken.
+    /// Waits for step 1.
     pub async fn draining(&self) {
         self.drain.cancelled().await;
     }
 
-    /// Until what is in flight is to be given back.
+    /// Waits for step 2.
     pub async fn abandoning(&self) {
         self.abandon.cancelled().await;
     }
 
-    /// The first step, as a token for code that waits for one.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         self.drain.clone()
     }
 
-    /// Waits for so long, or until no new work is to be taken.
+    /// Waits for `span`, or until step 1.
     pub async fn sleep(&self, span: Duration) {
         task::waits("waits", Some(span));
         tokio::select! {
@@ -80,11 +76,8 @@ impl Stop {
         task::step("works");
     }
 
-    /// Listens for SIGTERM and SIGINT: the first one drains and starts the deadline, the deadline or
-    /// a second one abandons. SIGHUP counts as SIGTERM, if it should.
-    ///
-    /// # Errors
-    /// The handlers cannot be installed.
+    /// Listens for SIGTERM and SIGINT. The first signal drains and starts the deadline; the deadline or a second signal
+    /// abandons. With `Hangup::Stops`, SIGHUP drains and starts the deadline too.
     pub fn on_signals(&self, deadline: Duration, hangup: Hangup) -> std::io::Result<()> {
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         if hangup == Hangup::Stops && !is_hangup_ignored() {
@@ -116,7 +109,7 @@ impl Stop {
     }
 }
 
-/// Returns true if the process was started by `nohup`, as Linux says; elsewhere it is unknown.
+/// Returns true if SIGHUP is ignored, as after `nohup` (Linux only; false elsewhere).
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! Addresses and networks in CIDR notation, and the subnet by which an address is limited.
+//! Addresses and networks in CIDR notation, and the subnets for limits per address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,10 +13,8 @@ struct Network {
 }
 
 impl Subnets {
-    /// Reads a list like `10.0.0.0/8,2001:db8::1`, with commas between its entries; an empty text is an empty list.
-    ///
-    /// # Errors
-    /// An entry is invalid: a clause that names it.
+    /// Parses a list like `10.0.0.0/8,2001:db8::1`, separated by commas; an empty text is an empty list. The error names the
+    /// invalid entry.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -24,7 +22,6 @@ impl Subnets {
         text.split(',').map(|entry| Network::parse(entry.trim())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns true if one of the networks contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -68,8 +65,8 @@ fn masked(address: IpAddr, prefix: u32) -> Option<IpAddr> {
     })
 }
 
-/// The unit of all limits per address: an IPv4 address, or the /64 prefix of an IPv6 address, of which one household has
-/// 2^64 addresses.
+/// The unit of all limits per address: an IPv4 address, or the /64 prefix of an IPv6 address. One household has 2^64 IPv6
+/// addresses.
 #[must_use]
 pub fn subnet(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

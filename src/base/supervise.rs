@@ -1,13 +1,13 @@
-//! Supervised tasks: one that panics or falls silent is begun anew, alone.
+//! Supervised tasks: a task that panics or falls silent is restarted, alone.
 //!
-//! A task says what it does (`task::step`, `task::waits`), without a handle: the task that runs is known. That is one short lock of its
-//! own a step, nothing for each id. Whoever supervises it restarts it after a panic, or once it has said nothing for
-//! `supervision.silent_after` beyond what it said it would wait.
+//! A task reports its steps (`task::step`, `task::waits`) without a handle: the running task is known. That costs one short
+//! lock per step, nothing per id. The supervisor restarts it after a panic, or when it is silent for longer than
+//! `supervision.silent_after` plus its announced wait.
 //!
-//! A panic drops the task's future, as a stop or a lost race in a `select!` drops it at an await, and every task bears that.
-//! A request is a part of a task, too: [`contain`] turns its panic into an error, and nothing is begun anew.
-//! What no task is supervised for (a thread of a driver, the writer of a file) ends the process where
-//! [`end_at_other_panics`] was called: nothing limps on half-alive.
+//! A panic drops the task's future at an await. A stop or a lost race in a `select!` does the same, so every task bears it.
+//! A request is a part of a task, too: [`contain`] turns its panic into an error, and nothing is restarted. Any other panic
+//! (a thread of a driver, the writer of a file) ends the process after [`end_at_other_panics`]: a process does not run on
+//! with a broken part.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -26,11 +26,11 @@ use super::retry::Retry;
 use super::shutdown::Stop;
 use super::task::{Task, is_supervised, scope};
 
-/// The first and the longest delay before a task is begun anew.
+/// The first and the longest delay before a restart.
 const DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// A task that has run for so long since it was begun anew runs well.
+/// A restarted task that has run for this time runs well.
 pub const STEADY: Duration = Duration::from_secs(300);
-/// A panic's message is no longer than this, in characters.
+/// Length limit of a panic's message, in characters.
 const MESSAGE_CHARS: usize = 300;
 
 static HOOK: Once = Once::new();
@@ -41,17 +41,13 @@ thread_local! {
     static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Why a task was begun anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
-    /// It panicked.
     Panic,
-    /// It said nothing for too long.
     Silence,
 }
 
 impl Cause {
-    /// A word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -61,16 +57,14 @@ impl Cause {
     }
 }
 
-/// Hears of the tasks of a pipeline.
+/// Receives the events of a pipeline's tasks.
 pub trait Observer: Send + Sync {
-    /// A task is begun anew soon.
     fn restarts(&self, task: &str, cause: Cause, why: &str);
 
-    /// A task that was begun anew runs well.
     fn is_steady(&self, task: &str);
 }
 
-/// From now on a panic outside supervised tasks ends the process, after its message.
+/// Makes every later panic outside supervised tasks end the process, after its message.
 pub fn end_at_other_panics() {
     hook();
     ENDS_AT_OTHER_PANICS.store(true, Ordering::Relaxed);
@@ -94,16 +88,12 @@ fn hook() {
     });
 }
 
-/// Runs a future as a part of that task. A panic in it drops it and is the error: one clause with message and place.
-///
-/// # Errors
-/// The future panicked.
+/// Runs a future as a part of that task. A panic drops the future and becomes the error: one clause with message and place.
 pub async fn contain<F: Future>(task: &Arc<Task>, future: F) -> Result<F::Output, String> {
     hook();
     AssertUnwindSafe(scope(task.clone(), future)).catch_unwind().await.map_err(|payload| clause(&*payload))
 }
 
-/// The clause for a panic that was caught on this thread.
 fn clause(payload: &(dyn Any + Send)) -> String {
     LAST.take().unwrap_or_else(|| format!("it panicked: {}", message(payload)))
 }
@@ -113,8 +103,8 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     of_format.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Runs a task to its end. After a panic, and when it is silent for too long, what is left of it is dropped, and it is begun
-/// anew after a delay that grows while it goes on so; not once the process is to stop.
+/// Runs a task to its end. After a panic or a long silence, drops the rest of it and restarts it after a delay. The delay
+/// grows with each repeated failure. Once the process stops there is no restart.
 pub async fn supervise<F>(task: &Arc<Task>, observer: &dyn Observer, stop: &Stop, mut begin: impl FnMut() -> F)
 where
     F: Future<Output = ()>,
@@ -124,7 +114,7 @@ where
     loop {
         task.say("begins", Some(None), Some(Duration::ZERO));
         let began = Stopwatch::start();
-        // A closure of its own may panic, too.
+        // The closure itself may panic, too.
         let running = AssertUnwindSafe(scope(task.clone(), async { begin().await })).catch_unwind();
         let steady = async {
             if retry.attempts() > 0 {
@@ -166,15 +156,12 @@ where
     }
 }
 
-/// A task of its own beside others, which can be begun anew.
 pub struct Beside {
-    /// Its name.
     pub name: &'static str,
     begin: Box<dyn FnMut() -> BoxFuture<'static, ()> + Send>,
 }
 
 impl Beside {
-    /// A task that `begin` begins.
     #[must_use]
     pub fn new<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> Self
     where
@@ -183,7 +170,7 @@ impl Beside {
         Self { name, begin: Box::new(move || begin().boxed()) }
     }
 
-    /// The task that runs `of` until it is stopped.
+    /// The task that runs `run` with `of` until it is stopped.
     #[must_use]
     pub fn of<T, F>(name: &'static str, of: T, run: fn(Arc<T>, Stop) -> F, stop: &Stop) -> Self
     where
@@ -194,7 +181,6 @@ impl Beside {
         Self::new(name, move || run(of.clone(), stop.clone()))
     }
 
-    /// Runs it under supervision.
     pub async fn run(mut self, pipeline: String, observer: Arc<dyn Observer>, stop: Stop) {
         let task = Task::new(pipeline, self.name);
         supervise(&task, &*observer, &stop, || (self.begin)()).await;
@@ -207,7 +193,7 @@ impl fmt::Debug for Beside {
     }
 }
 
-/// For tasks of the process that belong to no pipeline: the log tells of them.
+/// For tasks of the process without a pipeline: only the log reports them.
 #[derive(Debug, Clone, Copy)]
 pub struct LogAlone;
 

@@ -1,7 +1,7 @@
-//! Tasks say what they are doing: a watchdog sees one that fell silent, and a person may ask (`SIGQUIT`).
+//! Tasks report their steps: a watchdog finds a silent task, and an operator can list the steps (`SIGQUIT`).
 //!
-//! A task says it ([`step`], [`waits`]) without a handle: the task that runs is known. That is one short lock of its own a
-//! step, and nothing for each item.
+//! A task calls [`step`] and [`waits`] without a handle: the running task is known. That costs one short lock per step,
+//! nothing per item.
 
 use std::fmt;
 use std::future::Future;
@@ -11,21 +11,18 @@ use std::time::Duration;
 
 use super::clock::Stopwatch;
 
-/// What the silence of a task is measured against, ms: one setting for the process.
+/// Allowed silence of a task, ms: one setting for the process.
 static SILENT_AFTER_MS: AtomicU64 = AtomicU64::new(3_600_000);
-/// All tasks of the process.
 static TASKS: Mutex<Vec<Weak<Task>>> = Mutex::new(Vec::new());
 
 tokio::task_local! {
     static TASK: Arc<Task>;
 }
 
-/// A task, and what it is doing.
 #[derive(Debug)]
 pub struct Task {
-    /// Its pipeline, or another part of the process.
     pub pipeline: String,
-    /// Its name, unique in its pipeline.
+    /// Unique in its pipeline.
     pub name: String,
     doing: Mutex<Doing>,
 }
@@ -33,15 +30,14 @@ pub struct Task {
 #[derive(Debug, Clone)]
 struct Doing {
     step: &'static str,
-    /// Items, if it has some.
     of: Option<Arc<str>>,
     since: Stopwatch,
-    /// How long it may take, beyond [`silent_after`]; `None`: as long as it likes.
+    /// Time that it may take, beyond [`silent_after`]; `None`: no limit.
     allowed: Option<Duration>,
 }
 
 impl Task {
-    /// A task that begins now. It is listed while it is there.
+    /// A task that starts now. The list of tasks shows it until it is dropped.
     #[must_use]
     pub fn new(pipeline: impl Into<String>, name: impl Into<String>) -> Arc<Self> {
         let doing = Doing { step: "begins", of: None, since: Stopwatch::start(), allowed: Some(Duration::ZERO) };
@@ -62,7 +58,7 @@ impl Task {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns once it has said nothing for longer than it may.
+    /// Returns once it has been silent for longer than it may.
     pub(super) async fn silent(&self) -> Duration {
         loop {
             let (Doing { since, allowed, .. }, patience) = (self.now(), silent_after());
@@ -87,34 +83,32 @@ impl fmt::Display for Task {
     }
 }
 
-/// The running task takes a step, with the items that it has.
+/// Reports a step of the running task, with its current items.
 pub fn step(step: &'static str) {
     let _ = TASK.try_with(|task| task.say(step, None, Some(Duration::ZERO)));
 }
 
-/// The running task takes a step with these items: a claim, its first id and their number.
+/// Reports a step of the running task with these items: a claim, its first id and their number.
 pub fn step_with(step: &'static str, of: impl FnOnce() -> String) {
     let _ = TASK.try_with(|task| task.say(step, Some(Some(of().into())), Some(Duration::ZERO)));
 }
 
-/// The running task has no items any more, and waits for so long at the most; `None`: for what may never come.
+/// Reports that the running task has no items and waits for `most` at the longest; `None`: no limit.
 pub fn waits(step: &'static str, most: Option<Duration>) {
     let _ = TASK.try_with(|task| task.say(step, Some(None), most));
 }
 
-/// The pipeline of the running task.
 #[must_use]
 pub fn pipeline() -> Option<String> {
     TASK.try_with(|task| task.pipeline.clone()).ok()
 }
 
-/// The running task.
 #[must_use]
 pub fn current() -> Option<Arc<Task>> {
     TASK.try_with(Clone::clone).ok()
 }
 
-/// Runs a future, on whatever thread, as a part of a task.
+/// Runs a future as a part of a task, on any thread.
 pub async fn within<F: Future>(task: Option<Arc<Task>>, future: F) -> F::Output {
     match task {
         Some(task) => TASK.scope(task, future).await,
@@ -122,29 +116,25 @@ pub async fn within<F: Future>(task: Option<Arc<Task>>, future: F) -> F::Output 
     }
 }
 
-/// How long a task may say nothing.
 #[must_use]
 pub fn silent_after() -> Duration {
     Duration::from_millis(SILENT_AFTER_MS.load(Ordering::Relaxed))
 }
 
-/// Sets [`silent_after`] for the process.
 pub fn set_silent_after(span: Duration) {
     SILENT_AFTER_MS.store(u64::try_from(span.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Returns true in a supervised task.
 #[must_use]
 pub(super) fn is_supervised() -> bool {
     TASK.try_with(|_| ()).is_ok()
 }
 
-/// Runs a future as that task.
 pub(super) fn scope<F: Future>(task: Arc<Task>, future: F) -> impl Future<Output = F::Output> {
     TASK.scope(task, future)
 }
 
-/// One line for each task: what it is doing, and for how long.
+/// One line per task: its step, and the time since.
 #[must_use]
 pub fn doings() -> Vec<String> {
     let tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);

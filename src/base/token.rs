@@ -11,9 +11,9 @@ use subtle::ConstantTimeEq;
 use super::clock::Stopwatch;
 use super::reload::Reloadable;
 
-/// Wrong tokens, from all clients together, that are answered at once,
+/// Wrong tokens, from all clients together, that are answered at once.
 const AT_ONCE: u32 = 10;
-/// and the interval after which one more is answered.
+/// Interval after which one more wrong token is answered.
 const EVERY: Duration = Duration::from_secs(1);
 /// Seconds after which a client may guess again: `EVERY`.
 pub const GUESS_AGAIN_S: &str = "1";
@@ -21,44 +21,38 @@ pub const GUESS_AGAIN_S: &str = "1";
 /// A token that clients send. Clones are the same token.
 ///
 /// The right token passes at once, whatever other clients send: only wrong ones are limited. So the token must be too long
-/// to guess, which the settings check.
+/// to guess; the settings check this.
 #[derive(Clone)]
 pub struct AccessToken {
     current: Reloadable<Current>,
     guesses: Arc<Guesses>,
 }
 
-/// The number of a token: another one after each replacement.
+/// The number of a token; each replacement changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation(u64);
 
-/// The reason why a token does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// It is wrong.
     Wrong,
-    /// It is wrong, and more wrong ones came than are answered.
+    /// It is wrong, and the limit of answered wrong tokens is reached.
     TooManyGuesses,
 }
 
 struct Current {
-    /// Digests have one length, so a comparison does not reveal the token's.
+    /// Digests have one length, so a comparison does not reveal the token's length.
     digest: Vec<u8>,
     generation: Generation,
 }
 
 impl AccessToken {
-    /// This token.
     #[must_use]
     pub fn new(token: &SecretString) -> Self {
         let current = Current { digest: digest_of(token.expose_secret().as_bytes()), generation: Generation(0) };
         Self { current: Reloadable::new(current), guesses: Arc::default() }
     }
 
-    /// Passes the token that a client sent; counts it as a guess if it is wrong.
-    ///
-    /// # Errors
-    /// It is wrong.
+    /// Checks a token that a client sent, and counts it as a guess if it is wrong.
     pub fn check(&self, sent: &[u8]) -> Result<Generation, Denied> {
         let current = self.current.load();
         match bool::from(digest_of(sent).ct_eq(&current.digest)) {
@@ -68,19 +62,16 @@ impl AccessToken {
         }
     }
 
-    /// The number of the token in force.
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.current.load().generation
     }
 
-    /// Returns true if this is the token in force.
     #[must_use]
     pub fn is(&self, token: &SecretString) -> bool {
         digest_of(token.expose_secret().as_bytes()).ct_eq(&self.current.load().digest).into()
     }
 
-    /// Puts another token in force.
     pub fn replace(&self, token: &SecretString) {
         let Generation(before) = self.generation();
         let digest = digest_of(token.expose_secret().as_bytes());
@@ -98,10 +89,10 @@ fn digest_of(token: &[u8]) -> Vec<u8> {
     digest(&SHA256, token).as_ref().to_vec()
 }
 
-/// Wrong tokens of all clients: each reserves [`EVERY`] of the time to come.
+/// Wrong tokens of all clients. Each reserves [`EVERY`] of future time.
 struct Guesses {
     begun: Stopwatch,
-    /// The end of the reserved time, since `begun`.
+    /// The end of the reserved time, counted from the start of the stopwatch.
     until: Mutex<Duration>,
 }
 
@@ -112,7 +103,7 @@ impl Default for Guesses {
 }
 
 impl Guesses {
-    /// Returns true if one more wrong token may be answered as such.
+    /// Returns true if one more wrong token may be answered with `Denied::Wrong`.
     fn admit(&self) -> bool {
         let now = self.begun.elapsed();
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
-//! Hosts of this machine itself: what is sent to them crosses no network.
+//! Hosts that are this machine: data sent to them crosses no network.
 
 use std::net::IpAddr;
 
-/// Returns true if a host of an address, a name or an IP address with or without brackets, is this machine.
+/// Returns true if a host is this machine. The host is a name or an IP address, with or without brackets.
 ///
 /// ```
 /// use twitter_updater::base::backend::loopback::is_loopback;

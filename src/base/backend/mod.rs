@@ -5,16 +5,16 @@ pub mod postgres;
 pub mod redis;
 pub mod sqlite;
 
-/// Why a call to the queue's service could not be done. The variants are what the caller does next.
+/// Error of a call to the queue's service. Each variant is a decision for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// Not known whether it was done. Every call may be made again.
+    /// The outcome is unknown. Every call may be repeated.
     #[error("the queue is not available: {0}")]
     Unavailable(String),
-    /// The queue's memory is full: nothing can be scheduled, claims and settles still drain it.
+    /// The queue's memory is full. Nothing can be scheduled; claims and settles still drain it.
     #[error("the queue is full: {0}")]
     Full(String),
-    /// Its file was deleted or replaced: nothing is written any more, and the process has to stop.
+    /// Its file was deleted or replaced. Nothing is written any more, and the process has to stop.
     #[error("{0}")]
     Gone(String),
     /// It can never work like this: the server's version or settings, or a bug.
@@ -23,7 +23,7 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// Returns true if the same call may succeed later by itself.
+    /// Returns true if the same call may succeed later without a change.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Full(_))

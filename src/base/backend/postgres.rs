@@ -8,21 +8,19 @@
 //! | `require`, `prefer`, `allow` | no: any server that answers gets the password | refused |
 //! | `disable` | no, and the address says so | as written |
 //!
-//! This holds with or without a password in the address: it may also come from `PGPASSWORD` or `~/.pgpass`. To a Unix
-//! socket or to this machine itself every mode is allowed.
+//! This holds with or without a password in the address: it may also come from `PGPASSWORD` or `~/.pgpass`. A Unix
+//! socket and this machine itself allow every mode.
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::loopback::is_loopback;
 
-/// Reasons why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
-    /// It cannot be read. The reason may repeat a part of a password.
+    /// The reason in `source` may repeat a part of a password.
     #[error("the database's address cannot be read")]
     Unreadable(#[source] sqlx::Error),
-    /// Its mode sends the password to a server that is not verified.
     #[error(
         "sslmode={0} sends the password to any server that answers: write sslmode=verify-full, with sslrootcert=FILE for a \
          private authority, or sslmode=disable to send it in clear text"
@@ -30,12 +28,9 @@ pub enum BadAddress {
     Unverified(&'static str),
 }
 
-/// Reads an address, and has the server verified where it is not on this machine.
-///
-/// # Errors
-/// It cannot be read, or asks for a connection without verification.
+/// Parses an address. A server that is not on this machine must be verified.
 pub fn read(url: &str) -> Result<PgConnectOptions, BadAddress> {
-    // sqlx warns of parameters that it does not know and prints their values: a mistyped `password` is one.
+    // sqlx warns of unknown parameters and prints their values: a mistyped `password` is one.
     let options = with_default(NoSubscriber::default(), || url.parse::<PgConnectOptions>());
     let options = options.map_err(BadAddress::Unreadable)?;
     if is_local(&options) {
@@ -51,19 +46,18 @@ pub fn read(url: &str) -> Result<PgConnectOptions, BadAddress> {
     }))
 }
 
-/// Returns true if an error tells that a verified connection could not be made.
+/// Returns true if the error means that no verified connection could be made.
 #[must_use]
 pub fn is_unverified(options: &PgConnectOptions, error: &sqlx::Error) -> bool {
     let is_refused = match error {
         sqlx::Error::Tls(_) => true,
-        // rustls's own words.
+        // rustls reports its errors in this way.
         sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
         _ => false,
     };
     is_refused && matches!(options.get_ssl_mode(), PgSslMode::VerifyFull)
 }
 
-/// The server listens at a socket in the file system, or on this machine.
 fn is_local(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     options.get_socket().is_some() || host.starts_with('/') || is_loopback(host)

@@ -1,4 +1,4 @@
-//! Redis: the pool, the scripts' common part, and what its errors mean.
+//! Redis: the pool, the common part of the scripts, and the meaning of its errors.
 
 pub mod address;
 mod connect;
@@ -19,20 +19,19 @@ use self::connect::{Connection, Connector};
 pub use self::tls::Tls;
 use super::BackendError;
 
-/// Still drains when memory is full.
+/// For scripts that drain: they run when memory is full.
 pub const ALLOW_OOM: &str = "flags=allow-oom";
-/// Refused when memory is full.
+/// For scripts that add: Redis rejects them when memory is full.
 pub const DENY_OOM: &str = "";
 /// May run on a replica and for a read-only user.
 pub const NO_WRITES: &str = "flags=no-writes";
 
-/// A script: its flags, what all of them share, and its own text.
 #[must_use]
 pub fn script(flags: &str, own: &str) -> Script {
     Script::new(&format!("#!lua {flags}\n{}\n{own}", include_str!("common.lua")))
 }
 
-/// A script with its arguments, which lie in one buffer: the client's own invocations allocate each.
+/// A script with its arguments in one buffer: the client's own invocation allocates each argument.
 #[derive(Debug)]
 pub struct Call<'a> {
     script: &'a Script,
@@ -42,16 +41,16 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call of that script on the keys with this prefix, `{tag}:`, or on one key.
     ///
-    /// A script declares two keys, of which the second never exists. While a cluster moves the slot, its old node so
-    /// redirects the call to the new one, or answers TRYAGAIN, and the new one answers TRYAGAIN, as it does to any call
-    /// with several keys of which it lacks one. Thus nothing runs on a part of the keys. With a single key that never
-    /// exists each call would run on the new node, beside what the old one still holds.
+    /// A script declares two keys, and the second never exists. While a cluster moves the slot, the old node redirects the
+    /// call to the new one or answers TRYAGAIN. The new node answers TRYAGAIN to a call with several keys if it lacks one of
+    /// them. So no call runs on a part of the keys. With a single key that never exists, each call would run on the new
+    /// node while the old one still holds keys.
     #[must_use]
     pub fn new(script: &'a Script, key: &str) -> Self {
         Self::on_keys(script, &[key, &never(key)])
     }
 
-    /// A call of that script on just these keys, all in one slot.
+    /// A call of that script on these keys alone, all in one slot.
     #[must_use]
     pub fn on_keys(script: &'a Script, keys: &[&str]) -> Self {
         let mut command = redis::cmd("EVALSHA");
@@ -59,7 +58,6 @@ impl<'a> Call<'a> {
         Self { script, command }
     }
 
-    /// Adds an argument, or several.
     pub fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Self {
         self.command.arg(argument);
         self
@@ -71,29 +69,26 @@ fn never(key: &str) -> String {
     if key.starts_with('{') { format!("{key}.") } else { format!("{{{key}}}:.") }
 }
 
-/// Plain commands on the keys of one namespace: a script runs them one after another in one step, so that they too
-/// wait while a cluster moves the slot.
+/// Plain commands on the keys of one namespace. A script runs them in one step, so they also wait while a cluster moves
+/// the slot.
 #[derive(Debug)]
 pub struct Steps<'a> {
     call: Call<'a>,
 }
 
 impl Steps<'_> {
-    /// Commands that only read.
     #[must_use]
     pub fn reading(prefix: &str) -> Self {
         static READ: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("steps.lua")));
         Self { call: Call::new(&READ, prefix) }
     }
 
-    /// Commands that drain the queue, also when memory is full.
     #[must_use]
     pub fn draining(prefix: &str) -> Self {
         static DRAIN: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("steps.lua")));
         Self { call: Call::new(&DRAIN, prefix) }
     }
 
-    /// Commands that add to the queue.
     #[must_use]
     pub fn adding(prefix: &str) -> Self {
         static ADD: LazyLock<Script> = LazyLock::new(|| script(DENY_OOM, include_str!("steps.lua")));
@@ -112,8 +107,8 @@ impl Steps<'_> {
     }
 }
 
-/// Connections to one Redis (a server, whatever server its Sentinels name, or a cluster), shared by all
-/// namespaces of a process.
+/// Connections to one Redis (a server, the server that its Sentinels name, or a cluster), shared by all namespaces of a
+/// process.
 #[derive(Clone)]
 pub struct RedisPool {
     pool: Pool<Connector>,
@@ -126,14 +121,11 @@ impl std::fmt::Debug for RedisPool {
 }
 
 impl RedisPool {
-    /// A pool; nothing is connected yet.
-    ///
-    /// # Errors
-    /// [`BackendError::Refused`] for a URL that is none.
+    /// A pool without a connection yet. An invalid URL is [`BackendError::Refused`].
     pub fn new(options: &RedisOptions) -> Result<Self, BackendError> {
         let refused = |why: &str| BackendError::Refused(format!("queue.redis.url cannot be used: {why}"));
         let address = Address::read(options.url.expose_secret()).map_err(refused)?;
-        // The client's own error may quote the address, password included; ours does not.
+        // The client's own error may quote the address with its password; ours does not.
         let connector = Connector::new(address, options).map_err(|_| refused("its parts contradict each other"))?;
         let patience = options.connect_timeout.saturating_mul(connector.connects_in_a_row());
         let pool = Pool::builder(connector)
@@ -147,7 +139,6 @@ impl RedisPool {
         Ok(Self { pool })
     }
 
-    /// A connection, checked or new.
     async fn connection(&self) -> Result<Object<Connector>, BackendError> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => decide(&error),
@@ -155,8 +146,8 @@ impl RedisPool {
         })
     }
 
-    /// What came of a call. Where it shows that this is not the server to talk to any more, no connection
-    /// to it is kept: the next one finds the one that is.
+    /// Returns the result of a call. If this is no longer the right server, drops all connections to it: the next connection
+    /// finds the right one.
     fn heard<T>(&self, connection: Object<Connector>, answer: RedisResult<T>) -> Result<T, BackendError> {
         answer.map_err(|error| {
             if is_gone(&error) {
@@ -167,10 +158,7 @@ impl RedisPool {
         })
     }
 
-    /// Runs a script. A server that does not know it is told it.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what the server says, or that it says nothing.
+    /// Runs a script. Loads it first if the server does not know it.
     pub async fn invoke<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, BackendError> {
         let mut connection = self.connection().await?;
         let mut answer = call.command.query_async(&mut *connection).await;
@@ -184,18 +172,10 @@ impl RedisPool {
         self.heard(connection, answer)
     }
 
-    /// Runs commands in one step; answers a reply of each.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn run<T: FromRedisValue>(&self, steps: &Steps<'_>) -> Result<Vec<T>, BackendError> {
         self.invoke(&steps.call).await
     }
 
-    /// Runs a command that only reads keys with this prefix.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn read<T: FromRedisValue>(&self, prefix: &str, command: &Cmd) -> Result<T, BackendError> {
         let replies: Vec<T> = self.run(Steps::reading(prefix).add(command)).await?;
         let none = || BackendError::Refused("Redis answered a step with nothing".to_owned());
@@ -203,18 +183,12 @@ impl RedisPool {
     }
 
     /// The `INFO` of each server with keys: one, or each master of a cluster.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what the server says, or that it says nothing.
     pub async fn info(&self) -> Result<Vec<InfoDict>, BackendError> {
         let answers = self.ask_each(&redis::cmd("INFO")).await?;
         Ok(answers.into_iter().map(|(_, info)| info).collect())
     }
 
     /// Runs a command without keys on each server that holds keys: one, or each master of a cluster.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what a server says, or that it says nothing.
     pub async fn ask_each<T: FromRedisValue>(&self, command: &Cmd) -> Result<Vec<(Server, T)>, BackendError> {
         let mut connection = self.connection().await?;
         let answer = match &mut *connection {
@@ -230,10 +204,7 @@ impl RedisPool {
         self.heard(connection, answer)
     }
 
-    /// Runs a command without keys on one of the servers that [`RedisPool::ask_each`] named.
-    ///
-    /// # Errors
-    /// [`BackendError`]: what the server says, or that it says nothing.
+    /// Runs a command without keys on a server that [`RedisPool::ask_each`] returned.
     pub async fn tell(&self, server: &Server, command: &Cmd) -> Result<(), BackendError> {
         let mut connection = self.connection().await?;
         let node = server.0.as_deref().and_then(|node| node.rsplit_once(':'));
@@ -249,26 +220,24 @@ impl RedisPool {
     }
 }
 
-/// A server that holds keys: `host:port` of a master of a cluster, or the only one there is.
+/// A server that holds keys: `host:port` of a master of a cluster, or the only server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server(Option<String>);
 
-/// The code of a server's refusal; of a pipeline's, the first one's.
+/// The code of a server's error; for a pipeline, of the first error.
 fn code(error: &RedisError) -> Option<String> {
     let refusals = error.clone().into_server_errors();
     let first = refusals.as_ref().and_then(|all| all.first());
     first.map(|(_, refusal)| refusal.code().to_owned()).or_else(|| error.code().map(str::to_owned))
 }
 
-/// Returns true if the server does not answer, or is no longer the master.
 fn is_gone(error: &RedisError) -> bool {
     error.is_io_error() || matches!(code(error).as_deref(), Some("READONLY" | "MASTERDOWN"))
 }
 
-/// The meaning of a Redis error for the caller.
 #[must_use]
 pub fn decide(error: &RedisError) -> BackendError {
-    let text = without_user(error.to_string()); // a server's own words, or of input and output: no secret
+    let text = without_user(error.to_string()); // a server's or an I/O message: no secret
     let code = code(error);
     let code = code.as_deref();
     if let Some("ASK" | "TRYAGAIN") = code {
@@ -300,7 +269,7 @@ pub fn decide(error: &RedisError) -> BackendError {
     }
 }
 
-/// The same words without the name of the user, with which Redis refuses a command.
+/// Removes the user's name, which Redis writes into its permission errors.
 fn without_user(text: String) -> String {
     match text.split_once("User ").and_then(|(before, named)| Some((before, named.split_once(' ')?.1))) {
         Some((before, behind)) if behind.starts_with("has no permissions") => format!("{before}User *** {behind}"),

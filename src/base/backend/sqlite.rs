@@ -29,7 +29,7 @@ use super::BackendError;
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{folder_of, with_end};
 
-/// Between two tries of turning a fresh file to WAL.
+/// Wait between two tries to turn a new file to WAL.
 const WAL_RETRY: Duration = Duration::from_millis(5);
 
 // Primary result codes: <https://www.sqlite.org/rescode.html>.
@@ -41,8 +41,8 @@ const FULL: u32 = 13;
 const CANNOT_OPEN: u32 = 14;
 const NO_DATABASE: u32 = 26;
 
-/// A file that was opened, told from another one of the same name. SQLite does not notice that its file was deleted or
-/// replaced: it goes on to write where nobody reads.
+/// An open file, identified by device and inode. SQLite does not notice that its file was deleted or replaced: it goes on
+/// to write to the old one, and all of that is lost.
 #[derive(Debug, Clone)]
 pub struct Opened {
     path: PathBuf,
@@ -50,38 +50,34 @@ pub struct Opened {
     inode: u64,
 }
 
-/// Why a file is not written any more.
+/// Reason why a file is not written any more.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// The file was deleted, or another one has its name.
     #[error(
         "the SQLite file was deleted or replaced while it was open ({0} was {1}). What is written now would be lost, so \
          the process stops: put the file back, or keep the new one, and start again. Back up with VACUUM INTO, not with \
          cp or mv"
     )]
     Gone(PathBuf, &'static str),
-    /// A flush failed. Read anew by another process, the file says what of it there is.
+    /// A flush failed. Another process that reads the file again sees what is left of it.
     #[error(
         "the disk did not take what was written to the SQLite file {0}, and may have dropped some of it, so the process stops: \
          the log has the reason; mend it and start again"
     )]
     Lost(PathBuf),
-    /// Another user has put it there.
     #[error("the SQLite file {0} is not opened: {1}")]
     Planted(PathBuf, String),
-    /// It holds tables, and none of ours.
     #[error(
         "the SQLite file {0} belongs to another program (it has the table {1:?}) and was not changed: name another file \
          (store.sqlite.path, queue.embedded.path)"
     )]
     Foreign(PathBuf, String),
-    /// Nobody knows.
     #[error("the SQLite file {0} cannot be looked at: {1}")]
     Unknown(PathBuf, String),
 }
 
 impl Missing {
-    /// As another error, of the kind that fits.
+    /// Converts it to `E`. An unknown state becomes `unavailable`, everything else `gone`.
     pub fn sorted<E>(self, gone: fn(String) -> E, unavailable: fn(String) -> E) -> E {
         match self {
             Self::Gone(..) | Self::Lost(_) | Self::Planted(..) | Self::Foreign(..) => gone(self.to_string()),
@@ -97,10 +93,6 @@ impl From<Missing> for BackendError {
 }
 
 impl Opened {
-    /// The file that has that name now.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn now(path: &Path) -> Result<Self, Missing> {
         match std::fs::metadata(path) {
             Ok(file) => Ok(Self { path: path.to_owned(), device: file.dev(), inode: file.ino() }),
@@ -109,11 +101,8 @@ impl Opened {
         }
     }
 
-    /// Checks that the path still names the same file. Called in each transaction that writes: it costs microseconds,
-    /// and a commit milliseconds.
-    ///
-    /// # Errors
-    /// The file was deleted or replaced.
+    /// Checks that the path still names the same file. Every write transaction calls it: it costs microseconds, a commit
+    /// costs milliseconds.
     pub fn is_there(&self) -> Result<(), Missing> {
         let now = Self::now(&self.path)?;
         if (now.device, now.inode) == (self.device, self.inode) {
@@ -124,18 +113,17 @@ impl Opened {
     }
 }
 
-/// Bytes of a page, for new files. Rows have 5 KB: on pages of SQLite's own 4 KB each needs a second one, which is freed and taken
-/// again at each change.
+/// Bytes per page, for new files. Rows have 5 KB. On SQLite's default pages of 4 KB each row needs a second page, which each change
+/// frees and takes again.
 const PAGE_BYTES: u32 = 16 * 1024;
 
-/// Bytes that a check of the disk writes: a few pages.
 const PROBE_BYTES: usize = 4 * PAGE_BYTES as usize;
 
-/// Checks that the disk takes more of that file, with an unnamed file in the same folder. SQLite would say so only at a commit,
-/// and a process that only reads makes none.
+/// Checks that the disk has room for more of that file, with an unnamed file in the same folder. SQLite would report it only at a
+/// commit, and a process that only reads makes none.
 ///
 /// # Errors
-/// The disk is full, over its quota, read-only, or broken. Says nothing of rights: another user may have them.
+/// The disk is full, over its quota, read-only, or broken. Missing rights are no error: another user may have them.
 pub async fn check_disk(path: &Path) -> Result<(), String> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -156,29 +144,28 @@ pub async fn check_disk(path: &Path) -> Result<(), String> {
     Err(format!("{} cannot be written: {error}; {remedy}", path.display()))
 }
 
-/// Makes a file that is missing for its owner alone, since it holds data of people. SQLite gives its `-wal` and `-shm` the same
-/// mode. What is there stays as it is, and where nothing can be made, SQLite says why.
+/// Creates a missing file with access for its owner only, since it holds personal data. SQLite gives its `-wal` and `-shm` the same
+/// mode. An existing file stays as it is. If nothing can be created, SQLite reports the reason.
 fn make_private(path: &Path) {
-    /// Whoever closes a file ends the locks that SQLite has on it in this process: nobody opens it before that.
+    /// Closing a file ends SQLite's locks on it in this process. So no connection may open it before that.
     static MAKING: Mutex<()> = Mutex::new(());
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = File::options().write(true).create_new(true).mode(0o600).open(path);
 }
 
-/// The options to open a file, which is created if it is missing.
 fn options(path: &Path, busy_timeout: Duration) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
-        .pragma("secure_delete", "ON") // who is forgotten is not left on free pages
-        .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits with the machine's power
+        .pragma("secure_delete", "ON") // forgotten people leave no data on free pages
+        .synchronous(SqliteSynchronous::Full) // in WAL mode NORMAL may lose the last commits in a power loss
         .busy_timeout(busy_timeout)
 }
 
-/// The options to read a file that this process may not write; `None` where it may. Without a `-wal` beside it, it is taken for a copy
-/// that does not change, because SQLite would have to make that file.
+/// The options to read a file that this process may not write; `None` if it may. A file without a `-wal` is treated as a copy that
+/// does not change, because SQLite would have to create the `-wal`.
 fn read_only_options(path: &Path, busy_timeout: Duration) -> Option<SqliteConnectOptions> {
     let path = std::fs::canonicalize(path).ok()?;
     let is_writable = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
@@ -192,10 +179,8 @@ fn read_only_options(path: &Path, busy_timeout: Duration) -> Option<SqliteConnec
     Some(SqliteConnectOptions::new().filename(path).read_only(true).immutable(is_copy).busy_timeout(busy_timeout))
 }
 
-/// Checks that a file does not belong to another program; changes nothing in it.
-///
-/// # Errors
-/// It has tables, and none of a store, a queue or a ledger.
+/// Checks that a file does not belong to another program: it is empty, or has a table of a store, a queue or a ledger.
+/// Changes nothing in it.
 async fn check_ours(path: &Path) -> Result<(), Missing> {
     const OF_OTHERS: &str = "SELECT name FROM sqlite_master WHERE type = 'table' AND NOT EXISTS (SELECT 1 FROM sqlite_master \
          WHERE type = 'table' AND name IN ('store_migrations', 'queue_job', 'quota_credential')) LIMIT 1";
@@ -215,32 +200,31 @@ async fn check_ours(path: &Path) -> Result<(), Missing> {
     }
 }
 
-/// A pool of connections to a file.
 fn pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(connections)
-        // A transaction that a full disk ends is rolled back by SQLite itself. sqlx takes it for open, and the
-        // connection would begin no other.
+        // If a full disk ends a transaction, SQLite rolls it back. sqlx still counts it as open, and the connection could
+        // start no other.
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
 }
 
-/// Connects to a file. Waits up to `patience` for those that are about to make it.
+/// Connects to a file. Waits up to `patience` for other processes that are creating it.
 async fn connect(options: &SqliteConnectOptions, patience: Duration) -> Result<SqliteConnection, sqlx::Error> {
     let since = Stopwatch::start();
     loop {
         match SqliteConnection::connect_with(options).await {
-            // A fresh file is turned to WAL under a lock for which SQLite does not wait itself, so processes
-            // started together refuse each other. Once only: the mode stays. A file lock has no event to wait for.
+            // Turning a new file to WAL needs a lock for which SQLite does not wait, so processes that start together fail each
+            // other. Only once: the mode stays. A file lock has no event to wait for.
             Err(error) if code(&error) == BUSY && since.elapsed() < patience => tokio::time::sleep(WAL_RETRY).await,
             connected => return connected,
         }
     }
 }
 
-/// Opens the queue's file, making it where it is missing.
+/// Opens the queue's file; creates it if it is missing.
 ///
 /// # Errors
-/// [`BackendError::Unavailable`] when it cannot be opened or made, or stays locked.
+/// [`BackendError::Unavailable`] if it cannot be opened or created, or stays locked.
 pub async fn open(path: &Path, patience: Duration) -> Result<SharedFile, BackendError> {
     SharedFile::open(path, patience).await.map_err(|error: Cannot| match error {
         Cannot::Open(error) => BackendError::Unavailable(unopened(path, &error)),
@@ -248,7 +232,6 @@ pub async fn open(path: &Path, patience: Duration) -> Result<SharedFile, Backend
     })
 }
 
-/// Why that file cannot be opened, and what to do.
 fn unopened(path: &Path, error: &sqlx::Error) -> String {
     let shown = path.display();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -267,7 +250,6 @@ fn unopened(path: &Path, error: &sqlx::Error) -> String {
     }
 }
 
-/// Why a file was not opened.
 #[derive(Debug)]
 enum Cannot {
     Open(sqlx::Error),
@@ -286,13 +268,12 @@ impl From<Missing> for Cannot {
     }
 }
 
-/// A SQLite error's primary result code, the low byte; 0 where it has none.
+/// The primary result code of a SQLite error, the low byte; 0 if it has none.
 fn code(error: &sqlx::Error) -> u32 {
     let code = error.as_database_error().and_then(DatabaseError::code);
     code.and_then(|code| code.parse::<u32>().ok()).unwrap_or(0) & 0xff
 }
 
-/// The meaning of a SQLite error for the caller.
 impl From<sqlx::Error> for BackendError {
     fn from(error: sqlx::Error) -> Self {
         let text = match code(&error) {
@@ -312,36 +293,30 @@ impl From<sqlx::Error> for BackendError {
     }
 }
 
-/// The rows of a statement that makes one JSON text of them (`json_group_array`). SQLite's thread would hand over each row by
-/// itself, and the two threads would wake each other each time.
-///
-/// # Errors
-/// The text is none of such rows.
+/// Parses the rows of a statement that returns them as one JSON text (`json_group_array`). SQLite's thread would hand over each row
+/// on its own, and the two threads would wake each other each time.
 pub fn rows_of<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, sqlx::Error> {
     serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// A text of some statements, divided by `;`, with their values.
+/// A text of several statements, separated by `;`, with their values.
 pub type Statements<'q> = Query<'q, Sqlite, SqliteArguments>;
 
-/// Runs the statements of one text, and answers how many rows each changed. SQLite's thread and the caller wake each
-/// other once for all of them, which costs more than most statements do.
+/// Runs the statements of one text. Returns the number of rows that each changed. SQLite's thread and the caller wake
+/// each other once for all of them; a wake-up costs more than most statements.
 ///
-/// Values are bound in the order of their `?`. Where these have numbers, each statement uses all up to its highest: sqlx takes one
-/// that is left out for a `?` without a number. Only sqlx's SQLite knows such texts, and it may give them up; then they are
-/// divided here.
+/// Values are bound in the order of their `?`. With numbered `?`, each statement must use all numbers up to its highest: sqlx takes
+/// a number that is left out for a `?` without a number. Only sqlx's SQLite supports such texts. If it drops them, this function
+/// must split them.
 ///
 /// # Errors
-/// As of the first statement that fails; those behind it did not run.
+/// The error of the first statement that fails; later statements did not run.
 pub async fn run(file: &mut SqliteConnection, statements: Statements<'_>) -> Result<Vec<u64>, sqlx::Error> {
     let changed = |step: Either<SqliteQueryResult, SqliteRow>| ready(Ok(step.left().map(|ran| ran.rows_affected())));
     file.fetch_many(statements).try_filter_map(changed).try_collect().await
 }
 
-/// Gives a table a column that files of older versions lack. The texts are the caller's own.
-///
-/// # Errors
-/// The file is out.
+/// Adds a column that files of older versions lack. `table` and the other texts must be trusted: they become SQL.
 pub async fn add_column(
     file: &mut SqliteConnection,
     table: &str,
@@ -360,10 +335,8 @@ pub async fn add_column(
     Ok(())
 }
 
-/// Names a table's first column, which files of older versions call something else. The texts are the caller's own.
-///
-/// # Errors
-/// The file is out.
+/// Renames a table's first column, which has another name in files of older versions. `table` and `name` must be trusted:
+/// they become SQL.
 pub async fn name_first_column(file: &mut SqliteConnection, table: &str, name: &str) -> Result<(), BackendError> {
     let known: String = sqlx::query_scalar("SELECT name FROM pragma_table_info(?) WHERE cid = 0")
         .bind(table)
@@ -420,7 +393,7 @@ mod tests {
     #[tokio::test]
     async fn what_to_do_about_a_file_that_is_not_opened_is_told() {
         let told = async |path: &Path| open(path, Duration::from_secs(5)).await.unwrap_err().to_string();
-        // Nobody may make a file there, not even root.
+        // No user may create a file there, not even root.
         let why = told(Path::new("/proc/jobs.db")).await;
         assert!(
             why.contains("the folder of /proc/jobs.db cannot be written: change its rights, or set queue."),

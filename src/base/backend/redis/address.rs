@@ -7,8 +7,8 @@
 //! | `redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/db]` | the master that these Sentinels name |
 //! | `redis+cluster://[user:password@]host[:port][,host[:port]…]` | the cluster these nodes belong to |
 //!
-//! `rediss…` speaks TLS, with Sentinels and servers alike. User and password are the servers'; where the
-//! Sentinels want one, it is `?sentinel_user=…&sentinel_password=…`.
+//! `rediss…` uses TLS, for Sentinels and servers alike. User and password are those of the servers. Sentinels with their
+//! own need `?sentinel_user=…&sentinel_password=…`.
 
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
@@ -17,15 +17,11 @@ use crate::base::backend::loopback::is_loopback;
 
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Checks an address.
-///
-/// # Errors
-/// The error; it repeats no part of the address, which may hold a password.
+/// Checks an address. The error repeats no part of it, since it may hold a password.
 pub fn check(url: &str) -> Result<(), &'static str> {
     Address::read(url).map(drop)
 }
 
-/// Returns true if it is an address that asks for TLS.
 #[must_use]
 pub fn is_secure(url: &str) -> bool {
     Address::read(url).is_ok_and(|address| address.is_secure())
@@ -37,10 +33,9 @@ pub fn sends_plain_password(url: &str) -> bool {
     Address::read(url).is_ok_and(|address| address.sends_plain_password())
 }
 
-/// The address of Redis.
 pub(super) enum Address {
     One(ConnectionInfo),
-    /// `like_a_server` tells how the servers let us in; it names no host.
+    /// `like_a_server` has the credentials for the servers; its host name is unused.
     Sentinel {
         sentinels: Vec<ConnectionInfo>,
         service: String,
@@ -50,7 +45,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Reads it; the error as that of [`check`].
+    /// Parses an address; the error is that of [`check`].
     pub fn read(url: &str) -> Result<Self, &'static str> {
         let parts = Parts::of(url).ok_or(NO_ADDRESS)?;
         let (scheme, is_sentinel) = match parts.scheme {
@@ -71,7 +66,7 @@ impl Address {
         if service.is_empty() {
             return Err("it has to name the service the Sentinels watch: …host:26379/service");
         }
-        // Who the servers let in, told as one of them would be.
+        // The credentials for the servers, in the form of a server's address.
         let like_a_server = server(&format!("{scheme}://{user}server/{db}{query}"))?;
         let own = sentinels_own(query);
         let sentinel = |host: &str| {
@@ -110,7 +105,7 @@ impl Address {
     }
 }
 
-/// Answers come as soon as they are there.
+/// No delay: Redis sends short replies, and each should arrive at once.
 fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
@@ -119,13 +114,12 @@ const NO_ADDRESS: &str = "it is none of redis://, rediss://, redis+unix://, redi
 
 fn server(url: &str) -> Result<ConnectionInfo, &'static str> {
     let info = url.into_connection_info().map_err(|_| ends_early(url).unwrap_or(NO_ADDRESS))?;
-    // Redis 7.2 and later would log a refused CLIENT SETINFO for each connection: users.acl cannot allow a command that
+    // Redis 7.2 and later would log a rejected CLIENT SETINFO for each connection: users.acl cannot allow a command that
     // Redis 7.0 does not have.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     Ok(info.set_tcp_settings(tcp()).set_redis_settings(settings))
 }
 
-/// The credentials for Sentinels.
 fn sentinels_own(query: &str) -> RedisConnectionInfo {
     let mut own = RedisConnectionInfo::default();
     let Some(url) = redis::parse_redis_url(&format!("redis://sentinel{query}")) else { return own };
@@ -143,7 +137,7 @@ fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Why an address of any service cannot be read, if its password has what ends the host.
+/// Reason why an address of any service cannot be parsed, if its password has a character that ends the host.
 #[must_use]
 pub fn ends_early(url: &str) -> Option<&'static str> {
     let Parts { path, query, .. } = Parts::of(url)?;
@@ -151,11 +145,9 @@ pub fn ends_early(url: &str) -> Option<&'static str> {
         .then_some("a /, ? or # before the @ ends the host: in a password write them as %2F, %3F and %23")
 }
 
-/// An address of one or several hosts, taken apart.
 pub struct Parts<'a> {
-    /// Before `://`.
     pub scheme: &'a str,
-    /// `user:password@`, or nothing.
+    /// `user:password@`, or empty.
     pub user: &'a str,
     /// Separated by commas.
     pub hosts: &'a str,
@@ -166,7 +158,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `None` where it has no scheme.
+    /// `None` if it has no scheme.
     #[must_use]
     pub fn of(url: &'a str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;

@@ -1,7 +1,7 @@
 //! Connections of each kind, for the pool.
 //!
-//! deadpool-redis has pools for Sentinel and Cluster of its own; they take no timeouts, and a response
-//! timeout of 500 ms is too short for a Redis that rewrites its AOF.
+//! deadpool-redis has its own pools for Sentinel and Cluster. They take no timeouts, and their response timeout of 500 ms
+//! is too short for a Redis that rewrites its AOF.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,38 +22,31 @@ use tokio::sync::Mutex;
 use super::Tls;
 use super::address::Address;
 
-/// The parameters of connections to Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// One of the forms in [`address`](super::address); may hold a password, so it is shown nowhere.
+    /// One of the forms in [`address`](super::address). It may hold a password, so it is never shown.
     pub url: SecretString,
-    /// For `rediss…`, where the system's certificates are not the ones.
+    /// For `rediss…`, if the system's certificates do not fit.
     pub tls: Tls,
-    /// The maximum number of connections.
     pub connections: usize,
-    /// The time limit for a connection to a server. Sentinels that are silent, or nodes, are given up after that, and
-    /// the others asked.
+    /// Time limit for a connection to a server. Sentinels or nodes that are silent for longer are skipped, and the next one
+    /// is tried.
     pub connect_timeout: Duration,
-    /// The time limit for an answer. (The client's own default is 500 ms, which a Redis that rewrites its AOF exceeds
-    /// now and then.)
+    /// Time limit for a response. (The client's default of 500 ms is too short for a Redis that rewrites its AOF.)
     pub response_timeout: Duration,
 }
 
-/// A connection that was used within this time is used again without asking whether it still is one.
+/// A connection that was used within this time is used again without a check.
 const UNASKED: Duration = Duration::from_secs(1);
 
-/// How often a cluster's client repeats a call that was redirected, or that a node cannot answer at the moment, and how
-/// long it waits in between, ms.
+/// Repeats and waits (ms) of a cluster's client, for a call that was redirected or that a node cannot answer at the moment.
 const CLUSTER_RETRIES: u32 = 5;
 const CLUSTER_WAIT_MS: std::ops::Range<u64> = 50..400;
 
-/// Makes connections, and checks them before they are used again after a while.
+/// Makes connections, and checks idle ones before use.
 pub enum Connector {
-    /// To one server.
     One(deadpool_redis::Manager),
-    /// To the master that the Sentinels name at the time.
     Sentinel(Arc<Mutex<SentinelClient>>, AsyncConnectionConfig),
-    /// To all nodes of a cluster.
     Cluster(ClusterClient),
 }
 
@@ -73,8 +66,8 @@ impl Connector {
                 let mut cluster = ClusterClientBuilder::new(nodes)
                     .connection_timeout(options.connect_timeout)
                     .response_timeout(options.response_timeout)
-                    // The client's own waits are longer than the whole response timeout: a call that meets a slot on
-                    // its way would end as silence. Five of ours take 2 s at the most.
+                    // The client's own waits are longer than the whole response timeout: a call for a slot that is being moved would
+                    // time out. Five of ours take 2 s at the most.
                     .retries(CLUSTER_RETRIES)
                     .min_retry_wait(CLUSTER_WAIT_MS.start)
                     .max_retry_wait(CLUSTER_WAIT_MS.end)
@@ -88,18 +81,18 @@ impl Connector {
         })
     }
 
-    /// How many connects follow one another before there is one to use, each of which may have to be given up.
+    /// Number of successive connects before a connection is usable. Each of them may time out.
     pub(super) fn connects_in_a_row(&self) -> u32 {
         match self {
             Self::One(_) => 1,
-            // To the Sentinels at the same time, to the master to ask whether it is one, to the master; to the
-            // nodes named, to those that they name, to one of them for the slots.
+            // Sentinels: to all Sentinels at once, to the master to check its role, to the master for use. Cluster: to the
+            // named nodes, to the nodes that these name, to one of them for the slots.
             Self::Sentinel(..) | Self::Cluster(_) => 3,
         }
     }
 }
 
-/// Asks these Sentinels, which share how they let us in, for a server that is like that one.
+/// A client that asks these Sentinels for servers like `like_a_server`. The Sentinels share their credentials.
 fn sentinel_client(
     sentinels: Vec<ConnectionInfo>,
     service: &str,
@@ -151,25 +144,23 @@ impl managed::Manager for Connector {
     }
 
     async fn recycle(&self, connection: &mut Connection, metrics: &Metrics) -> RecycleResult<RedisError> {
-        // Asking before each call would double the round trips; whoever meets a connection that broke a moment
-        // ago hears that it did, and every call may be made again.
+        // A check before each call would double the round trips. A call on a connection that just broke gets the error, and
+        // every call may be repeated.
         if metrics.last_used() < UNASKED {
             return Ok(());
         }
         match (self, connection) {
             (Self::One(manager), Connection::Server(connection)) => manager.recycle(connection, metrics).await,
             (_, Connection::Server(connection)) => Ok(redis::cmd("PING").query_async::<()>(connection).await?),
-            // It mends itself; and a node that is out is none of the others' business.
+            // It reconnects automatically, and a node that is down does not affect the others.
             (_, Connection::Cluster(_)) => Ok(()),
         }
     }
 }
 
-/// A connection to whatever it is.
 pub enum Connection {
-    /// To one server.
     Server(MultiplexedConnection),
-    /// To all nodes of a cluster: each command goes to its key's.
+    /// To all nodes of a cluster: each command goes to the node of its key.
     Cluster(ClusterConnection),
 }
 

@@ -1,4 +1,4 @@
-//! Certificates for `rediss…`, where the system's own are not the ones to trust or a server wants to know who calls.
+//! Certificates for `rediss…`: private authorities, and client certificates for servers that require them.
 
 use std::path::Path;
 
@@ -6,17 +6,14 @@ use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificate
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Certificates that files hold, if any; what they hold is shown nowhere.
+/// Certificates from files, if any. Their content is never shown.
 #[derive(Debug, Clone, Default)]
 pub struct Tls {
     certificates: Option<TlsCertificates>,
 }
 
 impl Tls {
-    /// Reads `queue.redis.ca_file`, `cert_file` and `key_file`; an empty path names none.
-    ///
-    /// # Errors
-    /// The setting, and what is wrong with its file.
+    /// Reads `queue.redis.ca_file`, `cert_file` and `key_file`; an empty path means no file. The error names the setting.
     pub fn read(ca: &Path, cert: &Path, key: &Path) -> Result<Self, String> {
         let root_cert = file("ca_file", ca)?;
         if let Some(pem) = &root_cert {
@@ -40,12 +37,10 @@ impl Tls {
         Ok(Self { certificates: any.then_some(TlsCertificates { client_tls, root_cert }) })
     }
 
-    /// The configured certificates, if any.
     pub(super) fn certificates(&self) -> Option<&TlsCertificates> {
         self.certificates.as_ref()
     }
 
-    /// A server that is spoken to with them.
     pub(super) fn at(&self, server: ConnectionInfo) -> RedisResult<ConnectionInfo> {
         match &self.certificates {
             Some(certificates) => {

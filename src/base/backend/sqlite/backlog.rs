@@ -1,5 +1,5 @@
-//! Pages of the write-ahead log that wait to be copied into the file. A reader that stays in one transaction keeps them there,
-//! and the log grows for as long.
+//! Pages of the write-ahead log that wait to be copied into the file. A reader in a long transaction blocks the copy, and the log
+//! grows until it ends.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,13 +11,12 @@ use super::PAGE_BYTES;
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::with_end;
 
-/// Places in the `-shm` file (<https://www.sqlite.org/walformat.html>): the number of pages in the log, the size of a page, and
-/// the number of pages that were copied.
+/// Offsets in the `-shm` file (<https://www.sqlite.org/walformat.html>): the number of pages in the log, the size of a page, and
+/// the number of copied pages.
 const PAGES: usize = 16;
 const PAGE_SIZE: usize = 14;
 const COPIED: usize = 96;
 
-/// The state of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     pages: u32,
@@ -25,21 +24,19 @@ struct State {
     page_bytes: u64,
 }
 
-/// A log that grows because a reader keeps it.
+/// A log that grows because a reader blocks its copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// Since when no page was copied, as far as this process has looked.
+    /// Time without a copied page, as far as this process has checked.
     pub since: Duration,
-    /// Bytes that wait to be copied.
     pub bytes: u64,
 }
 
-/// Watches one log.
 #[derive(Debug, Default)]
 pub(super) struct Backlog(Mutex<Option<(u32, Stopwatch)>>);
 
 impl Backlog {
-    /// Looks at the log of that file. `None` where fewer than `most` pages wait.
+    /// Checks the log of that file. `None` if at most `most` pages wait.
     pub(super) fn look(&self, path: &Path, most: u32) -> Option<Kept> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(State { pages, copied, page_bytes }) =

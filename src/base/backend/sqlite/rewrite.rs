@@ -1,7 +1,7 @@
-//! Rewriting a whole file, so that nothing of removed rows is left in it.
+//! Rewriting a whole file, so that no trace of removed rows is left in it.
 //!
-//! `secure_delete` overwrites removed rows, but not the copies that stay in gaps of a page when SQLite moves rows between
-//! pages. `VACUUM` writes all pages from the rows that there are, and a checkpoint that truncates the WAL removes the old ones.
+//! `secure_delete` overwrites removed rows, but not the copies in gaps of a page that SQLite leaves when it moves rows. `VACUUM`
+//! writes all pages from the existing rows. A checkpoint that truncates the WAL then removes the old pages.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::shared::{ASK, SharedFile};
 use super::{BUSY, code, connect};
 use crate::base::clock::Stopwatch;
 
-/// Others write in portions, and an export may read for a while: it waits this many times as long as a write.
+/// A rewrite waits this many times as long as a write: others write in portions, and an export may read for a while.
 const TIMES_PATIENCE: u32 = 6;
 
 impl SharedFile {
-    /// Rewrites the file from its rows, and empties the WAL. Others cannot write meanwhile. Needs free room for two copies of the
+    /// Rewrites the file from its rows, and empties the WAL. Others cannot write meanwhile. Needs free disk space for two copies of the
     /// rows.
     ///
     /// # Errors
-    /// Others used the file all the time, or the disk is full: the same call may be made again.
+    /// Others used the file all the time, or the disk is full: the same call may be repeated.
     pub async fn rewrite(&self) -> Result<(), sqlx::Error> {
         let patience = self.patience() * TIMES_PATIENCE;
-        // Without a waiting time of its own: SQLite would ask every 100 ms, and others leave gaps of a few.
+        // No busy timeout: SQLite would try every 100 ms, but others leave gaps of a few ms.
         let options = (*self.readers().connect_options()).clone().busy_timeout(Duration::ZERO);
         let mut file = connect(&options, patience).await?;
         let since = Stopwatch::start();

@@ -1,15 +1,15 @@
-//! One writer to a file for all of a process, with group commit.
+//! One writer to a file for a whole process, with group commit.
 //!
 //! SQLite has one writer at a time, and each commit waits for the disk. The calls of a process therefore write through one
-//! connection, in turn, and those that wait while others write are committed together. The first of a group begins the
-//! transaction; each further one writes behind a savepoint, to which its own failure goes back. Nobody is told of success
-//! before the commit, so a failure of the commit, or of SQLite itself amid the group, is everybody's: as repeatable as a lost
-//! connection.
+//! connection, in turn. Calls that wait while others write are committed together. The first call of a group starts the
+//! transaction. Each further call writes after a savepoint, and its failure rolls back to that savepoint. No call gets its
+//! result before the commit. So a failure of the commit, or of SQLite amid the group, fails all calls of the group; they
+//! may be repeated, as after a lost connection.
 //!
-//! A commit only writes to the WAL (`synchronous = NORMAL`), which outlives the process. What has to outlive the machine's
-//! power, too, ends when the WAL was flushed after its commit: one flush serves all that was committed before it began, and
-//! the next group writes meanwhile. [`Tx::commit`] waits for that, [`Tx::commit_unflushed`] does not: it is for what comes
-//! back by itself, a lease or a permit.
+//! A commit only writes to the WAL (`synchronous = NORMAL`), which survives the process. A write that must survive a power
+//! loss ends after a flush of the WAL. One flush serves all commits before it, and the next group writes meanwhile.
+//! [`Tx::commit`] waits for the flush. [`Tx::commit_unflushed`] does not: it is for data that is restored automatically,
+//! such as a lease or a permit.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -35,82 +35,76 @@ use super::{
 use crate::base::clock::Stopwatch;
 use crate::base::private_file::{check_planted, with_end};
 
-/// Connections of a process that only read. WAL lets them read while one writes.
+/// Read-only connections of a process. WAL lets them read while one writes.
 const READERS: u32 = 4;
-/// Page caches, KB: SQLite's 2 MB hold not even the upper pages of the indexes.
+/// Page caches, KB: SQLite's default of 2 MB is too small even for the upper pages of the indexes.
 const WRITERS_CACHE_KB: u32 = 64 * 1024;
 const READERS_CACHE_KB: u32 = 8 * 1024;
-/// Pages of the WAL after which it is copied into the file (32 MB): each page once, however often it was written.
+/// Pages of the WAL after which it is copied into the file (32 MB): each page once, even if it was written often.
 const WAL_PAGES: u32 = 2_048;
-/// Pages that wait to be copied only where a reader keeps them: a writer copies earlier.
+/// Limit of waiting pages, above which a reader must block the copy: a writer copies earlier.
 const KEPT_PAGES: u32 = 4 * WAL_PAGES;
-/// Statements that a connection keeps prepared: all that queue, ledger and store have.
+/// Prepared statements that a connection keeps: all of queue, ledger and store.
 const STATEMENTS: usize = 400;
-/// A call waits this much longer for its turn in its own process than for the file's lock.
+/// Extra wait of a call for its turn in its own process, beyond the wait for the file's lock.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-// Between processes there is only the file's lock, which has neither a queue nor an event. Whoever waits for it asks this
-// often, and who has held it for that long without a pause leaves a gap in which one that waits must have asked.
+// Between processes there is only the file's lock, which has neither a queue nor an event. A process that waits for it
+// tries at the interval ASK. A process that has held it for HELD leaves a GAP in which a waiting process must have tried.
 pub(super) const ASK: Duration = Duration::from_millis(2);
 const HELD: Duration = Duration::from_millis(100);
 const GAP: Duration = Duration::from_millis(4);
 
-/// A file as a part of this process uses it.
 #[derive(Debug, Clone)]
 pub struct SharedFile {
     connections: Arc<Connections>,
     file: Opened,
 }
 
-/// State shared by the users of one file in this process.
 #[derive(Debug)]
 struct Connections {
     turn: Arc<Turn<Group>>,
-    /// Calls that wait for their turn.
     waiting: Arc<AtomicUsize>,
     ended: mpsc::UnboundedSender<()>,
-    /// A flush failed: the kernel may have dropped what it could not write, and a later one says nothing of that.
+    /// A flush failed. The kernel may have dropped unwritten data, and a later flush does not report that.
     is_lost: Arc<AtomicBool>,
     readers: SqlitePool,
     patience: Duration,
     backlog: Backlog,
 }
 
-/// Device and inode of a file, how long its lock is waited for, and the runtime on which its groups are committed.
+/// Device and inode of a file, wait for its lock, and the runtime that commits its groups.
 type Key = (u64, u64, Duration, runtime::Id);
 
 static OPEN: LazyLock<Mutex<HashMap<Key, Weak<Connections>>>> = LazyLock::new(Mutex::default);
 
-/// Tells a call how its commit went.
 type Told = oneshot::Sender<Result<(), Failed>>;
 
-/// A call that is done, and whether it waits for the flush, too.
+/// A finished call. `flushed`: it also waits for the flush.
 #[derive(Debug)]
 struct Done {
     told: Told,
     flushed: bool,
 }
 
-/// Calls whose writes are committed together.
 #[derive(Debug)]
 struct Group {
     connection: SqliteConnection,
     options: SqliteConnectOptions,
-    /// Calls of this group so far; the first one began the transaction.
+    /// Calls of this group until now; the first one started the transaction.
     calls: usize,
     /// A call is about to join it. If that call was dropped, its progress is unknown.
     joining: bool,
-    /// The last call has not said that it is done: what it wrote goes.
+    /// The last call has not finished: its writes will be rolled back.
     spoiled: bool,
-    /// Calls that are done and wait for the commit.
     done: Vec<Done>,
     /// Committed calls that wait for the flush.
     flushes: mpsc::UnboundedSender<Told>,
-    /// Since when the file's lock was not left to others.
+    /// Time since the file's lock was last free for others.
     held: Stopwatch,
 }
 
-/// A call's turn to write. Dropped before its commit, nothing of it is written.
+/// A call's turn to write. If it is dropped before its commit, nothing of it is written.
 #[derive(Debug)]
 pub struct Tx {
     group: OwnedMutexGuard<Group>,
@@ -131,7 +125,7 @@ impl DerefMut for Tx {
 }
 
 impl Tx {
-    /// Commits, together with the calls that wait for their turn now: what was written outlives the machine's power.
+    /// Commits, together with the calls that wait for their turn now. The writes survive a power loss.
     ///
     /// # Errors
     /// The commit failed, or its result is unknown.
@@ -139,10 +133,7 @@ impl Tx {
         self.done(true).await
     }
 
-    /// The same for what need outlive the process alone.
-    ///
-    /// # Errors
-    /// As of [`Tx::commit`].
+    /// The same for writes that need to survive only the process.
     pub async fn commit_unflushed(self) -> Result<(), sqlx::Error> {
         self.done(false).await
     }
@@ -161,15 +152,12 @@ impl Tx {
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        let _ = self.ended.send(()); // there is nobody only when the runtime ends
+        let _ = self.ended.send(()); // fails only when the runtime ends
     }
 }
 
 impl SharedFile {
-    /// Opens the file, making it where it is missing. A call waits `patience` for other processes' writes.
-    ///
-    /// # Errors
-    /// It cannot be opened or made, or it stays locked.
+    /// Opens the file; creates it if it is missing. A call waits `patience` for other processes' writes.
     pub async fn open<E>(path: &Path, patience: Duration) -> Result<Self, E>
     where
         E: From<Missing> + From<sqlx::Error>,
@@ -191,14 +179,11 @@ impl SharedFile {
             .synchronous(SqliteSynchronous::Normal) // and flushes
             .pragma("cache_size", format!("-{WRITERS_CACHE_KB}"))
             .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
-            .pragma("temp_store", "memory"); // of what a statement or a savepoint may have to take back
+            .pragma("temp_store", "memory"); // for the undo data of a statement or a savepoint
         Self::connect(path, patience, options, writers).await
     }
 
-    /// Opens a file to read it. A file that this process may not write is opened read-only, and no file is made beside it.
-    ///
-    /// # Errors
-    /// It cannot be opened.
+    /// Opens a file to read it. A file that this process may not write is opened read-only, and no file is created beside it.
     pub async fn open_to_read<E>(path: &Path, patience: Duration) -> Result<Self, E>
     where
         E: From<Missing> + From<sqlx::Error>,
@@ -225,10 +210,10 @@ impl SharedFile {
                 .disable_statement_logging()
         };
         let options = prepared(options);
-        let writers = prepared(writers).busy_timeout(Duration::ZERO); // whoever waits for the file's lock does it here, in turn
+        let writers = prepared(writers).busy_timeout(Duration::ZERO); // calls wait for the file's lock here, in turn
         let connection = connect(&writers, patience).await?;
         let file = Opened::now(path)?;
-        // A later connection makes no file in place of one that is gone.
+        // A later connection must not create a file in place of one that is gone.
         let readers = pool(READERS)
             .acquire_timeout(patience + TURN_TIMEOUT)
             .connect_lazy_with(options.create_if_missing(false).pragma("cache_size", format!("-{READERS_CACHE_KB}")));
@@ -261,25 +246,22 @@ impl SharedFile {
         Ok(Self { connections, file })
     }
 
-    /// Begins to write, when the calls before it have written.
+    /// Starts a write, after the earlier calls have written.
     ///
     /// # Errors
-    /// The file was deleted or replaced, its lock was not to be had in time, or the connection broke.
+    /// The file was deleted or replaced, its lock was not free in time, or the connection broke.
     pub async fn begin<E>(&self) -> Result<Tx, E>
     where
         E: From<Missing> + From<sqlx::Error>,
     {
         self.file.is_there()?;
         let turn = self.turn().await;
-        // While it waited; and first, since without its file SQLite may fail in ways of its own.
+        // The file may have gone while it waited. This comes first: without its file SQLite may fail in other ways.
         self.check()?;
         Ok(turn?)
     }
 
     /// Checks that the path still leads to the open file, and that no flush failed.
-    ///
-    /// # Errors
-    /// The file was deleted or replaced, or the disk may have dropped some of it.
     pub fn check(&self) -> Result<(), Missing> {
         self.file.is_there()?;
         if self.connections.is_lost.load(Ordering::Relaxed) {
@@ -299,33 +281,27 @@ impl SharedFile {
         Ok(tx)
     }
 
-    /// The time that a call waits for other processes' writes.
     pub(super) fn patience(&self) -> Duration {
         self.connections.patience
     }
 
-    /// Checks that the disk takes more of it.
-    ///
-    /// # Errors
-    /// As of [`check_disk`].
     pub async fn check_disk(&self) -> Result<(), String> {
         check_disk(&self.file.path).await
     }
 
-    /// Returns how long a reader has kept the write-ahead log from being copied into the file, if it does.
+    /// Returns for how long a reader has blocked the copy of the write-ahead log into the file, if it does.
     #[must_use]
     pub fn kept_log(&self) -> Option<Kept> {
         self.connections.backlog.look(&self.file.path, KEPT_PAGES)
     }
 
-    /// Connections that only read.
     #[must_use]
     pub fn readers(&self) -> &SqlitePool {
         &self.connections.readers
     }
 }
 
-/// One that waits, also when its call is dropped.
+/// Counts a waiting call; dropping it ends the count, also if the call is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -354,20 +330,20 @@ fn first_to_open(file: &Opened, connections: Arc<Connections>) -> Arc<Connection
     connections
 }
 
-// Everything but `end` may be dropped at any await, and is done again by whoever has the next turn.
+// Everything but `end` may be dropped at any await; the next turn then repeats it.
 impl Group {
-    /// Lets a call in: begins the transaction, or a savepoint in it.
+    /// Lets a call in: starts the transaction, or a savepoint in it.
     async fn join(&mut self, patience: Duration) -> Result<(), sqlx::Error> {
         self.clean_up().await;
         let was_joining = std::mem::replace(&mut self.joining, true);
         if self.calls == 0 {
             if was_joining {
-                let _ = self.say("ROLLBACK").await; // unless it had not begun
+                let _ = self.say("ROLLBACK").await; // fails if there was no BEGIN
             }
             self.begin(patience).await?;
         } else {
-            // The savepoint of the call before goes: what it wrote stays. Where nobody knows whether there is one, another
-            // of its name stands before it.
+            // Releases the savepoint of the previous call: its writes stay. If it is unknown whether there is one, a second
+            // savepoint of the same name is added.
             let is_there = self.calls > 1 && !was_joining;
             self.say(if is_there { "RELEASE call; SAVEPOINT call" } else { "SAVEPOINT call" }).await?;
         }
@@ -396,12 +372,11 @@ impl Group {
         sqlx::raw_sql(words).execute(&mut self.connection).await.map(drop)
     }
 
-    /// Takes back what a call wrote that was not done.
     async fn clean_up(&mut self) {
         if !self.spoiled {
             return;
         }
-        // A full disk or a failed write ends the whole transaction, and SQLite says so to that call alone.
+        // A full disk or a failed write ends the whole transaction, and SQLite reports it only to that call.
         let is_over = self.calls == 1 || self.say("ROLLBACK TO call").await.is_err();
         if is_over {
             self.fail(&Failed::busy("a failure of another call ended the transaction of both")).await;
@@ -409,7 +384,7 @@ impl Group {
         self.spoiled = false;
     }
 
-    /// Ends the group: what was done is committed.
+    /// Ends the group: commits its finished calls.
     async fn end(&mut self) {
         self.clean_up().await;
         if self.calls == 0 && !self.joining {
@@ -423,14 +398,14 @@ impl Group {
     }
 
     async fn fail(&mut self, failed: &Failed) {
-        let _ = self.say("ROLLBACK").await; // unless SQLite has done it
+        let _ = self.say("ROLLBACK").await; // fails if SQLite has done it
         self.tell(&Err(failed.clone()));
     }
 
     fn tell(&mut self, ended: &Result<(), Failed>) {
         self.calls = 0;
         for Done { told, flushed } in self.done.drain(..) {
-            // A call that no longer waits does not hear it.
+            // A call that no longer waits gets no result.
             let _ = match ended {
                 Ok(()) if flushed => self.flushes.send(told).map_err(drop),
                 _ => told.send(ended.clone()).map_err(drop),
@@ -438,7 +413,7 @@ impl Group {
         }
     }
 
-    /// Leaves the file to other processes for a moment, where it has been held for long and will be again at once.
+    /// Leaves the file to other processes for a moment, if it was held for long and will be held again at once.
     async fn leave_a_gap(&mut self, others_wait: bool) {
         if self.held.elapsed() < HELD {
             return;
@@ -450,26 +425,26 @@ impl Group {
     }
 }
 
-/// Commits a group when each call that waited for its turn has had it.
+/// Commits a group once each call that waited for its turn has had it.
 async fn commit_groups(turn: Arc<Turn<Group>>, waiting: Arc<AtomicUsize>, mut ended: mpsc::UnboundedReceiver<()>) {
     while ended.recv().await.is_some() {
         while ended.try_recv().is_ok() {}
-        // The turn is a fair one: who waits now comes first.
+        // The turn is fair: calls that wait now come first.
         let mut group = turn.lock().await;
         group.end().await;
         group.leave_a_gap(waiting.load(Ordering::Relaxed) > 0).await;
     }
 }
 
-/// Flushes the WAL for those who wait, as many as there are.
+/// Flushes the WAL once for all calls that wait.
 async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::UnboundedReceiver<Told>) {
     let mut calls = Vec::new();
     while committed.recv_many(&mut calls, usize::MAX).await > 0 {
         let wal = wal.clone();
-        // Another handle does: what is flushed is the file. SQLite's locks are not on this one.
+        // A separate handle is enough: the flush covers the whole file. SQLite's locks are not on this handle.
         let flushed = tokio::task::spawn_blocking(move || match std::fs::File::open(wal) {
             Ok(wal) => wal.sync_data().map_err(|error| (true, error)),
-            // For want of a descriptor, say. Nothing was dropped: whoever asks again is flushed with what is here now.
+            // For example no free descriptor. Nothing was dropped: the next flush covers these writes.
             Err(error) => Err((false, error)),
         });
         let flushed = flushed.await.unwrap_or_else(|error| Err((true, std::io::Error::other(error))));
@@ -493,7 +468,7 @@ fn wal_of(path: &Path) -> PathBuf {
     wal.into()
 }
 
-/// Why a commit failed, for each of those whom it fails.
+/// Reason of a failed commit, for each call that it fails.
 #[derive(Debug, Clone)]
 struct Failed {
     code: Option<String>,
@@ -510,7 +485,7 @@ impl Failed {
     }
 
     fn error(self) -> sqlx::Error {
-        // Without a code it was no word of SQLite's: the connection broke.
+        // Without a code the error is not from SQLite: the connection broke.
         if self.code.is_none() { sqlx::Error::WorkerCrashed } else { self.into() }
     }
 
@@ -593,7 +568,7 @@ mod tests {
         rows.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Starts a call that waits for its turn, which somebody has, and writes; what is odd fails before its end.
+    /// Starts a call that waits for its turn, which another call has, and writes. Odd numbers fail before their end.
     async fn queued(file: &SharedFile, number: i64) -> tokio::task::JoinHandle<Result<(), sqlx::Error>> {
         let (file, before) = (file.clone(), file.connections.waiting.load(Ordering::Relaxed));
         let waiting = file.connections.waiting.clone();
@@ -643,7 +618,7 @@ mod tests {
             let file = file.clone();
             async move {
                 let mut tx = begin(&file).await;
-                // As SQLite does where a write finds no room, and tells nobody.
+                // SQLite does this if a write finds no room, without an error to other calls.
                 sqlx::raw_sql("ROLLBACK").execute(&mut *tx).await.unwrap();
             }
         });
@@ -659,7 +634,7 @@ mod tests {
         assert_eq!(written(&file).await, [2]);
     }
 
-    /// Calls are dropped at any await: what was told is there, nothing is there by half, and the lock is left to others.
+    /// Calls are dropped at any await. Reported writes are there, nothing is there by half, and the lock is free for others.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn calls_may_be_dropped_anywhere() {
         let (_folder, path, file) = file().await;
@@ -681,21 +656,21 @@ mod tests {
             }
             told.extend(calls.join_all().await.into_iter().flatten());
         }
-        // Another process, as it were: its connections are its own.
+        // Stands for another process: its connections are its own.
         let other = SharedFile::open::<BackendError>(&path, PATIENCE / 2).await.unwrap();
         begin(&other).await.commit().await.unwrap();
         let written = written(&other).await;
         assert!(told.iter().all(|number| written.contains(number)), "{told:?} of {written:?}");
     }
 
-    /// A disk that does not flush is not believed any more, whatever it says later.
+    /// After a failed flush a disk is never trusted again.
     #[tokio::test]
     async fn what_was_not_flushed_was_not_committed() {
         let (_folder, path, file) = file().await;
         begin(&file).await.commit().await.unwrap();
         let (wal, aside) = (wal_of(&path), path.with_extension("aside"));
         std::fs::rename(&wal, &aside).unwrap();
-        // One that cannot be opened now has lost nothing.
+        // A WAL that cannot be opened now has lost nothing.
         let again = BackendError::from(begin(&file).await.commit().await.unwrap_err());
         assert!(matches!(&again, BackendError::Unavailable(why) if why.contains("flushed")), "{again:?}");
         std::fs::rename(&aside, &wal).unwrap();
@@ -708,7 +683,7 @@ mod tests {
         assert!(matches!(file.begin().await, Err(BackendError::Gone(why)) if why.contains("the disk did not take")));
     }
 
-    /// One process that always has more to write keeps no other from writing.
+    /// A process that always has more to write does not block others.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn processes_take_turns() {
         let (_folder, path, file) = file().await;
@@ -740,7 +715,7 @@ mod tests {
         let before = written(&other).await;
         while writes.try_recv().is_ok() {}
         for _ in 0..5 {
-            writes.recv().await.unwrap(); // four of them may have been written before and told now
+            writes.recv().await.unwrap(); // four of them may have been written before and reported now
         }
         busy.shutdown().await;
         assert!(longest < PATIENCE / 4, "{longest:?}");
