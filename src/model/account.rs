@@ -1,4 +1,4 @@
-//! Accounts of the networks: what an answer states of one, and the states of its life. No I/O.
+//! Accounts of the networks: their fields in an API response, and the states of their life. No I/O.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,81 +9,69 @@ use serde::Serialize;
 use crate::base::clock::Millis;
 use crate::model::activity::Activity;
 
-/// The counts of an account. `None` where the network has no such count, or the object does not state it; a `None` never
+/// Counts of an account. `None`: the network has no such count, or the object does not state it. A `None` never
 /// overwrites a stored count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, sqlx_macros::FromRow)]
 pub struct AccountCounts {
-    /// Accounts that follow it. A Mastodon account may hide the number.
     pub followers: Option<i64>,
-    /// Accounts that it follows.
     pub following: Option<i64>,
     /// Posts that it wrote, reposts included.
     pub posts: Option<i64>,
-    /// Lists that it is on (Twitter, X).
+    /// Lists that contain it (Twitter, X).
     pub listed: Option<i64>,
     /// Posts that it likes (Twitter, X).
     pub likes: Option<i64>,
 }
 
-/// An account as a provider answered it.
+/// An account in an API response.
 ///
-/// A text is `None` where the object does not state it, and empty where it states that there is none. The two differ for
-/// what is stored: an author in a post has no description, which says nothing of the description.
+/// A text is `None` if the object does not state it, and empty if the account has none. The store treats the two
+/// differently: the author object in a post has no description, so the stored description stays.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Account {
-    /// The id that the provider gave it: digits (Twitter, X), opaque (Mastodon), a DID (Bluesky). A handle moves from one
-    /// account to another; an id does not.
+    /// Digits (Twitter, X), opaque (Mastodon), a DID (Bluesky). A handle moves from one account to another; an id does not.
     pub id: String,
-    /// The handle, without `@`: `user`, on Mastodon also `user@server`, on Bluesky a domain.
+    /// Handle without `@`: `user`, on Mastodon also `user@server`, on Bluesky a domain.
     pub handle: Option<String>,
-    /// The name that is shown.
     pub display_name: Option<String>,
     /// The owner's description, as the API writes it: HTML on Mastodon.
     pub description: Option<String>,
-    /// Where the owner says to be (Twitter, X): free text.
+    /// Location in the owner's words: free text (Twitter, X).
     pub location: Option<String>,
-    /// The address in the profile: on Twitter and X in full, not the short link (`t.co`); on Mastodon the profile's own page.
+    /// Address in the profile. Twitter and X: in full, not the short link (`t.co`). Mastodon: the profile's own page.
     pub url: Option<String>,
-    /// The address of the picture.
     pub picture: Option<String>,
-    /// The address of the banner.
     pub banner: Option<String>,
-    /// True if the owner must approve followers. Twitter and X then hide all of its posts; Mastodon (`locked`) only those
-    /// that were written for followers.
+    /// True if the owner must approve followers. Twitter and X then hide all of its posts. Mastodon (`locked`) hides only
+    /// the posts that were written for followers.
     pub protected: Option<bool>,
-    /// True if the network vouches for it; Mastodon does for none.
+    /// True if the network vouches for it. Mastodon vouches for no account.
     pub verified: Option<bool>,
-    /// When it was made, ms since the epoch; Mastodon tells the day.
+    /// Creation time, ms since the epoch. Mastodon states only the day.
     pub created_at: Option<Millis>,
-    /// Its counts.
     pub counts: AccountCounts,
-    /// When it last posted, ms since the epoch; Mastodon tells the day (UTC), Bluesky nothing.
+    /// Time of the last post, ms since the epoch. Mastodon states only the day (UTC); Bluesky states nothing.
     pub last_post_at: Option<Millis>,
     /// The state that the object shows: live, protected or suspended.
     pub state: AccountState,
     /// Countries in which it is withheld, comma separated (Twitter, X).
     pub withheld_in: Option<String>,
-    /// The id of the account that its owner moved to (Mastodon).
     pub moved_to: Option<String>,
-    /// The object as it came.
+    /// The object as the API sent it.
     pub raw: String,
-    /// Its signs of life as the store knows them; no answer states them.
+    /// Activity as the store knows it; no API response states it.
     pub activity: Activity,
 }
 
-/// The part of an account in a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It wrote the post.
     Author,
     /// The post names it, or replies to it.
     Mentioned,
-    /// It wrote the post that is repeated.
     Reposted,
 }
 
 impl Role {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Author, Self::Mentioned, Self::Reposted];
 
     /// The word in the settings.
@@ -97,38 +85,33 @@ impl Role {
     }
 }
 
-/// An account in a post.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// Its id.
     pub id: String,
-    /// Its part in the post.
     pub role: Role,
-    /// Its object as it stands in the post; `None` where the post has only its id.
+    /// Its object in the post; `None` if the post has only its id.
     pub object: Option<String>,
 }
 
 impl Person {
-    /// A person of whom the post has the id alone.
     #[must_use]
     pub fn named(role: Role, id: String) -> Self {
         Self { id, role, object: None }
     }
 }
 
-/// A change of one field of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The field, as in [`Account`].
+    /// The field's name in [`Account`].
     pub field: &'static str,
-    /// Its value before; empty where there was none.
+    /// Empty if there was no value.
     pub old: String,
-    /// Its value now; empty where there is none any more.
+    /// Empty if there is no value any more.
     pub new: String,
 }
 
 impl Account {
-    /// The fields whose changes are history, by name; counts and dates are not among them.
+    /// The fields whose changes are kept as history, by name; counts and dates are not included.
     #[must_use]
     pub fn profile(&self) -> [(&'static str, Option<Cow<'_, str>>); 11] {
         fn text(field: Option<&String>) -> Option<Cow<'_, str>> {
@@ -150,7 +133,7 @@ impl Account {
         ]
     }
 
-    /// The fields that differ from those of an older answer. A field that either of the two does not state has not changed.
+    /// Fields that differ from an older response. A field that one of the two does not state counts as unchanged.
     #[must_use]
     pub fn changes(&self, older: &Self) -> Vec<Change> {
         let both = older.profile().into_iter().zip(self.profile());
@@ -162,27 +145,24 @@ impl Account {
     }
 }
 
-/// The state of an account, as far as the networks tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccountState {
-    /// The provider returns it, and everybody may read it.
+    /// The provider returns it, and its posts are public.
     Live,
     /// The provider returns it, and only approved followers may read its posts (Twitter, X).
     Protected,
-    /// The network has closed it. X says so in place of the account, Mastodon in the account.
+    /// The network has closed it. X reports this in place of the account, Mastodon in the account.
     Suspended,
     /// The owner has closed it, and may open it again (on Twitter and X for 30 days).
     Deactivated,
-    /// It is gone. No batch lookup tells this from [`AccountState::Deactivated`], or from an id that never was.
     Deleted,
-    /// No answer yet, or it is not returned and the answer does not say why.
+    /// No response yet, or the response omits it without a reason.
     #[default]
     Unknown,
 }
 
 impl AccountState {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Live, Self::Protected, Self::Suspended, Self::Deactivated, Self::Deleted, Self::Unknown];
 
@@ -199,7 +179,6 @@ impl AccountState {
         }
     }
 
-    /// The state of an account that is returned.
     #[must_use]
     pub fn returned(protected: Option<bool>) -> Self {
         if protected == Some(true) { Self::Protected } else { Self::Live }
@@ -224,16 +203,14 @@ impl fmt::Display for AccountState {
     }
 }
 
-/// Why an account or a post is not returned, where the answer says so.
+/// Reason for a missing account or post, if the API states one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Absence {
-    /// There is none: deactivated, deleted, or it never was. X does not tell which.
     NotFound,
     /// The owner has closed the account, and may open it again (Bluesky).
     Deactivated,
-    /// The account is deleted, or never was (Bluesky).
+    /// The account is deleted, or never existed (Bluesky).
     Deleted,
-    /// The network has closed the account.
     Suspended,
     /// This credential may not see it.
     Protected,

@@ -1,20 +1,19 @@
-//! The size limits of stored texts and objects: the same for all ways in, all networks and all fields. Pure.
+//! Size limits of stored texts and objects, the same for all inputs, networks and fields. Pure.
 
 use std::borrow::Cow;
 
-/// The longest raw object, in bytes. Those of the networks have 2 to 10 KB; what is longer is something else.
+/// Longest raw object, in bytes. Real objects of the networks have 2 to 10 KB.
 pub const LONGEST_OBJECT: usize = 1 << 20;
 
-/// The longest stored text, in bytes. The longest posts of X have 25,000 characters: 100 KB at most.
+/// Longest stored text, in bytes. The longest posts of X have 25,000 characters: 100 KB at most.
 pub const LONGEST_TEXT: usize = 128 << 10;
 
-/// The ends of the mark of a text that was cut, around its former length.
+/// Ends of the mark in a cut text, around its former length.
 const MARK: [&str; 2] = ["… [cut: ", " bytes]"];
-/// The longest mark, in bytes.
 const LONGEST_MARK: usize = 40;
 
-/// The text, or its beginning with a mark that says its former length: `… [cut: 1048576 bytes]`. A text that was cut is not
-/// cut again.
+/// Returns the text, or its beginning with a mark that states its former length: `… [cut: 1048576 bytes]`. A cut text is
+/// not cut again.
 #[must_use]
 pub fn bounded(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_TEXT {
@@ -27,7 +26,7 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{}{}{}", &text[..end], MARK[0], text.len(), MARK[1]))
 }
 
-/// Returns true if [`bounded`] has cut the text. A short text that ends with the mark was written so.
+/// Returns true if [`bounded`] has cut the text. In a short text the mark is the author's own.
 #[must_use]
 pub fn is_cut(text: &str) -> bool {
     let is_long = text.len() + LONGEST_MARK + 4 > LONGEST_TEXT;
@@ -35,7 +34,7 @@ pub fn is_cut(text: &str) -> bool {
     is_long && length().is_some()
 }
 
-/// The object, or in place of one that is too long its length in bytes: `{"cut":2000000}`.
+/// Returns the object, or in place of one that is too long its length in bytes: `{"cut":2000000}`.
 #[must_use]
 pub fn bounded_object(raw: &str) -> Cow<'_, str> {
     match raw.len() {

@@ -1,38 +1,34 @@
-//! Names of pipelines: the one place where a namespace is made and read.
+//! Names of pipelines. Only this module builds and parses namespaces.
 
 use std::fmt;
 
 use super::provider::Provider;
 
-/// The namespace of the posts of Twitter's API v1.1.
 pub const NAMESPACE: &str = "tweet:update";
-/// The quota ledger of that API.
+/// The quota ledger of Twitter's API v1.1.
 pub const LEDGER: &str = "twitter";
 
-/// The word for the posts of a provider, where kinds are named.
 pub const POSTS: &str = "posts";
-/// The same for the profiles of its accounts.
 pub const PROFILES: &str = "profiles";
 
-/// The namespaces of polled sources begin with this,
+/// Prefix of the namespaces of polled sources.
 const TIMELINES: &str = "source:poll";
-/// and those of streams with this.
+/// Prefix of the namespaces of streams.
 const STREAMS: &str = "source:stream";
 
-/// The items of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Posts that are looked up again and again.
+    /// Posts that are looked up repeatedly.
     Posts,
-    /// Timelines that are polled. Calls are counted by endpoint, so each endpoint is a partition.
+    /// Timelines that are polled. The API counts calls per endpoint, so each endpoint is a partition.
     Timelines,
-    /// Streams that one process at a time holds open. An account may be connected once, so each account is a partition.
+    /// Streams; one process at a time holds a stream open. An account may be connected once, so each account is a partition.
     Streams,
     /// Items of another kind, by the word for them: `things`.
     Items(String),
 }
 
-/// A pipeline: its name is its namespace in queue, store, metrics and on the page.
+/// A pipeline. Its name is its namespace in queue, store, metrics and on the page.
 ///
 /// ```
 /// # use twitter_updater::model::pipeline_id::PipelineId;
@@ -46,57 +42,53 @@ pub enum Kind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipelineId {
-    /// The network it asks.
+    /// The network that it calls.
     pub provider: Provider,
-    /// Its items.
     pub kind: Kind,
-    /// The part of the work, where each part has a queue of its own.
+    /// The part of the work, if each part has its own queue.
     pub partition: Option<String>,
 }
 
 impl PipelineId {
-    /// The posts of a provider.
     #[must_use]
     pub fn posts(provider: &Provider) -> Self {
         Self { provider: provider.clone(), kind: Kind::Posts, partition: None }
     }
 
-    /// The polled sources of an endpoint.
     #[must_use]
     pub fn timelines(provider: &Provider, endpoint: &str) -> Self {
         Self { partition: Some(endpoint.to_owned()), ..Self::all_timelines(provider) }
     }
 
-    /// The polled sources of all endpoints: each endpoint's name begins with this one.
+    /// The polled sources of all endpoints. Its name is the prefix of each endpoint's name.
     fn all_timelines(provider: &Provider) -> Self {
         Self { provider: provider.clone(), kind: Kind::Timelines, partition: None }
     }
 
-    /// The stream of an account.
     #[must_use]
     pub fn stream(provider: &Provider, account: &str) -> Self {
         Self { provider: provider.clone(), kind: Kind::Streams, partition: Some(account.to_owned()) }
     }
 
-    /// The items of a provider that go by that word: a to z and `_`.
+    /// `word`: a to z and `_`.
     #[must_use]
     pub fn items(provider: &Provider, word: &str) -> Self {
         Self { provider: provider.clone(), kind: Kind::Items(word.to_owned()), partition: None }
     }
 
-    /// The same by a word that may stand for the posts, too: [`POSTS`].
+    /// The same with a word that may also be [`POSTS`].
     #[must_use]
     pub fn named(provider: &Provider, word: &str) -> Self {
         if word == POSTS { Self::posts(provider) } else { Self::items(provider, word) }
     }
 
-    /// Returns true if that namespace holds the items that go by that word.
+    /// Returns true if the namespace holds the items with this word.
     #[must_use]
     pub fn is_of(namespace: &str, word: &str) -> bool {
         Self::read(namespace).is_some_and(|id| matches!(id.kind, Kind::Items(items) if items == word))
     }
 
-    /// The pipeline of that name; `None` where no pipeline has it.
+    /// Parses a pipeline's name; `None` if no pipeline has it.
     #[must_use]
     pub fn read(namespace: &str) -> Option<Self> {
         let within = |prefix: &str| namespace.strip_prefix(prefix)?.strip_prefix(':');
@@ -109,7 +101,7 @@ impl PipelineId {
         let named = rest.match_indices(':').find_map(of_provider);
         let (provider, partition) = match kind {
             Kind::Streams => named?,
-            // Twitter's endpoints were first, and go by their names alone.
+            // Twitter's endpoints came first; their names have no provider.
             _ => named.unwrap_or((Provider::Twitter, rest)),
         };
         Some(Self { provider, kind, partition: Some(partition.to_owned()) })

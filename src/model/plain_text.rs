@@ -1,4 +1,4 @@
-//! Texts without the markup that their network writes them in.
+//! Texts without the markup of their network.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,9 @@ use html_escape::decode_html_entities;
 
 use super::provider::Provider;
 
-/// Tags of HTML after which a new line begins.
 const LINES: [&str; 12] = ["br", "p", "div", "li", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4"];
 
-/// The text as a reader sees it: Mastodon writes HTML, Twitter and X write `&`, `<` and `>` as entities, Bluesky writes plain text.
+/// The text as a reader sees it. Mastodon writes HTML; Twitter and X write `&`, `<` and `>` as entities; Bluesky writes plain text.
 #[must_use]
 pub fn plain_text<'a>(text: &'a str, provider: &Provider) -> Cow<'a, str> {
     match provider {
@@ -19,7 +18,7 @@ pub fn plain_text<'a>(text: &'a str, provider: &Provider) -> Cow<'a, str> {
     }
 }
 
-/// A text of HTML: paragraphs are an empty line apart, and other blocks begin a line.
+/// Text of HTML: an empty line separates paragraphs, and other blocks begin a line.
 fn without_tags(html: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(html.len()), html);
     let mut pre = 0;
@@ -28,7 +27,7 @@ fn without_tags(html: &str) -> String {
         let (text, from_tag) = rest.split_at(tag);
         push(&mut plain, text, pre > 0);
         let Some(inside) = inside_of_tag(from_tag) else {
-            // A sign of its own.
+            // A `<` that begins no tag.
             let sign = from_tag.chars().next().map_or(0, char::len_utf8);
             plain.push_str(&from_tag[..sign]);
             rest = &from_tag[sign..];
@@ -53,7 +52,7 @@ fn without_tags(html: &str) -> String {
     plain
 }
 
-/// What stands between `<` and `>` of a tag or a comment that begins the text.
+/// The inside of the tag or comment that begins the text, between `<` and `>`.
 fn inside_of_tag(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     if let Some(comment) = inside.strip_prefix("!--") {
@@ -79,7 +78,7 @@ fn inside_of_tag(text: &str) -> Option<&str> {
     Some(&inside[..end?.0])
 }
 
-/// Adds the text between two tags. Outside of `pre` white space is one blank, and none begins a line.
+/// Adds the text between two tags. Outside of `pre`, white space becomes one blank, and no line begins with a blank.
 fn push(plain: &mut String, text: &str, is_pre: bool) {
     let text = decode_html_entities(text);
     if is_pre {
@@ -95,7 +94,7 @@ fn push(plain: &mut String, text: &str, is_pre: bool) {
     }
 }
 
-/// Ends the line that is begun; after that stand so many line ends.
+/// Ends the current line. The text then ends with at least `ends` line ends.
 fn begin_line(plain: &mut String, ends: usize) {
     plain.truncate(plain.trim_end_matches(' ').len());
     let there = plain.len() - plain.trim_end_matches('\n').len();

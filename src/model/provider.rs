@@ -3,24 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The prefix of a Mastodon instance's name in a provider's name.
 const MASTODON: &str = "mastodon";
 
-/// A provider of posts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Provider {
-    /// Twitter's API v1.1.
     Twitter,
-    /// X's API v2.
     X,
-    /// An instance of Mastodon, by the name it has in the settings: each has its ids, its posts and its limits.
+    /// A Mastodon instance, by its name in the settings. Each has its own ids, posts and limits.
     Mastodon(String),
-    /// Bluesky.
     Bluesky,
 }
 
 impl Provider {
-    /// The namespace of its quota ledger.
     #[must_use]
     pub fn ledger(&self) -> String {
         self.to_string()
@@ -38,7 +32,6 @@ impl fmt::Display for Provider {
     }
 }
 
-/// A text that names no provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no provider: there are twitter, x, mastodon:INSTANCE and bluesky")]
 pub struct NoProvider(String);

@@ -1,25 +1,21 @@
-//! Relations: which account follows which. No I/O.
+//! Relations: follows between accounts. No I/O.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A list of an account: the accounts that follow it, or those that it follows.
+/// A list of an account: its followers, or the accounts that it follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The accounts that follow the owner of the list.
     Followers,
-    /// The accounts that the owner of the list follows.
     Friends,
 }
 
 impl Side {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Followers, Self::Friends];
 
-    /// The word in the database, the settings and the names of pipelines.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +24,6 @@ impl Side {
         }
     }
 
-    /// The follower and the followed account, of a list's owner and a member of the list.
     #[must_use]
     pub fn follower_and_followed<T>(self, owner: T, member: T) -> (T, T) {
         match self {
@@ -53,23 +48,21 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why a list may lack members although the API returned all of its pages.
+/// Reason why a list may lack members although the API returned all of its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Partial {
-    /// The owner's account is on another server, of whose relations this server knows a part (Mastodon).
+    /// The owner's account is on another server; this server knows only a part of its relations (Mastodon).
     Remote,
-    /// The list is empty, and the answer is the same if the owner hides it (Mastodon).
+    /// The list is empty. The response is the same if the owner hides the list (Mastodon).
     Hidden,
-    /// A full page came without a link to the next one, or a word that there is none (software that follows Mastodon's API).
+    /// A full page came without a link to the next page and without an end mark (software that follows Mastodon's API).
     Unlinked,
 }
 
 impl Partial {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Remote, Self::Hidden, Self::Unlinked];
 
-    /// The word in the database, in `status` and on the page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

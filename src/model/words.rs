@@ -1,6 +1,6 @@
-//! Types that are a word in the database and for people.
+//! Types that are stored and shown as a word.
 
-/// Reads a type from its word, also out of a table; the type has `ALL` and `as_str`.
+/// Implements parsing from the word and decoding from a table. The type has `ALL` and `as_str`.
 macro_rules! stored_as_word {
     ($of:ty, $what:literal) => {
         impl std::str::FromStr for $of {
