@@ -1,5 +1,4 @@
-//! App-only credentials: the bearer token that an application's keys are exchanged for, kept in the
-//! process.
+//! App-only credentials: bearer tokens in exchange for an application's keys, kept in the process.
 
 use std::fmt;
 
@@ -10,25 +9,22 @@ use tokio::sync::Mutex;
 
 use super::oauth1::encoded;
 
-/// An application's keys, and the token they were last exchanged for. An API answers the same token
-/// until it is invalidated, so one exchange lasts.
+/// An application's keys and their last bearer token. The API returns the same token until it is invalidated, so one
+/// exchange lasts.
 pub struct AppToken {
-    /// The application's key.
     pub consumer_key: SecretString,
-    /// The application's secret.
     pub consumer_secret: SecretString,
-    /// Held during an exchange: whoever comes meanwhile waits for its token instead of asking, too.
+    /// Locked during an exchange: other callers wait for its token and make no exchange of their own.
     token: Mutex<Option<SecretString>>,
 }
 
 impl AppToken {
-    /// The keys, not yet exchanged.
     #[must_use]
     pub fn new(consumer_key: SecretString, consumer_secret: SecretString) -> Self {
         Self { consumer_key, consumer_secret, token: Mutex::default() }
     }
 
-    /// The `Authorization` header of the exchange: `Basic …`, both halves percent-encoded first.
+    /// The `Authorization` header of the exchange: `Basic …`. Key and secret are percent-encoded first.
     #[must_use]
     pub fn basic(&self) -> SecretString {
         let half = |secret: &SecretString| encoded(secret.expose_secret());
@@ -36,10 +32,7 @@ impl AppToken {
         format!("Basic {}", STANDARD.encode(pair)).into()
     }
 
-    /// The token: the one kept, else what `exchange` answers.
-    ///
-    /// # Errors
-    /// Those of `exchange`; nothing is kept then.
+    /// Returns the kept token, else the result of `exchange`. A failed exchange leaves nothing behind.
     pub async fn get<E>(
         &self,
         exchange: impl AsyncFnOnce() -> Result<SecretString, E> + Send,
@@ -51,8 +44,8 @@ impl AppToken {
         }
     }
 
-    /// This token was refused: the next [`AppToken::get`] exchanges the keys again, unless somebody has
-    /// done so already.
+    /// Reports that the API rejected this token. The next [`AppToken::get`] makes a new exchange, unless the token was
+    /// replaced already.
     pub async fn refused(&self, token: &SecretString) {
         let mut kept = self.token.lock().await;
         if kept.as_ref().is_some_and(|kept| kept.expose_secret() == token.expose_secret()) {
@@ -103,7 +96,7 @@ mod tests {
         }
         app.refused(&one).await;
         assert_eq!(get().await.expose_secret(), "1");
-        // A straggler's refusal of the old token costs nobody the new one.
+        // A late rejection of the old token leaves the new one in place.
         app.refused(&two).await;
         assert_eq!(get().await.expose_secret(), "1");
     }

@@ -1,14 +1,14 @@
-//! The budget of reads of an API that charges for each item it returns, once in a UTC day.
+//! Budget of reads, for an API that charges once per UTC day for each item that it returns.
 //!
 //! Reads are counted before the call ([`Credentials::reserve`](super::Credentials::reserve)), in one step of the
-//! ledger, so no number of workers goes over the budget together, and one that dies errs to the safe side. An id that
-//! was counted today is free; what turns out not to have been read
-//! ([`Credentials::charge`](super::Credentials::charge)) is taken back.
+//! ledger. So workers cannot exceed the budget together, and a worker that dies leaves a count that is too high, not
+//! too low. An id that was counted today is free. Ids that the call did not read are taken back
+//! ([`Credentials::charge`](super::Credentials::charge)).
 //!
-//! The API's clock says on which day an item was read. Within [`Budget::margin`] of a UTC midnight nobody here
-//! knows it, so an id counts for both days then.
+//! The API's clock decides the day of a read. Within [`Budget::margin`] of a UTC midnight that day is unknown here,
+//! so an id counts for both days.
 //!
-//! The rules here are pure; `lua/reads.lua` says the same in Redis, and the contract suite holds the two together.
+//! These rules are pure. `lua/reads.lua` has the same rules for Redis; the contract suite compares the two.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,50 +20,44 @@ use time::{Date, Duration as Days, OffsetDateTime};
 
 use crate::base::clock::{self, Millis};
 
-/// A UTC day, in ms.
 pub const DAY_MS: Millis = 86_400_000;
-/// The longest margin that tells apart the days around one midnight.
+/// Longest useful margin: with a longer one, more than two days would be possible.
 const LONGEST_MARGIN_MS: Millis = DAY_MS / 2;
 /// Days whose reads are kept: more than the longest period has.
 pub(super) const DAYS_KEPT: i64 = 62;
 
-/// The number of items that may be read in a period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Items that may be read in a period; 0: there is no bound.
+    /// Items that may be read in a period; 0: no limit.
     pub reads: u64,
-    /// The period.
     pub per: Period,
-    /// Within so long of a UTC midnight, ms, nobody knows on which side of it the API counts a read: how long a
-    /// call may take, and how far clocks may differ. At most half a day of it counts.
+    /// Time around a UTC midnight in which the API's day of a read is unknown, ms. It covers the longest call and the
+    /// difference of the clocks. At most half a day counts.
     pub margin: Millis,
-    /// US dollars for an item.
+    /// US dollars per item.
     pub price_per_read: f64,
 }
 
-/// The period of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// A calendar month, UTC, that begins on that day of it: 1 to 28.
     Month {
-        /// The day.
+        /// Day of a calendar month (UTC) on which the period begins: 1 to 28.
         from_day: u32,
     },
     /// A length in ms, aligned to the Unix epoch: 86,400,000 are UTC days.
     Every(Millis),
 }
 
-/// One period: where a read counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// Whole UTC days, as numbers of days since the epoch: from the first on, and before the second.
+    /// Whole UTC days, as days since the epoch: first day (included), last day (excluded).
     Days(i64, i64),
-    /// Of a length in ms that is no whole number of days, the period of that number.
+    /// A period whose length is no whole number of days: length in ms, number of the period.
     Part(Millis, i64),
 }
 
 impl Period {
-    /// The period in which a read at `now` counts for that UTC day.
+    /// The period of a read at `now` that the API counts for UTC day `day`.
     #[must_use]
     pub fn span(self, day: i64, now: Millis) -> Span {
         match self {
@@ -79,12 +73,12 @@ impl Period {
                 let first = day.div_euclid(days) * days;
                 Span::Days(first, first + days)
             }
-            // The ledger's clock decides: no API knows of such a period.
+            // The ledger's clock decides: no API uses such a period.
             Self::Every(length) => Span::Part(length.max(1), now.div_euclid(length.max(1))),
         }
     }
 
-    /// As scripts take it: a length in ms, 0 for a month; and the day that a month begins on.
+    /// Arguments for scripts: the length in ms (0: a month), and the first day of the month.
     pub(super) fn arguments(self) -> (Millis, u32) {
         match self {
             Self::Month { from_day } => (0, from_day.clamp(1, 28)),
@@ -93,19 +87,18 @@ impl Period {
     }
 }
 
-/// The date of a number of days since the epoch.
 fn date(day: i64) -> Date {
     OffsetDateTime::UNIX_EPOCH.date().saturating_add(Days::days(day))
 }
 
-/// The way back, with another day of the month; one that every month has.
+/// The inverse of `date`, for another day of the month that every month has.
 fn day_of(date: Date, of_month: u8) -> i64 {
     (date.replace_day(of_month).unwrap_or(date) - OffsetDateTime::UNIX_EPOCH.date()).whole_days()
 }
 
 impl Budget {
-    /// The UTC days for which the API may charge a call that goes out at `now`, each with the period in which
-    /// that counts: one as a rule, two around midnight.
+    /// UTC days for which the API may charge a call that goes out at `now`, each with its period. One day; two around
+    /// midnight.
     #[must_use]
     pub fn days(&self, now: Millis) -> Vec<(i64, Span)> {
         let margin = self.margin();
@@ -114,12 +107,10 @@ impl Budget {
         if first == last { vec![with_span(first)] } else { vec![with_span(first), with_span(last)] }
     }
 
-    /// The margin that counts, ms.
     pub(super) fn margin(&self) -> Millis {
         self.margin.clamp(0, LONGEST_MARGIN_MS)
     }
 
-    /// The state of the budget, from a ledger's counts.
     #[must_use]
     pub fn reads(&self, counted: &Counted) -> Reads {
         let Counted { now, by_day, .. } = counted;
@@ -127,7 +118,7 @@ impl Budget {
         let costs = |span: Span| days.iter().filter(|(_, of)| *of == span).count() as u64;
         let is_full = |span: Span, more: u64| self.reads > 0 && counted.of(span).saturating_add(more) > self.reads;
         let has_room = !days.iter().any(|(_, span)| is_full(*span, costs(*span)));
-        // Around the end of a period, the one that is full; it ends when the API's clock has to be past it.
+        // Around the end of a period: the full one. Its reset is the time by which the API's clock must have passed its end.
         let last = days.iter().map(|(_, span)| *span).rfind(|span| is_full(*span, 1));
         let shown = last.or_else(|| days.first().map(|(_, span)| *span)).unwrap_or(Span::Part(1, *now));
         let (start, reset) = match shown {
@@ -148,19 +139,16 @@ impl Budget {
     }
 }
 
-/// The counts of a ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The ledger's clock, ms since the epoch.
     pub now: Millis,
-    /// Reads by UTC day.
     pub by_day: BTreeMap<i64, u64>,
-    /// Reads of a period that is no whole number of days: its number, and how many.
+    /// Number of a period that is no whole number of days, and its reads.
     pub part: Option<(i64, u64)>,
 }
 
 impl Counted {
-    /// Reads of that period.
     #[must_use]
     pub fn of(&self, span: Span) -> u64 {
         match span {
@@ -170,48 +158,41 @@ impl Counted {
     }
 }
 
-/// The state of a budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reads {
     /// Items that were read in this period, or may have been.
     pub reads: u64,
-    /// Items that may be read in it; `None` where there is no bound.
+    /// Limit of the period; `None`: no limit.
     pub limit: Option<u64>,
-    /// True if it is used up, so that calls stop until its reset.
+    /// True if it is used up. Calls stop until its reset.
     pub spent: bool,
-    /// When the period began, ms since the epoch.
     pub since_ms: Millis,
-    /// The time until the next period, ms.
+    /// Time until the next period, ms.
     pub reset_in_ms: Millis,
-    /// Items that were read since midnight UTC.
     pub today: u64,
     /// Upper bound of the cost of this period's reads, US dollars.
     pub dollars: f64,
-    /// True if one more may be read at this moment.
+    /// True if one more item may be read now.
     #[serde(skip)]
     pub has_room: bool,
 }
 
-/// The outcome of the ids that were reserved for a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChargedReads {
-    /// Asked, and not read: what is not returned is not charged.
+    /// Requested, and not returned: the API does not charge them.
     pub unread: Vec<String>,
-    /// Asked, and read as another id: the last version of an item that was edited. That is what is charged.
+    /// Requested, and returned under another id: the last version of an edited item. The API charges that id.
     pub edited: Vec<(String, String)>,
 }
 
-/// `month`, or a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadsPer {
-    /// A calendar month.
     Month,
-    /// So long, aligned to the Unix epoch.
+    /// A length, aligned to the Unix epoch.
     Every(Duration),
 }
 
 impl ReadsPer {
-    /// The period, where a month begins on that day.
     #[must_use]
     pub fn period(self, from_day: u32) -> Period {
         match self {
@@ -221,7 +202,6 @@ impl ReadsPer {
     }
 }
 
-/// Neither of the two.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no period: write \"month\", or a duration from 1s to 31d, like \"1d\"")]
 pub struct BadPeriod(String);
@@ -248,7 +228,7 @@ impl fmt::Display for ReadsPer {
     }
 }
 
-/// The day a moment lies in, as a number of days since the epoch (UTC).
+/// The UTC day of a time, in days since the epoch.
 pub(super) fn day(now: Millis) -> i64 {
     now.div_euclid(86_400_000)
 }
@@ -311,7 +291,7 @@ mod tests {
         // And in both months.
         let [(_, february), (_, march)] = month.days(midnight)[..] else { panic!("two days") };
         assert_eq!((february, march), (Span::Days(before - 27, after), Span::Days(after, after + 31)));
-        // A part of a day is the ledger's own: it counts once for each day, in the one period.
+        // A period within a day uses the ledger's clock: the read counts once for each day, in the one period.
         let hour = budget(10, Period::Every(3_600_000)).days(midnight);
         assert!(hour.len() == 2 && hour[0].1 == hour[1].1, "{hour:?}");
     }
@@ -337,7 +317,7 @@ mod tests {
         assert_eq!((just_after.spent, just_after.has_room, just_after.reset_in_ms), (true, false, 20_000));
         let after = at(midnight + 30_000, 10, 3);
         assert_eq!((after.reads, after.spent, after.has_room, after.today), (3, false, true, 3));
-        // Without a bound there is always room, and it is counted all the same.
+        // Without a limit there is always room; reads are counted all the same.
         let endless = Budget { reads: 0, ..budget(0, per) };
         let reads = endless.reads(&Counted { now: middle, by_day: [(february, 99)].into(), part: None });
         assert_eq!((reads.reads, reads.limit, reads.spent, reads.has_room), (99, None, false, true));

@@ -1,4 +1,4 @@
-//! A credential: its name, and the secret part that shows nowhere.
+//! A credential: its name, and its secret part, which is never shown.
 
 use std::fmt;
 
@@ -9,23 +9,20 @@ use serde::Serialize;
 use super::app_token::AppToken;
 use super::oauth1::UserKeys;
 
-/// A credential for an API. Its secret shows nowhere: `Debug` prints the name and the kind alone.
+/// A credential for an API. `Debug` prints only its name and kind, never the secret.
 pub struct Credential {
-    /// The name it has in settings, logs and the quota ledger.
     pub name: String,
-    /// The secret part.
     pub kind: CredentialKind,
 }
 
-/// The parts of a credential.
 pub enum CredentialKind {
-    /// A user's: every request is signed, OAuth 1.0a.
+    /// A user's keys. Every request is signed (OAuth 1.0a).
     User(UserKeys),
-    /// App-only: a bearer token that is fetched with the application's keys.
+    /// App-only: a bearer token is fetched with the application's keys.
     App(AppToken),
-    /// App-only, the token given: sent as `Authorization: Bearer …`.
+    /// App-only with a given token: sent as `Authorization: Bearer …`.
     Bearer(SecretString),
-    /// None: for a simulator or an emulator that asks for none.
+    /// None: for a simulator or an emulator that needs none.
     Anonymous,
 }
 
@@ -33,8 +30,8 @@ pub enum CredentialKind {
 const FINGERPRINT_BYTES: usize = 4;
 
 impl Credential {
-    /// Returns the fingerprint of its secret parts. It changes with each of them. It does not reveal them, as many other secrets have
-    /// the same fingerprint. Empty without a secret.
+    /// Returns the fingerprint of its secret parts; empty without a secret. It changes with each part. It does not reveal them: many
+    /// other secrets have the same fingerprint.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let parts: &[&SecretString] = match &self.kind {
@@ -54,15 +51,11 @@ impl Credential {
     }
 }
 
-/// As whom a credential calls: an API counts the calls of users and of applications apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caller {
-    /// As a user.
     User,
-    /// As an application alone.
     AppOnly,
-    /// Anonymous calls.
     Anonymous,
 }
 

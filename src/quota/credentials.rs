@@ -1,4 +1,4 @@
-//! The credentials of a process: permits to make calls, and what its budget of reads allows.
+//! The credentials of a process. They give permits for calls, within the budget of reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,36 +15,34 @@ use crate::base::humanize;
 use crate::base::random;
 use crate::base::reload::Reloadable;
 
-/// The maximum wait of a worker before it checks again whether the budget has room, since it may be raised.
+/// Longest wait of a worker before it checks the budget again: the operator may have raised it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Acquired to make one call with one credential. It is used up by an answer or a failed call. Dropped before its call
-/// [begins](Permit::begin), it goes back by itself; when its process dies it counts as spent, since the call may have
-/// gone out.
+/// A permit for one call with one credential. A response or a failed call uses it up. If it is dropped before
+/// its call [begins](Permit::begin), it returns to the ledger automatically. If its process dies it counts as spent: the call may
+/// have gone out.
 #[derive(Debug)]
 pub struct Permit {
-    /// The credential of the call.
     pub credential: Arc<Credential>,
     endpoint: &'static str,
     id: String,
     is_trial: bool,
-    /// The ledger to which it returns; `None` once its call has begun.
+    /// The ledger to which it returns; `None` once its call has started.
     from: Option<Arc<dyn Ledger>>,
 }
 
 impl Permit {
-    /// Its name: no other has it.
     fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns true if this is a trial: the one call after a pause, which shows whether the API still refuses the credential.
+    /// Returns true if this is a trial: the one call after a pause, which shows whether the API still rejects the credential.
     #[must_use]
     pub fn is_trial(&self) -> bool {
         self.is_trial
     }
 
-    /// The call is made: from here on it may reach the API, whatever becomes of us.
+    /// Marks the call as started. From here on it may reach the API, so the permit does not return to the ledger.
     pub fn begin(&mut self) {
         self.from = None;
     }
@@ -64,29 +62,24 @@ async fn give_back(ledger: &dyn Ledger, name: &str, endpoint: &str, id: &str) {
     }
 }
 
-/// The answer to a request for a permit.
 #[derive(Debug)]
 pub enum Acquired {
-    /// Make one call.
     Granted(Permit),
-    /// No credential may call now: wait this long.
+    /// No credential may call now. The caller waits this long.
     Wait(Duration),
 }
 
-/// The spreading of calls over the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {
-    /// Spread when more is due than the window has calls for, else sent at once.
+    /// Spread if more calls are due than the window has left, else immediate.
     #[default]
     Auto,
-    /// Always spread.
     Paced,
-    /// Always sent at once, and blind when the window is used up.
+    /// Always immediate. No call is possible once the window is used up.
     Greedy,
 }
 
-/// The credentials of a process and the ledger they share with all others.
 #[derive(Debug)]
 pub struct Credentials {
     credentials: Vec<Arc<Credential>>,
@@ -96,23 +89,20 @@ pub struct Credentials {
     ledger: Arc<dyn Ledger>,
     pacing: Pacing,
     expiry: Duration,
-    /// The budget, for an API that charges for reads.
     budget_state: Option<BudgetState>,
 }
 
-/// A process's knowledge of its budget.
 #[derive(Debug)]
 struct BudgetState {
     budget: Reloadable<Budget>,
-    /// The last answer was that it is spent: said once, and once when it goes on.
+    /// True if the last check found the budget spent. Each change is logged once.
     spent: AtomicBool,
-    /// When a call had no id that could be reserved: whoever asks at once would get the same.
+    /// Time since a call for which no id could be reserved. An immediate repeat would get the same result.
     denied: Mutex<Option<Stopwatch>>,
 }
 
 impl Credentials {
-    /// These credentials, accounted for in that ledger. A permit nobody answered for counts as spent
-    /// after `expiry`.
+    /// A permit without an outcome counts as spent after `expiry`.
     pub fn new(credentials: Vec<Credential>, ledger: Arc<dyn Ledger>, pacing: Pacing, expiry: Duration) -> Self {
         let names = credentials.iter().map(|credential| credential.name.clone()).collect();
         let fingerprints = credentials.iter().map(Credential::fingerprint).collect();
@@ -120,22 +110,17 @@ impl Credentials {
         Self { credentials, names, fingerprints, ledger, pacing, expiry, budget_state: None }
     }
 
-    /// The credentials.
     pub fn all(&self) -> &[Arc<Credential>] {
         &self.credentials
     }
 
-    /// The spreading of calls.
     #[must_use]
     pub fn pacing(&self) -> Pacing {
         self.pacing
     }
 
-    /// Asks for leave to make one call to `endpoint`, where `backlog` calls are due. There is none while the budget
-    /// of reads is spent, for ids that would be free either.
-    ///
-    /// # Errors
-    /// The ledger is out.
+    /// Requests a permit for one call to `endpoint`, where `backlog` calls are due. While the budget of reads is spent
+    /// there is none, not even for ids that would be free.
     pub async fn acquire(&self, endpoint: &'static str, backlog: u64) -> Result<Acquired, LedgerError> {
         let backlog = match self.pacing {
             Pacing::Auto => backlog,
@@ -145,10 +130,7 @@ impl Credentials {
         self.acquire_of(&self.names, &self.fingerprints, endpoint, backlog).await
     }
 
-    /// Asks for a permit for one call to `endpoint` with this credential only, without waiting.
-    ///
-    /// # Errors
-    /// The ledger is out.
+    /// Requests a permit for one call to `endpoint` with this credential only, without waiting.
     pub async fn acquire_for(&self, credential: &Credential, endpoint: &'static str) -> Result<Acquired, LedgerError> {
         let fingerprint = self.fingerprint(&credential.name).to_owned();
         let (names, fingerprints) = (std::slice::from_ref(&credential.name), std::slice::from_ref(&fingerprint));
@@ -168,7 +150,7 @@ impl Credentials {
         let id = format!("{:016x}", random::number());
         let ask = Ask { names, fingerprints, endpoint, permit: &id, expiry: self.expiry, backlog };
         let grant = match self.ledger.acquire(&ask).await {
-            // The reply is lost: the same permit again.
+            // The reply is lost: request the same permit again.
             Err(LedgerError::Unavailable(_)) => self.ledger.acquire(&ask).await?,
             answer => answer?,
         };
@@ -177,7 +159,7 @@ impl Credentials {
             Grant::Granted(name) => (name, false),
             Grant::Trial(name) => (name, true),
         };
-        // Only names that were asked for are granted.
+        // The ledger grants only requested names.
         let Some(credential) = self.credentials.iter().find(|credential| credential.name == name) else {
             return Err(LedgerError::Refused(format!("the ledger granted an unknown credential {name:?}")));
         };
@@ -185,8 +167,7 @@ impl Credentials {
         Ok(Acquired::Granted(Permit { credential: credential.clone(), endpoint, id, is_trial, from }))
     }
 
-    /// The call was made: what its answer said of the window, and whether the credential is to be left
-    /// alone. A ledger that is out loses no quota by it: the permit expires, and counts as spent.
+    /// Records a call and its response. If the ledger is down no quota is lost: the permit expires and counts as spent.
     pub async fn used(&self, mut permit: Permit, used: Used) {
         permit.begin();
         let Permit { credential, endpoint, id, .. } = &permit;
@@ -196,41 +177,30 @@ impl Credentials {
         }
     }
 
-    /// The call is not made: the permit is back when this returns.
+    /// Returns the permit of a call that is not made. The permit is back when this function ends.
     pub async fn give_back(&self, mut permit: Permit) {
         if let Some(ledger) = permit.from.take() {
             give_back(&*ledger, &permit.credential.name, permit.endpoint, &permit.id).await;
         }
     }
 
-    /// A call elsewhere, without a permit, told this of the credential at `endpoint`.
-    ///
-    /// # Errors
-    /// The ledger is out.
+    /// Records the state of a credential at `endpoint`, as stated by a call elsewhere that took no permit.
     pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
         let told = Used { fingerprint: self.fingerprint(name).to_owned(), ..told };
         self.ledger.used(name, endpoint, "", &told).await
     }
 
-    /// The API takes the credential: if it was parked for every endpoint, it is free again. Answers
-    /// whether it was.
-    ///
-    /// # Errors
-    /// The ledger is out.
+    /// Ends the pause of a credential at every endpoint: the API accepts it. Returns true if it was parked.
     pub async fn free(&self, name: &str) -> Result<bool, LedgerError> {
         self.ledger.free(name, self.fingerprint(name)).await
     }
 
-    /// The ledger's state of each credential at that endpoint.
-    ///
-    /// # Errors
-    /// The ledger is out.
     pub async fn statuses(&self, endpoint: &str) -> Result<Vec<CredentialStatus>, LedgerError> {
         self.ledger.statuses(endpoint, &self.names, &self.fingerprints).await
     }
 
-    /// Logs the credentials that are parked at that endpoint, with the end of the pause and its reason. Called at a start, since the
-    /// process does not use them. Ignores errors of the ledger: the first call reports them.
+    /// Logs the credentials that are parked at that endpoint, with reason and end of the pause. Called at start, since the process does
+    /// not use them. Ignores errors of the ledger: the first call reports them.
     pub async fn warn_of_parked(&self, endpoint: &str) {
         for account in self.statuses(endpoint).await.unwrap_or_default() {
             if account.parked_for_ms > 0 {
@@ -247,29 +217,23 @@ impl Credentials {
         }
     }
 
-    /// The fingerprint of the secret of the credential with this name.
     fn fingerprint(&self, name: &str) -> &str {
         let mut all = self.names.iter().zip(&self.fingerprints);
         all.find(|(known, _)| *known == name).map_or("", |(_, fingerprint)| fingerprint)
     }
 
-    /// The same for an API that charges for reads: no call is made beyond that budget.
+    /// Adds the budget, for an API that charges for reads. No call goes beyond it.
     #[must_use]
     pub fn with_budget(mut self, budget: Reloadable<Budget>) -> Self {
         self.budget_state = Some(BudgetState { budget, spent: AtomicBool::new(false), denied: Mutex::default() });
         self
     }
 
-    /// The budget, where there is one.
     #[must_use]
     pub fn budget(&self) -> Option<Reloadable<Budget>> {
         self.budget_state.as_ref().map(|budget_state| budget_state.budget.clone())
     }
 
-    /// The state of the budget; `None` without a budget.
-    ///
-    /// # Errors
-    /// The ledger is out.
     pub async fn reads(&self) -> Result<Option<Reads>, LedgerError> {
         match &self.budget_state {
             Some(budget_state) => Ok(Some(reads(&*self.ledger, &budget_state.budget.load()).await?)),
@@ -277,7 +241,6 @@ impl Credentials {
         }
     }
 
-    /// The wait while the budget has no room.
     async fn out_of_budget(&self) -> Result<Option<Duration>, LedgerError> {
         let Some(budget_state) = &self.budget_state else { return Ok(None) };
         let reads = reads(&*self.ledger, &budget_state.budget.load()).await?;
@@ -288,16 +251,16 @@ impl Credentials {
         Ok(full.or(denied))
     }
 
-    /// Counts those of `ids` as read for which the budget has room, before the call is made. Answers for each id
-    /// whether it may be asked for; `None` where reads are not counted.
+    /// Counts the `ids` for which the budget has room as read, before the call. Returns for each id whether the call may
+    /// request it; `None` if reads are not counted.
     ///
     /// # Errors
-    /// The ledger is out: nothing may be asked for.
+    /// The ledger is down: the call may request no id.
     pub async fn reserve(&self, permit: &Permit, ids: &[String]) -> Result<Option<Vec<bool>>, LedgerError> {
         let Some(budget_state) = &self.budget_state else { return Ok(None) };
         let budget = budget_state.budget.load();
         let granted = match self.ledger.reserve(permit.id(), ids, &budget).await {
-            // The reply is lost: the same call's ids count once.
+            // The reply is lost. Within the same call each id counts once.
             Err(LedgerError::Unavailable(_)) => self.ledger.reserve(permit.id(), ids, &budget).await?,
             answer => answer?,
         };
@@ -314,11 +277,8 @@ impl Credentials {
         Ok(Some(granted))
     }
 
-    /// The same for items that count under several ids each: one may be asked for if there is room for all of its ids, and
-    /// those of the others are not counted.
-    ///
-    /// # Errors
-    /// As [`Credentials::reserve`].
+    /// The same for items with several ids each. A call may request an item if there is room for all of its ids. The ids of
+    /// other items are not counted.
     pub async fn reserve_items(
         &self,
         permit: &Permit,
@@ -341,10 +301,7 @@ impl Credentials {
         Ok(Some(whole))
     }
 
-    /// The same for all of them or none; answers whether there was room for all.
-    ///
-    /// # Errors
-    /// The ledger is out: nothing may be asked for.
+    /// The same for all ids or none. Returns true if there was room for all.
     pub async fn reserve_all(&self, permit: &Permit, ids: &[String]) -> Result<bool, LedgerError> {
         let Some(granted) = self.reserve(permit, ids).await? else { return Ok(true) };
         if !granted.contains(&false) {
@@ -355,15 +312,15 @@ impl Credentials {
         Ok(false)
     }
 
-    /// Whoever asks again at once would get the same.
+    /// Notes that no id could be reserved. An immediate repeat would get the same result.
     fn denied(&self) {
         if let Some(budget_state) = &self.budget_state {
             *budget_state.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
         }
     }
 
-    /// What came of the ids that were reserved for that call. A ledger that is out loses no money by it: what was
-    /// reserved stays counted.
+    /// Records the outcome of the ids that were reserved for a call. If the ledger is down no money is lost: reserved ids
+    /// stay counted.
     pub async fn charge(&self, permit: &Permit, charged: &ChargedReads) {
         let Some(budget_state) = &self.budget_state else { return };
         if *charged == ChargedReads::default() {
@@ -371,7 +328,7 @@ impl Credentials {
         }
         let budget = budget_state.budget.load();
         let told = match self.ledger.charge(permit.id(), charged, &budget).await {
-            // Said again, it changes nothing.
+            // Repeating it changes nothing.
             Err(LedgerError::Unavailable(_)) => self.ledger.charge(permit.id(), charged, &budget).await,
             answer => answer,
         };
@@ -386,7 +343,7 @@ async fn reads(ledger: &dyn Ledger, budget: &Budget) -> Result<Reads, LedgerErro
 }
 
 impl BudgetState {
-    /// Once when it stops, and once when it goes on.
+    /// Logs once when calls stop, and once when they go on.
     fn say(&self, reads: &Reads) {
         let Reads { reads, limit, spent, reset_in_ms, .. } = *reads;
         if self.spent.swap(spent, Ordering::Relaxed) == spent {

@@ -1,4 +1,4 @@
-//! The quota ledger in the embedded queue's file: several processes of a machine may share it.
+//! The quota ledger in the embedded queue's file. Several processes of one machine may share it.
 
 mod reads;
 
@@ -43,7 +43,6 @@ macro_rules! entries {
     };
 }
 
-/// Writes a window down.
 macro_rules! window {
     () => {
         "INSERT INTO quota_window
@@ -55,14 +54,12 @@ macro_rules! window {
     };
 }
 
-/// The ledger of one API in a SQLite file.
 #[derive(Debug, Clone)]
 pub struct EmbeddedLedger {
     file: SharedFile,
     api: String,
 }
 
-/// A credential's window with what surrounds it.
 #[derive(Debug, Default)]
 struct Entry {
     book: RateWindow,
@@ -84,10 +81,7 @@ impl Entry {
 }
 
 impl EmbeddedLedger {
-    /// Opens the file, making it and its tables where they are missing.
-    ///
-    /// # Errors
-    /// [`LedgerError::Unavailable`] when it cannot be opened or made.
+    /// Opens the file, and creates it and its tables if they are missing.
     pub async fn open(path: &Path, api: &str, busy_timeout: Duration) -> Result<Self, LedgerError> {
         let file = sqlite::open(path, busy_timeout).await?;
         let ledger = Self { file, api: api.to_owned() };
@@ -106,7 +100,6 @@ impl EmbeddedLedger {
         self.file.begin().await
     }
 
-    /// Binds what [`entries!`] asks for.
     fn about<'q>(
         &'q self,
         text: &'static str,
@@ -119,7 +112,6 @@ impl EmbeddedLedger {
         sqlx::query(text).bind(&self.api).bind(endpoint).bind(permit).bind(json!(given).to_string()).bind(now)
     }
 
-    /// Binds what [`window!`] asks for.
     fn write<'q>(&'q self, text: &'static str, name: &'q str, endpoint: &'q str, book: &RateWindow) -> Statements<'q> {
         sqlx::query(text)
             .bind(&self.api)
@@ -135,7 +127,7 @@ impl EmbeddedLedger {
             .bind(book.length)
     }
 
-    /// Takes the permit off; answers whether it was out, and the window without it.
+    /// Removes the permit. Returns true if it was there, and the window without it.
     async fn remove(
         &self,
         tx: &mut Tx,
@@ -154,7 +146,7 @@ impl EmbeddedLedger {
         Ok((row.get::<i64, _>("removed") > 0, entry(&row, now)))
     }
 
-    /// Saves the refusals of a secret at `endpoint`, or at every endpoint if that is empty. Removes outdated refusals.
+    /// Saves the refusals of a secret at `endpoint` (empty: at every endpoint). Removes outdated refusals.
     async fn save_refusals(
         &self,
         tx: &mut Tx,
@@ -218,8 +210,8 @@ impl Ledger for EmbeddedLedger {
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError> {
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
-        // Permits that ran out are spent: the call may have gone out. But for this one, which was granted if it is there: the
-        // first reply was lost.
+        // Expired permits are spent: the call may have gone out. An exception is this permit: if it is there, it was granted and
+        // the first reply was lost.
         const ASK: &str = concat!(
             "DELETE FROM quota_permit WHERE api = ?1 AND expiry <= ?5
              AND NOT (endpoint = ?2 AND permit = ?3 AND name IN (SELECT value ->> 0 FROM json_each(?4)));",
@@ -244,7 +236,7 @@ impl Ledger for EmbeddedLedger {
                 wake = wake.min(free_at);
                 continue;
             }
-            // Whose calls expire soonest; one whose window is not open yet opens it first.
+            // The credential whose calls expire soonest; a window that is not open yet is opened first.
             let expires = if entry.book.is_open(now) { entry.book.reset_at } else { 0 };
             if best.is_none_or(|(soonest, _)| expires < soonest) {
                 best = Some((expires, at));
@@ -276,7 +268,7 @@ impl Ledger for EmbeddedLedger {
             .bind(ask.fingerprints.get(at).map_or("", String::as_str))
             .bind(day(now));
         sqlite::run(&mut tx, grant).await?;
-        // Who starts a machine again asks the API what is left of the windows that were open.
+        // Unflushed: after a crash of the machine, the API states the rest of the open windows again.
         tx.commit_unflushed().await?;
         let grant = if entry.is_on_trial() { Grant::Trial } else { Grant::Granted };
         Ok(grant((*name).clone()))
@@ -287,7 +279,7 @@ impl Ledger for EmbeddedLedger {
         let now = clock::wall_ms();
         let whose = (name, &*used.fingerprint);
         let (was_out, mut entry) = self.remove(&mut tx, whose, endpoint, permit, now).await?;
-        // What was told without a permit opens a window, but says nothing of the call that is about to.
+        // A window that was stated without a permit opens, but says nothing of the call that is about to open it.
         if was_out || used.window.is_some() {
             entry.book.opening_until = 0;
         }
@@ -324,7 +316,7 @@ impl Ledger for EmbeddedLedger {
             let write = self.write(GIVE_BACK, name, endpoint, &entry.book).bind(&self.api).bind(name).bind(day(now));
             sqlite::run(&mut tx, write).await?;
         }
-        // Its permit is as good as one that expires.
+        // Unflushed: losing this leaves a permit that expires.
         Ok(tx.commit_unflushed().await?)
     }
 

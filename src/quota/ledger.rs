@@ -1,11 +1,11 @@
-//! The quota ledger: what is left of each credential's window, and the leave to make one call.
+//! The quota ledger: the rest of each credential's window, and the permits for calls.
 //!
-//! The quota is the scarcest thing in the system, so it is shared by all workers, beside the queue:
+//! All workers share the quota, since it is the scarcest resource. The ledger is stored beside the queue:
 //! [`RedisLedger`] or [`EmbeddedLedger`], one contract suite (`tests/it/ledger.rs`).
 //!
-//! An API's count is known only from its answers. `remaining` in the ledger is what may still be *granted*: it falls
-//! with each permit, not with each answer, so two workers never spend the same call. An unknown window — a new
-//! credential, one that has ended, a wiped ledger — is opened by a single call, whose answer states the rest.
+//! Only API responses state the API's count. `remaining` in the ledger counts calls that may still be *granted*. It falls
+//! with each permit, not with each response, so two workers never spend the same call. A single call opens an unknown
+//! window (new credential, ended window, wiped ledger); its response states the rest.
 //!
 //! [`RedisLedger`]: super::RedisLedger
 //! [`EmbeddedLedger`]: super::EmbeddedLedger
@@ -20,31 +20,26 @@ use super::rate_window::{Grant, UNMETERED, Window};
 pub use crate::base::backend::BackendError as LedgerError;
 use crate::base::clock::Millis;
 
-/// The operations of a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// The credentials that may make the call.
     pub names: &'a [String],
     /// Fingerprints of the credentials' secrets, in the same order; a credential without one is identified by its name.
     pub fingerprints: &'a [String],
-    /// The endpoint it goes to.
     pub endpoint: &'a str,
-    /// Names the permit. The same again answers the same permit: the first reply may have been lost.
+    /// Id of the permit. A repeated request with the same id gets the same permit: the first reply may have been lost.
     pub permit: &'a str,
-    /// The time after which a permit without an answer counts as spent.
+    /// The time after which a permit without an outcome counts as spent.
     pub expiry: Duration,
-    /// Calls that are due: when they are more than what is left, calls are spread.
+    /// Calls that are due. If more are due than the windows have left, calls are spread.
     pub backlog: u64,
 }
 
-/// The use of a permit.
+/// The outcome of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Used {
-    /// The window that the answer stated, if any.
     pub window: Option<Window>,
     /// Pause of the credential after a refusal. `None` with a window means that the API answered the call.
     pub park: Option<Park>,
-    /// The fingerprint of the secret that made the call.
     pub fingerprint: String,
 }
 
@@ -52,55 +47,48 @@ pub struct Used {
 /// affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Park {
-    /// Minimum length.
     pub pause: Duration,
-    /// Why, for people.
     pub why: String,
-    /// For every endpoint (the credential itself is refused), or for this one alone (its quota).
+    /// True: for every endpoint (the API rejects the credential). False: for this endpoint (its quota is used up).
     pub everywhere: bool,
 }
 
-/// A credential as the ledger knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CredentialStatus {
-    /// The credential's name.
     pub name: String,
-    /// Calls per window, as an answer told last; `None` where none has, or where there is no limit.
+    /// Calls per window, from the last response that stated it; `None` before any, and if there is no limit.
     pub limit: Option<u32>,
     /// True if the API answers without stating a limit.
     pub unmetered: bool,
-    /// The length of a window, ms: as the API states it, else the longest remaining time in any answer. A window starts with its first
-    /// call, so the answer to that one tells it whole.
+    /// Length of a window, ms: as the API states it, else the longest remaining time in any response. A window starts with its first
+    /// call, so the response to that call has the full length.
     pub window_ms: Option<Millis>,
-    /// Calls that may still be granted; `None` while no window is known to be open.
+    /// Calls that may still be granted; `None` if no window is known to be open.
     pub remaining: Option<u32>,
-    /// The time until the window ends, ms; `None` while no window is known to be open.
+    /// Time until the window ends, ms; `None` if no window is known to be open.
     pub reset_in_ms: Option<Millis>,
-    /// Permits out.
     pub outstanding: u32,
-    /// For how long it is parked, ms; 0 when it is not.
+    /// Time left of the pause, ms; 0 if it is not parked.
     pub parked_for_ms: Millis,
-    /// Why it is parked.
     pub parked_why: Option<String>,
-    /// True if it is refused and parked for every endpoint, and not just out of quota at this one.
+    /// True if it is parked for every endpoint; false if only its quota at this endpoint is used up.
     pub parked_everywhere: bool,
     /// Calls granted since midnight UTC, over all endpoints.
     pub calls_today: u64,
 }
 
-/// A window's figures as a ledger keeps them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kept {
-    /// Calls per window; 0 where nothing is known.
+    /// Calls per window; 0: unknown.
     pub limit: i64,
     pub remaining: i64,
-    /// 0 where it is over.
+    /// 0 if the window is over.
     pub reset_in: Millis,
     pub length: Millis,
 }
 
 impl CredentialStatus {
-    /// Calls a second that it has; `None` where no answer has told yet, or there is no limit.
+    /// Calls per second; `None` before the first response that states them, and if there is no limit.
     #[must_use]
     pub fn calls_per_s(&self) -> Option<f64> {
         Some(f64::from(self.limit?) * 1e3 / self.window_ms? as f64)
@@ -121,21 +109,20 @@ impl CredentialStatus {
     }
 }
 
-/// The contract. Every call may be repeated when its reply was lost.
+/// The contract of a ledger. Every call may be repeated if its reply was lost.
 ///
 /// # Errors
-/// Every call's: [`LedgerError::Unavailable`] when it is not known whether it was done, [`LedgerError::Refused`] when
-/// it never will be.
+/// All calls: [`LedgerError::Unavailable`] if the outcome is unknown, [`LedgerError::Refused`] if the call can never
+/// succeed.
 #[async_trait]
 pub trait Ledger: Send + Sync + std::fmt::Debug {
-    /// Grants one call: of the credentials with calls left, to the one whose calls expire soonest.
+    /// Grants one call to the credential whose calls expire soonest, among those with calls left.
     async fn acquire(&self, ask: &Ask<'_>) -> Result<Grant, LedgerError>;
 
-    /// The call was made, or may have been. `permit` is empty where the call took none, since it went to
-    /// another endpoint and told of this one.
+    /// Records a call that was made, or may have been. `permit` is empty for a call to another endpoint, which took no permit
+    /// here.
     async fn used(&self, name: &str, endpoint: &str, permit: &str, used: &Used) -> Result<(), LedgerError>;
 
-    /// The call was not made.
     async fn give_back(&self, name: &str, endpoint: &str, permit: &str) -> Result<(), LedgerError>;
 
     /// Ends the pause of a credential at every endpoint, for the secret with that fingerprint. Pauses at single endpoints stay. Returns
@@ -151,18 +138,18 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
         fingerprints: &[String],
     ) -> Result<Vec<CredentialStatus>, LedgerError>;
 
-    /// Counts `ids` as read by that call, as far as the budget has room, in one step and by the ledger's clock; one
-    /// that was counted for the same UTC day is free. Answers for each whether it may be asked for: the first that
-    /// fit. The same call again counts none of them twice.
+    /// Counts `ids` as read by that call, while the budget has room, in one step and by the ledger's clock. An id that was
+    /// counted for the same UTC day is free. Returns for each id whether the call may request it: the first ones that fit. A
+    /// repeat by the same call counts none of them twice.
     async fn reserve(&self, call: &str, ids: &[String], budget: &Budget) -> Result<Vec<bool>, LedgerError>;
 
-    /// Takes back what that call alone has counted and not read, once. What came as another id counts as that one,
-    /// whatever room there is: it has been charged.
+    /// Takes back the ids that only this call has counted and did not read, once. An item that came under another id counts
+    /// under that id even without room: it has been charged.
     async fn charge(&self, call: &str, charged: &ChargedReads, budget: &Budget) -> Result<(), LedgerError>;
 
-    /// The reads of the current day and of periods of that kind.
+    /// The reads of the kept days, and of the current period if it has this length.
     async fn counted(&self, per: Period) -> Result<Counted, LedgerError>;
 
-    /// Removes these ids from those that were counted; the counts stay. Returns the number of removed entries.
+    /// Removes these ids from the counted ones; the counts stay. Returns the number of removed entries.
     async fn forget(&self, ids: &[String]) -> Result<u64, LedgerError>;
 }

@@ -2,8 +2,8 @@
 //!
 //! A worker takes a [`Permit`] before it claims, so no id waits inside a worker for quota.
 //!
-//! An API counts the calls of users and of applications apart, so one pair of consumer keys can be
-//! two credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
+//! An API counts the calls of users and of applications apart. One pair of consumer keys can therefore be two
+//! credentials: a user's ([`UserKeys`], which sign) and an application's ([`AppToken`], fetched).
 
 mod app_token;
 mod budget;

@@ -15,16 +15,11 @@ use crate::base::clock::Millis;
 /// Characters that RFC 3986's encoding leaves unchanged, besides letters and digits.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The four keys with which an application signs for a user.
 #[derive(Clone)]
 pub struct UserKeys {
-    /// The application's key.
     pub consumer_key: SecretString,
-    /// The application's secret.
     pub consumer_secret: SecretString,
-    /// The user's token.
     pub token: SecretString,
-    /// The user's secret.
     pub token_secret: SecretString,
 }
 
@@ -34,33 +29,32 @@ impl fmt::Debug for UserKeys {
     }
 }
 
-/// The nonce and the timestamp: no two requests share a signature.
+/// Nonce and timestamp. They make each signature unique.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     nonce: String,
-    /// Seconds since the epoch.
     timestamp: NonZeroU64,
-    /// True if `oauth_version` is sent. Optional by the RFC; the API's documentation sends it.
+    /// True if `oauth_version` is sent. The RFC makes it optional; the API's documentation sends it.
     version: bool,
 }
 
 impl Stamp {
-    /// A stamp for a request that is made now, in milliseconds since the epoch by the API's clock.
+    /// A stamp for a request at `now`, ms since the epoch by the API's clock.
     #[must_use]
     pub fn at(now: Millis) -> Self {
         let seconds = u64::try_from(now / 1000).ok().and_then(NonZeroU64::new);
         Self {
-            // 128 random bits: two alike in the same second are not to be expected.
+            // 128 random bits: two equal ones in the same second are not to be expected.
             nonce: format!("{:032x}", rand::random::<u128>()),
-            // The RFC wants it positive; a clock before 1970 is told by the API.
+            // The RFC requires a positive number. The API reports a clock before 1970.
             timestamp: seconds.unwrap_or(NonZeroU64::MIN),
             version: true,
         }
     }
 }
 
-/// The header of a request: `OAuth oauth_consumer_key="…", …`. `address` is without query and fragment,
-/// its host as in the request; `parameters` are those of the query and of a form body, decoded.
+/// The header of a request: `OAuth oauth_consumer_key="…", …`. `address` has no query and no fragment; its host is the one
+/// in the request. `parameters` are the decoded ones of the query and of a form body.
 #[must_use]
 pub fn authorization(
     keys: &UserKeys,
@@ -82,9 +76,8 @@ fn sign(
 ) -> String {
     // RFC 5849, 3.4.1.3.2: by encoded name, then by encoded value.
     parameters.sort_by_cached_key(|(name, value)| (encoded(name), encoded(value)));
-    // The serializer encodes values twice (once as a parameter, once inside the base string) and takes
-    // names as they are, so names are brought to the same form here. The order stays: what is encoded
-    // begins with `%`, before and after.
+    // The serializer encodes values twice (as a parameter, and inside the base string) but does not encode names. This
+    // line encodes the names twice too. The order stays: an encoded character begins with `%` after each encoding.
     let parameters: Vec<_> = parameters.into_iter().map(|(name, value)| (encoded(&encoded(&name)), value)).collect();
     let pair = |key, secret| Credentials::new(SecretString::expose_secret(key), SecretString::expose_secret(secret));
     let mut options = Options::new();
@@ -100,12 +93,12 @@ fn sign(
     AssertSorted::new(parameters.iter().map(|(name, value)| (name, value))).serialize(serializer)
 }
 
-/// RFC 3986's percent-encoding: upper-case hex, and only `-._~` bare besides letters and digits.
+/// RFC 3986's percent-encoding: upper-case hex; letters, digits and `-._~` stay unchanged.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
-/// Published signatures; `None`, with a line that says so, where the folder is not there.
+/// Published signatures; `None` and a printed line if the folder is missing.
 #[cfg(test)]
 pub(crate) fn vectors() -> Option<serde_json::Value> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/fixtures");
@@ -228,7 +221,7 @@ mod tests {
         let keys = UserKeys { consumer_key: key(), consumer_secret: key(), token: key(), token_secret: key() };
         for (bare, wanted) in pairs {
             assert_eq!(encoded(&bare), wanted);
-            // `x` puts it behind every `oauth_…`.
+            // `x` sorts it after every `oauth_…`.
             let parameters = vec![(format!("x{bare}"), bare)];
             let header = sign(BaseString, &keys, &Stamp::at(1_000), "GET", "http://h/", parameters);
             let twice = wanted.replace('%', "%25");

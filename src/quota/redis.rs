@@ -33,7 +33,7 @@ static SETTLE: LazyLock<Script> = LazyLock::new(|| reads_script(ALLOW_OOM, inclu
 static FORGET: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("lua/forget_reads.lua")));
 static COUNTED: LazyLock<Script> = LazyLock::new(|| script(NO_WRITES, include_str!("lua/counted.lua")));
 
-/// A script about reads, with what these share.
+/// Builds a script that uses the functions of `reads.lua`.
 fn reads_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/reads.lua")))
 }
@@ -43,13 +43,11 @@ fn refusals_script(flags: &str, own: &str) -> Script {
     script(flags, &format!("{}\n{own}", include_str!("lua/refusals.lua")))
 }
 
-/// The return value of `counted.lua`.
 type CountedRow = (Millis, BTreeMap<i64, u64>, String, u64);
 
 /// The return value of `statuses.lua` for each name.
 type Row = (i64, i64, Millis, Millis, u32, Millis, String, bool, u64);
 
-/// The ledger of one API in Redis.
 #[derive(Debug, Clone)]
 pub struct RedisLedger {
     pool: RedisPool,
@@ -57,7 +55,6 @@ pub struct RedisLedger {
 }
 
 impl RedisLedger {
-    /// The ledger of that API, by its name.
     #[must_use]
     pub fn new(pool: RedisPool, api: &str) -> Self {
         Self { pool, prefix: format!("{{{api}}}:") }

@@ -1,4 +1,4 @@
-//! Growing pauses of a credential after refusals, as pure functions. The pause doubles with each refusal, and starts over once the
+//! Growing pauses of a credential after refusals, as pure functions. The pause doubles with each refusal. It starts over once the
 //! API has answered calls for a while. `lua/refusals.lua` has the same rules for Redis; the contract suite compares the two.
 
 use std::time::Duration;
@@ -10,27 +10,25 @@ const FIRST_MS: Millis = 1_000;
 /// Largest number of doublings. The pause is 256 s at most, so a call goes out within 5 minutes of a recovery; the first 10 minutes
 /// have 10 calls.
 const DOUBLINGS: u32 = 8;
-/// Longest time of answered calls that is needed for a recovery, ms; after a shorter pause, the length of that pause.
+/// Longest time of answered calls that a recovery needs, ms. After a shorter pause, the length of that pause is enough.
 const RECOVERY_MS: Millis = 60_000;
 /// Time from the end of a pause to the removal of its record, ms.
 pub(super) const FORGOTTEN_AFTER_MS: Millis = 86_400_000;
 
-/// Shortest pause after this number of refusals in a row, whatever their answers state.
+/// Shortest pause after this number of refusals in a row.
 #[must_use]
 pub fn shortest_pause(in_a_row: u32) -> Duration {
     clock::span(FIRST_MS << in_a_row.saturating_sub(1).min(DOUBLINGS))
 }
 
-/// Refusals in a row of one secret, everywhere or at one endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Refusals {
     /// End of the pause, by the ledger's clock, ms since the epoch.
     pub until: Millis,
-    /// Number of refusals that made the pause grow; 0 where calls are answered.
+    /// Number of refusals that made the pause grow; 0 if the API answers calls.
     pub in_a_row: u32,
-    /// Time of the last of them, by the ledger's clock, ms since the epoch.
+    /// Time of the last refusal, by the ledger's clock, ms since the epoch.
     pub last_at: Millis,
-    /// Reason of the last one, for people.
     pub why: String,
 }
 
@@ -50,7 +48,7 @@ impl Refusals {
         self.in_a_row > 0
     }
 
-    /// Notes a refusal; `pause` is the pause that its answer states, ms.
+    /// Notes a refusal; `pause` is the pause that the response states, ms.
     pub fn refuse(&mut self, pause: Millis, why: &str, now: Millis) {
         let stated = now.saturating_add(pause);
         // Calls that were under way when the pause began are refused together: they count once.
@@ -64,9 +62,9 @@ impl Refusals {
         *self = Self { until: stated.max(now + self.grown()), last_at: now, why: why.to_owned(), ..*self };
     }
 
-    /// Notes an answered call. Returns true if it completes a recovery, so that the next refusal counts as the first: the API has
-    /// answered calls for as long as the pause was, or for a minute. So an API that alternates answers and refusals does not get a
-    /// call per second.
+    /// Notes an answered call. Returns true if it completes a recovery, so that the next refusal counts as the first. A recovery
+    /// needs answered calls for the length of the pause, or for a minute. So an API that alternates answers and refusals does not
+    /// get a call per second.
     pub fn answer(&mut self, now: Millis) -> bool {
         if self.in_a_row == 0 || self.is_parked(now) {
             return false;
@@ -79,7 +77,6 @@ impl Refusals {
         is_over
     }
 
-    /// Pause that the refusals in a row demand, whatever the answers state, ms.
     fn grown(&self) -> Millis {
         clock::millis(shortest_pause(self.in_a_row))
     }
@@ -91,7 +88,7 @@ mod tests {
 
     const MINUTE: Millis = 60_000;
 
-    /// Times of the calls until `end`, if each is made when the pause before it is over and refused with `stated`.
+    /// Times of the calls until `end`. Each call is made when the pause before it is over, and refused with `stated`.
     fn calls(refusals: &mut Refusals, stated: Millis, begin: Millis, end: Millis) -> Vec<Millis> {
         let (mut at, mut times) = (begin, Vec::new());
         while at < end {
@@ -114,7 +111,7 @@ mod tests {
             hours.windows(2).all(|pair| pair[1] - pair[0] <= 256_000),
             "a recovery is found within 5 minutes: {hours:?}"
         );
-        // An hour is waited if the answer states it.
+        // If the response states an hour, the pause is an hour.
         refusals.refuse(60 * MINUTE, "no", 500 * MINUTE);
         assert_eq!(refusals.until, 560 * MINUTE);
     }

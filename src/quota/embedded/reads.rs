@@ -10,19 +10,16 @@ use crate::quota::budget::day;
 use crate::quota::budget::{Budget, ChargedReads, Counted, DAYS_KEPT, Period, Span};
 use crate::quota::ledger::LedgerError;
 
-/// Each day by itself, or SQLite would walk over all that was charged in these days for each id.
+/// Names each day; otherwise SQLite would scan all charges of these days for each id.
 const TAKE_BACK: &str = "DELETE FROM quota_charged WHERE api = ? AND id = ? AND call = ? AND day IN (?, ?, ?)
      RETURNING day, length, number";
 
-/// By the days that there are, or SQLite would walk over all that was charged.
+/// Names the existing days; otherwise SQLite would scan all charges.
 const FORGET: &str = "DELETE FROM quota_charged WHERE api = ?1 AND day IN (SELECT day FROM quota_reads WHERE api = ?1)
      AND id IN (SELECT value FROM json_each(?2))";
 
 impl EmbeddedLedger {
     /// [`Ledger::reserve`](crate::quota::Ledger::reserve) at `now` by the file's clock, ms since the epoch.
-    ///
-    /// # Errors
-    /// The file is out.
     pub async fn reserve_at(
         &self,
         now: Millis,
@@ -78,9 +75,6 @@ impl EmbeddedLedger {
     }
 
     /// [`Ledger::charge`](crate::quota::Ledger::charge) at `now` by the file's clock, ms since the epoch.
-    ///
-    /// # Errors
-    /// The file is out.
     pub async fn charge_at(
         &self,
         now: Millis,
@@ -94,7 +88,7 @@ impl EmbeddedLedger {
         }
         for (asked, read) in &charged.edited {
             self.take_back(&mut tx, now, call, asked, Some(read)).await?;
-            // Also for a day on which the asked id was another call's.
+            // Also for a day on which another call had requested the id.
             for (day, span) in budget.days(now) {
                 let read = std::slice::from_ref(read);
                 if self.charged(&mut tx, day, read).await?.is_empty() {
@@ -106,18 +100,11 @@ impl EmbeddedLedger {
     }
 
     /// [`Ledger::counted`](crate::quota::Ledger::counted) at `now` by the file's clock, ms since the epoch.
-    ///
-    /// # Errors
-    /// The file is out.
     pub async fn counted_at(&self, now: Millis, per: Period) -> Result<Counted, LedgerError> {
         let mut tx = self.file.readers().begin().await?;
         self.counted_in(&mut tx, now, per).await
     }
 
-    /// [`Ledger::forget`](crate::quota::Ledger::forget).
-    ///
-    /// # Errors
-    /// The file is out.
     pub(super) async fn forget_reads(&self, ids: &[String]) -> Result<u64, LedgerError> {
         let mut tx = self.begin().await?;
         let gone = sqlx::query(FORGET).bind(&self.api).bind(serde_json::Value::from(ids).to_string());
@@ -158,7 +145,7 @@ impl EmbeddedLedger {
         Ok(rows.into_iter().collect())
     }
 
-    /// Takes back what this call alone has counted, once; where another id was read for it, that takes its place.
+    /// Takes back the ids that only this call has counted, once. If the API returned another id, that id takes its place.
     async fn take_back(
         &self,
         tx: &mut Tx,
@@ -196,7 +183,7 @@ impl EmbeddedLedger {
         Ok(())
     }
 
-    /// A second call asks for these: neither can take them back, since one of the two may have been charged.
+    /// Clears the calls of ids that a second call requests. Neither call can take them back, since one may have been charged.
     async fn share(&self, tx: &mut Tx, day: i64, ids: &[String]) -> Result<(), LedgerError> {
         if ids.is_empty() {
             return Ok(());
@@ -212,7 +199,6 @@ impl EmbeddedLedger {
         Ok(())
     }
 
-    /// Counts ids for that day.
     async fn charge(&self, tx: &mut Tx, day: i64, span: Span, ids: &[String], call: &str) -> Result<(), LedgerError> {
         if ids.is_empty() {
             return Ok(());
@@ -237,7 +223,7 @@ impl EmbeddedLedger {
         self.count(tx, day, part, i64::try_from(ids.len()).unwrap_or(i64::MAX)).await
     }
 
-    /// Counts a read of a day, and of a part of one; a part that is over takes nothing back.
+    /// Counts reads of a day and of a period within it. A negative count changes only the current period.
     async fn count(&self, tx: &mut Tx, day: i64, part: Option<(Millis, i64)>, by: i64) -> Result<(), LedgerError> {
         sqlx::query(
             "INSERT INTO quota_reads (api, day, reads) VALUES (?1, ?2, ?3)
@@ -259,7 +245,6 @@ impl EmbeddedLedger {
         Ok(())
     }
 
-    /// Deletes rows that are too old to matter.
     async fn forget(&self, tx: &mut Tx, now: Millis) -> Result<(), LedgerError> {
         for (sql, kept) in [
             ("DELETE FROM quota_charged WHERE api = ? AND day < ?", 1),
