@@ -1,4 +1,4 @@
-//! One binary, a subcommand per role. See `twitter_updater` for the map.
+//! One binary with a subcommand per role. The crate `twitter_updater` documents the modules.
 
 fn main() -> std::process::ExitCode {
     twitter_updater::app::cli::main()
