@@ -227,8 +227,10 @@ async fn a_redis_that_is_out_makes_nobody_unready_for_good_and_nobody_dead() {
 async fn ops_waits_for_a_queue_that_is_not_there_yet() {
     let home = Home::new().await;
     let mut redis = TestRedis::start(&[]);
+    let settings = home.on(&redis, &[]);
+    assert!(run(&["migrate"], &settings).status.success(), "the store is there");
     redis.kill();
-    let ops = Role::start("ops", &home.on(&redis, &[]), &home.path("ops.log")).await;
+    let ops = Role::start("ops", &settings, &home.path("ops.log")).await;
     ops.until("/ready", 503).await;
     assert_eq!(value(&ops.get("/metrics").await.1, QUEUE_UP), Some(0.0));
     redis.start_again();
