@@ -173,11 +173,14 @@ pub fn media(of: &Provider) -> fn(&str) -> Vec<Medium> {
     }
 }
 
+/// The largest id: on Snowflake's clock it is made in the year 2080.
+const LARGEST_ID: &str = "9223372036854775807";
+
 /// Ids of a post and of an account that do not exist: the API answers a lookup of them, and charges no reads.
 #[must_use]
 pub fn unused_ids(of: &Provider) -> [&'static str; 2] {
     match of {
-        Provider::Twitter | Provider::X | Provider::Mastodon(_) => ["1", "1"],
+        Provider::Twitter | Provider::X | Provider::Mastodon(_) => [LARGEST_ID; 2],
         Provider::Bluesky => bluesky::UNUSED_IDS,
     }
 }
