@@ -27,7 +27,7 @@ os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
 KEYS = {"consumer_key": "ck", "consumer_secret": "cs", "token": "7-t", "token_secret": "ts"}
 BEARER = "a-bearer-token"
 # An author of the simulated world, and one that is not there.
-USER, HANDLE, NOBODY = 49602, "tiny_heron0", "nobody"
+USER, HANDLE, NOBODY = 49602, "tiny_heron0", "missing"
 # The account that most others follow.
 FOLLOWED = 10007
 FAILED = []

@@ -138,7 +138,7 @@ async fn crawl(store: &dyn Store, owner: u64, at: Millis, members: Vec<String>) 
     let owner = World::id(owner);
     let recorded = NewTweet { id: owner.clone(), created_at: None, next_due: Some(T), content: None, read_at: None };
     store.record(NS, T, &Way::of("bench"), &[recorded]).await.unwrap();
-    let new = NewCrawl { kind: CrawlKind::Complete, at, told: None };
+    let new = NewCrawl { kind: CrawlKind::Complete, at, stated_total: None };
     let (watch, mut last) = (Stopwatch::start(), 0.0);
     let crawl = store.begin_crawl(NS, &owner, &new).await.unwrap().unwrap();
     let pages: Vec<&[String]> = members.chunks(PAGE).collect();

@@ -259,7 +259,7 @@ mod tests {
     async fn only_another_content_is_a_change() {
         let (mut follower, file, _folder) = followed();
         assert_eq!(text(follower.changed_files(false).await), None);
-        assert_eq!(text(follower.changed_files(true).await).as_deref(), Some(GOOD), "somebody asked");
+        assert_eq!(text(follower.changed_files(true).await).as_deref(), Some(GOOD), "a requested reload");
         std::fs::write(&file, "#").unwrap();
         assert_eq!(text(follower.changed_files(false).await).as_deref(), Some("#"));
     }

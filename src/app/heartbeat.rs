@@ -123,7 +123,7 @@ impl Listed {
             (WorkerStats::CALL_FAILED_AT, failed_at.to_string()),
             (WorkerStats::CALL_ANSWERED_AT, answered_at.to_string()),
         ];
-        let (untold, lateness) = match &self.counted {
+        let (unreported, lateness) = match &self.counted {
             Counted::Updates => {
                 let in_force = self.in_force.load();
                 fields.extend([
@@ -134,14 +134,14 @@ impl Listed {
                     ("config_refused", in_force.refused.clone().unwrap_or_default()),
                     ("config_needs_restart", in_force.needs_restart()),
                 ]);
-                (metrics.counters.untold(), metrics.untold_lateness())
+                (metrics.counters.unreported(), metrics.unreported_lateness())
             }
-            Counted::Polls(poll) => (poll.reader.polls.untold(), Lateness::default()),
+            Counted::Polls(poll) => (poll.reader.polls.unreported(), Lateness::default()),
         };
         // A heartbeat with a lost reply is counted twice: these figures are for people, not for money.
-        queue.heartbeat(&self.name, &fields, &untold.counts(), &lateness).await?;
-        untold.told();
-        metrics.told_lateness(&lateness);
+        queue.heartbeat(&self.name, &fields, &unreported.counts(), &lateness).await?;
+        unreported.mark_reported();
+        metrics.mark_lateness_reported(&lateness);
         match &self.counted {
             Counted::Updates => Ok(()),
             // Another poller whose settings lack a source removes it from the queue.

@@ -21,7 +21,7 @@ use crate::engine::schedule::Schedule;
 pub struct ChangedIntervals {
     pub queue: Arc<dyn Queue>,
     pub schedule: Reloadable<Arc<dyn Schedule>>,
-    /// Longer than any lease, as for [`mend`](crate::engine::queue::Administration::mend).
+    /// Longer than any lease, as for [`repair_due_times`](crate::engine::queue::Administration::repair_due_times).
     pub slack: Duration,
 }
 

@@ -76,15 +76,15 @@ impl Maintenance {
             Some(wave) if wave.lasts() && !before => tracing::warn!(
                 missed = wave.missed,
                 found = wave.found,
-                "a wave of misses: far more posts are missing than usual; a miss takes longer to be believed"
+                "a wave of misses: far more posts are missing than usual; a miss takes longer to be confirmed"
             ),
             wave if before && !wave.as_ref().is_some_and(Wave::lasts) => tracing::info!("the wave of misses is over"),
             _ => {}
         }
         self.wave.set(wave);
-        let mended = self.queue.mend(self.slack, PAGE_LIMIT).await?;
-        if mended > 0 {
-            tracing::warn!(mended, "due times later than their lane allows: spread over the lane's next interval");
+        let corrected = self.queue.repair_due_times(self.slack, PAGE_LIMIT).await?;
+        if corrected > 0 {
+            tracing::warn!(corrected, "due times later than their lane allows: spread over the lane's next interval");
         }
         let now = minutes.last().map_or(0, |minute| minute.at_ms);
         Ok(wave.filter(|wave| wave::is_recent(wave, now)))

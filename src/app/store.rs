@@ -114,14 +114,14 @@ pub async fn store_as_it_is(settings: &Settings) -> Result<Database> {
 
 /// Fills in details of posts stored by an earlier version, from their raw objects. Continues after an interruption.
 pub async fn fill_details(store: &dyn Store) -> Result<(), StoreError> {
-    const TOLD_EVERY: u64 = 100_000;
+    const LOG_EVERY: u64 = 100_000;
     let mut filled = 0;
     loop {
         let rows = store.fill_details(details_of).await?;
         if rows == 0 {
             return Ok(());
         }
-        if filled / TOLD_EVERY < (filled + rows) / TOLD_EVERY {
+        if filled / LOG_EVERY < (filled + rows) / LOG_EVERY {
             tracing::info!(tweets = filled + rows, "columns were filled from stored objects");
         }
         filled += rows;

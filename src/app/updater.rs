@@ -19,7 +19,7 @@ use crate::base::random;
 use crate::base::reload::Reloadable;
 use crate::base::supervise::Beside;
 use crate::config::{OnDeleted, Settings};
-use crate::engine::queue::{MEND_SLACK, Queue};
+use crate::engine::queue::{DUE_SLACK, Queue};
 use crate::engine::schedule::Schedules;
 use crate::engine::worker::{Handling, Worker};
 use crate::ingest::{Drain, DrainRound, Refresh, Starter};
@@ -160,7 +160,7 @@ pub async fn open_updater(
         Beside::of("audit", Audit { rebuild, name, every }, Audit::run, &stop)
     });
     let refresh = Refresh { rebuild };
-    let slack = MEND_SLACK.max(2 * lease);
+    let slack = DUE_SLACK.max(2 * lease);
     let intervals = ChangedIntervals { queue: queue.clone(), schedule: pipeline.schedule.schedule.clone(), slack };
     let maintenance = Maintenance { queue, name, wave, refresh, slack };
     let counted = move |round: &DrainRound| {

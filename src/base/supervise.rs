@@ -145,7 +145,7 @@ where
             task = name,
             error = why,
             delay_ms,
-            "a task is begun anew, alone: what it held comes back"
+            "a task is restarted, alone: what it held comes back"
         );
         observer.restarts(name, cause, &why);
         task.say("waits after a failure", Some(None), Some(delay));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_begun_anew_until_it_ends_and_is_steady_after_a_while() {
+    async fn a_panicking_task_is_restarted_until_it_ends_and_is_steady_after_a_while() {
         let (heard, stop, began) = (Heard::default(), Stop::new(), AtomicU32::new(0));
         let task = Task::new("thing:update", "counts");
         supervise(&task, &heard, &stop, || async {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_is_not_begun_anew_once_the_process_is_to_stop() {
+    async fn a_task_is_not_restarted_while_the_process_stops() {
         let (heard, stop) = (Heard::default(), Stop::new());
         let task = Task::new("thing:update", "ends");
         supervise(&task, &heard, &stop, || async {

@@ -91,21 +91,21 @@ fn digest_of(token: &[u8]) -> Vec<u8> {
 
 /// Wrong tokens of all clients. Each reserves [`EVERY`] of future time.
 struct Guesses {
-    begun: Stopwatch,
+    stopwatch: Stopwatch,
     /// The end of the reserved time, counted from the start of the stopwatch.
     until: Mutex<Duration>,
 }
 
 impl Default for Guesses {
     fn default() -> Self {
-        Self { begun: Stopwatch::start(), until: Mutex::default() }
+        Self { stopwatch: Stopwatch::start(), until: Mutex::default() }
     }
 }
 
 impl Guesses {
     /// Returns true if one more wrong token may be answered with `Denied::Wrong`.
     fn admit(&self) -> bool {
-        let now = self.begun.elapsed();
+        let now = self.stopwatch.elapsed();
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let next = now.max(*until) + EVERY;
         let is_within = next <= now + EVERY * AT_ONCE;

@@ -183,7 +183,7 @@ fn whole(number: usize) -> u64 {
 
 impl Settings {
     pub(super) fn contradictions(&self, found: &mut Findings) {
-        self.each_by_itself(found);
+        self.bounds(found);
         self.leases(found);
         self.silence(found);
         self.weights(found);
@@ -197,7 +197,7 @@ impl Settings {
         self.addresses(found);
     }
 
-    fn each_by_itself(&self, found: &mut Findings) {
+    fn bounds(&self, found: &mut Findings) {
         let mut refuse = |key: &str, value: String, allowed: String| {
             found.add_unless_it_follows(key, format!("{key} ({value}) must be {allowed}"));
         };
@@ -249,7 +249,7 @@ impl Settings {
         let mut refuse = |key: &str, lease: Duration| {
             if silent_after <= lease {
                 let why = format!(
-                    "supervision.silent_after ({}) must be longer than {key} ({}), or a batch that is slow is begun anew",
+                    "supervision.silent_after ({}) must be longer than {key} ({}), or a slow batch is restarted",
                     format_duration(silent_after),
                     format_duration(lease)
                 );

@@ -493,7 +493,7 @@ mod tests {
                 vec![],
                 "main.consumer_key has no",
             ),
-            ("[twitter.credentials.main]\nkind = \"nobody\"\n", vec![], "`nobody`, expected one of `user`"),
+            ("[twitter.credentials.main]\nkind = \"person\"\n", vec![], "`person`, expected one of `user`"),
             ("[twitter.credentials.main]\ntokn = \"canary\"\n", vec![], "tokn"),
             ("[twitter.credentials]\nmain = \"canary\"\n", vec![], "twitter.credentials.main"),
             ("[twitter]\ncredentials = \"canary\"\n", vec![], "twitter.credentials"),

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn underscores_that_are_wrong_are_told_from_other_variables() {
+    fn wrong_underscores_are_distinguished_from_other_variables() {
         for (name, setting) in [
             ("TWITTER_UPDATER_UPDATER__LEASE", "updater.lease"),
             ("TWITTER_UPDATER_UPDATER_LEASE", "updater.lease"),

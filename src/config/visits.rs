@@ -87,7 +87,7 @@ mod tests {
     use crate::config::Settings;
 
     #[test]
-    fn parts_and_hours_are_read_and_a_wrong_one_is_told() {
+    fn parts_and_hours_are_read_and_a_wrong_one_is_reported() {
         let with = |name: &str, value: &str| {
             let name = format!("TWITTER_UPDATER__VISITS__{name}");
             let variables = [(name.as_str(), value), ("TWITTER_UPDATER__VISITS__PARTS", "3")];

@@ -88,7 +88,7 @@ impl Health {
     pub fn fails(&self, task: &str, why: &str) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let since_ms = failing.get(task).map_or_else(wall_ms, |known| known.since_ms);
-        let why = format!("the task {task} failed and was begun anew: {why}");
+        let why = format!("the task {task} failed and was restarted: {why}");
         failing.insert(task.to_owned(), Trouble { why, since_ms });
         self.changed.notify_one();
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ready_while_the_last_contact_went_well_and_nobody_stops_it() {
+    fn it_is_ready_after_a_good_contact_until_it_stops() {
         let stop = Stop::new();
         let health = Health::new(Duration::from_secs(30), stop.clone());
         assert!(health.ready().unwrap_err().contains("not open yet"));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_news_of_the_services_is_told_to_who_waits_for_it() {
+    async fn only_a_change_of_the_contact_wakes_the_waiter() {
         use futures::FutureExt;
         let health = Health::default();
         assert_eq!(health.changed().now_or_never(), None);

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_the_bound_that_so_many_are_under() {
+    fn a_quantile_is_the_bound_above_that_share() {
         let mut lateness = Lateness::default();
         assert_eq!((lateness.quantile(0.99), lateness.ids()), (None, 0));
         lateness.add(0, 0);

@@ -122,32 +122,32 @@ pub trait CounterSet: fmt::Debug + Send + Sync {
     /// Every counter with its name and its help text.
     fn described(&self) -> Vec<(&'static str, &'static str, &Counter)>;
 
-    fn untold(&self) -> Untold<'_> {
-        let untold = self.described().into_iter().map(|(name, _, counter)| (name, counter.untold(), counter));
-        Untold(untold.filter(|(_, by, _)| *by != 0).collect())
+    fn unreported(&self) -> Unreported<'_> {
+        let unreported = self.described().into_iter().map(|(name, _, counter)| (name, counter.unreported(), counter));
+        Unreported(unreported.filter(|(_, by, _)| *by != 0).collect())
     }
 }
 
 /// Increments of some counters since the last report to the queue.
 #[derive(Debug)]
-pub struct Untold<'a>(Vec<(&'static str, i64, &'a Counter)>);
+pub struct Unreported<'a>(Vec<(&'static str, i64, &'a Counter)>);
 
-impl Untold<'_> {
+impl Unreported<'_> {
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, i64)> {
         self.0.iter().map(|(name, by, _)| (*name, *by)).collect()
     }
 
     /// Records that the queue has these.
-    pub fn told(&self) {
-        self.0.iter().for_each(|(_, by, counter)| counter.told(*by));
+    pub fn mark_reported(&self) {
+        self.0.iter().for_each(|(_, by, counter)| counter.mark_reported(*by));
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Counter {
     total: AtomicI64,
-    told: AtomicI64,
+    reported: AtomicI64,
 }
 
 impl Counter {
@@ -159,13 +159,13 @@ impl Counter {
         self.total.load(Ordering::Relaxed)
     }
 
-    fn untold(&self) -> i64 {
-        self.get() - self.told.load(Ordering::Relaxed)
+    fn unreported(&self) -> i64 {
+        self.get() - self.reported.load(Ordering::Relaxed)
     }
 
     /// Records that `by` more were reported to the queue.
-    fn told(&self, by: i64) {
-        self.told.fetch_add(by, Ordering::Relaxed);
+    fn mark_reported(&self, by: i64) {
+        self.reported.fetch_add(by, Ordering::Relaxed);
     }
 }
 
@@ -179,7 +179,7 @@ pub struct Metrics {
     pub errors: ErrorLog,
     /// In ms, to two digits, for a percentile that a person reads.
     lateness: Mutex<hdrhistogram::Histogram<u64>>,
-    untold_lateness: Mutex<Lateness>,
+    unreported_lateness: Mutex<Lateness>,
     beside: Mutex<Vec<(String, Arc<dyn CounterSet>)>>,
     unreadable: Mutex<BTreeMap<String, u64>>,
     /// Number of task restarts, by name and cause.
@@ -210,7 +210,7 @@ impl Metrics {
             last_call: LastCall::default(),
             errors,
             lateness: Mutex::new(lateness),
-            untold_lateness: Mutex::default(),
+            unreported_lateness: Mutex::default(),
             beside: Mutex::default(),
             unreadable: Mutex::new([(ANOTHER_REASON.to_owned(), 0)].into()),
             restarts: Mutex::default(),
@@ -290,11 +290,11 @@ impl Metrics {
     /// Records the lateness of claimed jobs, ms. Early jobs count as 0.
     pub fn late(&self, lateness: impl Iterator<Item = Millis>) {
         let mut histogram = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut untold = self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unreported = self.unreported_lateness.lock().unwrap_or_else(PoisonError::into_inner);
         for late in lateness {
             // It fails only in a histogram that may not grow.
             let _ = histogram.record(u64::try_from(late).unwrap_or(0));
-            untold.add(late, 1);
+            unreported.add(late, 1);
             self.histograms.lateness_seconds.observe(late.max(0) as f64 / 1e3);
         }
     }
@@ -307,13 +307,13 @@ impl Metrics {
     }
 
     #[must_use]
-    pub fn untold_lateness(&self) -> Lateness {
-        self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn unreported_lateness(&self) -> Lateness {
+        self.unreported_lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records that the queue has these.
-    pub fn told_lateness(&self, told: &Lateness) {
-        self.untold_lateness.lock().unwrap_or_else(PoisonError::into_inner).remove(told);
+    pub fn mark_lateness_reported(&self, reported: &Lateness) {
+        self.unreported_lateness.lock().unwrap_or_else(PoisonError::into_inner).remove(reported);
     }
 }
 
@@ -322,14 +322,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_told_once_and_what_came_meanwhile_is_told_next() {
+    fn each_increment_is_reported_once() {
         let counters = Counters::default();
         counters.found.add(5);
-        let untold = counters.untold();
+        let unreported = counters.unreported();
         counters.found.add(2);
-        assert_eq!(untold.counts(), [("found", 5)]);
-        untold.told();
-        assert_eq!(counters.untold().counts(), [("found", 2)]);
+        assert_eq!(unreported.counts(), [("found", 5)]);
+        unreported.mark_reported();
+        assert_eq!(counters.unreported().counts(), [("found", 2)]);
     }
 
     #[test]
@@ -346,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_told_once_and_what_came_meanwhile_is_told_next() {
+    fn each_lateness_is_reported_once() {
         let metrics = Metrics::new();
         metrics.late([5, -3].into_iter());
-        let first = metrics.untold_lateness();
+        let first = metrics.unreported_lateness();
         assert_eq!(first.bounds().collect::<Vec<_>>(), [(1, 1), (6, 1)]);
         metrics.late([6].into_iter());
-        metrics.told_lateness(&first);
-        assert_eq!(metrics.untold_lateness().bounds().collect::<Vec<_>>(), [(6, 1)]);
+        metrics.mark_lateness_reported(&first);
+        assert_eq!(metrics.unreported_lateness().bounds().collect::<Vec<_>>(), [(6, 1)]);
     }
 }

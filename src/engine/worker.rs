@@ -208,7 +208,7 @@ impl Drop for InFlight<'_> {
 }
 
 /// Describes a batch for the list of tasks.
-fn told(batch: &Batch) -> String {
+fn describe(batch: &Batch) -> String {
     let first = batch.jobs.first().map_or("-", |job| job.id.as_str());
     let more = batch.jobs.len().saturating_sub(1);
     format!("claim {}: {first} and {more} more", batch.fence.token)
@@ -379,7 +379,7 @@ impl Worker {
             Ok(Claim::Batch(batch)) => {
                 failpoint::point("after_claim");
                 (turn.token, turn.is_idle) = (None, false);
-                task::step_with("handles", || told(&batch));
+                task::step_with("handles", || describe(&batch));
                 failpoint::hang("after_claim").await;
                 Ok(Asked::Batch(Claimed { call, batch, lease: claims.lease }))
             }

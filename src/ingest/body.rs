@@ -164,12 +164,12 @@ mod tests {
         let mut body = Body::new(bytes, parse).unwrap();
         let mut read = Vec::new();
         while let Some(item) = body.next().await {
-            read.push((item.index, item.brings.map(told)));
+            read.push((item.index, item.brings.map(describe)));
         }
         read
     }
 
-    fn told(brings: Brings) -> String {
+    fn describe(brings: Brings) -> String {
         match brings {
             Brings::Id(item) => item.id,
             Brings::Handle(handle) => format!("handle {handle}"),
@@ -222,7 +222,7 @@ mod tests {
             let mut body = Body::of_accounts(bytes, account_of(provider)).unwrap();
             let mut read = Vec::new();
             while let Some(item) = body.next().await {
-                read.push((item.index, item.brings.map(told)));
+                read.push((item.index, item.brings.map(describe)));
             }
             read
         };

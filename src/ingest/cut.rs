@@ -50,7 +50,7 @@ pub(super) struct Cut {
     at_line_start: bool,
     /// Line where the outermost container begins.
     opened: u64,
-    begun: u64,
+    start_line: u64,
     text: Vec<u8>,
     too_long: bool,
     is_given: bool,
@@ -76,7 +76,7 @@ impl Cut {
     }
 
     pub fn line(&self) -> u64 {
-        self.begun
+        self.start_line
     }
 
     pub fn text(&self) -> Result<&str, &'static str> {
@@ -84,7 +84,7 @@ impl Cut {
     }
 
     pub fn unfinished(&self) -> Option<u64> {
-        (self.is_open && !self.is_given && !self.text.is_empty()).then_some(self.begun)
+        (self.is_open && !self.is_given && !self.text.is_empty()).then_some(self.start_line)
     }
 
     /// Takes bytes of line `line`, its line end included. Returns the number of bytes used.
@@ -203,7 +203,7 @@ impl Cut {
             return;
         }
         if self.text.is_empty() {
-            self.begun = line;
+            self.start_line = line;
         }
         self.text.push(byte);
         if self.text.len() > LONGEST_LINE {
@@ -268,7 +268,7 @@ impl Cut {
 
     fn give_up(&mut self) -> Step {
         if self.text.is_empty() {
-            self.begun = self.opened;
+            self.start_line = self.opened;
         }
         self.is_over = true;
         self.refuse()

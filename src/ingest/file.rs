@@ -81,7 +81,7 @@ pub enum EnqueueError {
     },
     /// The store or the queue stayed down, or rejected the posts.
     #[error(
-        "{name} is done up to line {line}, then: {why}; when that is mended enqueue the whole file again, what is in \
+        "{name} is done up to line {line}, then: {why}; when that is fixed, enqueue the whole file again, what is in \
          the queue already is skipped"
     )]
     HandOver {

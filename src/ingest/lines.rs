@@ -138,7 +138,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     pub fn number(&self) -> u64 {
         let is_cut = self.at == self.line.len() || !self.cut.is_open();
         let number = if is_cut { self.number } else { self.here().saturating_sub(1) };
-        self.cut.unfinished().map_or(number, |begun| number.min(begun.saturating_sub(1)))
+        self.cut.unfinished().map_or(number, |start_line| number.min(start_line.saturating_sub(1)))
     }
 
     /// Returns the next line that is not blank, or the next post of JSON over several lines. Cancel-safe: bytes already

@@ -52,7 +52,7 @@ pub struct NamedLine {
 pub struct NamedLines<R> {
     lines: Lines<R>,
     read: AccountOf,
-    is_begun: bool,
+    is_started: bool,
     /// Number of separators in the first line, if it names the columns.
     separators: usize,
     table: Option<Table>,
@@ -68,7 +68,7 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
         Self {
             lines: Lines::new(source),
             read,
-            is_begun: false,
+            is_started: false,
             separators: 0,
             table: None,
             has_id_column: false,
@@ -90,7 +90,7 @@ impl<R: AsyncBufRead + Unpin> NamedLines<R> {
             if !goes_on && line.text.is_ok_and(is_comment) {
                 continue;
             }
-            let is_first = !std::mem::replace(&mut self.is_begun, true);
+            let is_first = !std::mem::replace(&mut self.is_started, true);
             if is_first {
                 self.separators = line.text.ok().filter(|text| names_columns(text)).map_or(0, separators);
                 self.elsewhere = line.text.ok().and_then(another_column);
@@ -268,14 +268,14 @@ mod tests {
         ] {
             let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
             while let Some(line) = lines.next().await.unwrap() {
-                let told = line.named.unwrap_err();
-                assert!(told.contains(why), "{file:?}: {told}");
+                let error = line.named.unwrap_err();
+                assert!(error.contains(why), "{file:?}: {error}");
             }
         }
         for file in ["name,since\nann,2020\n", "user,name\nann,Ann\n", "user_id,screen_name\nann,x\n"] {
             let mut lines = NamedLines::new(file.as_bytes(), account_of(&Provider::X));
-            let told = lines.next().await.unwrap().unwrap().named.unwrap_err();
-            assert_eq!(told, NAMES_COLUMNS, "{file:?}");
+            let error = lines.next().await.unwrap().unwrap().named.unwrap_err();
+            assert_eq!(error, NAMES_COLUMNS, "{file:?}");
             assert_eq!(lines.next().await.unwrap().unwrap().named, Ok(Named::Handle("ann".to_owned())));
         }
         let mut lines = NamedLines::new(&b"ann,user\r\n1200,345\r\n"[..], account_of(&Provider::X));

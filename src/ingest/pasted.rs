@@ -144,8 +144,8 @@ mod tests {
             ("ann.example", Provider::Bluesky, "a handle, not a post's at:// address"),
             ("did:plc:z72i7hdynmk6r22z27h6tvur", Provider::Bluesky, "an account's DID"),
         ] {
-            let told = id(text, &of).unwrap().unwrap_err();
-            assert!(told.contains(says), "{text}: {told}");
+            let error = id(text, &of).unwrap().unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
         }
         for (text, of) in [("20", Provider::X), ("x", Provider::X), ("-150", Provider::X), ("a/b,c", Provider::X)] {
             assert_eq!(id(text, &of), None, "{text}");

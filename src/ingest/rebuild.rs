@@ -247,7 +247,7 @@ impl Rebuild {
     }
 
     /// Restores the store's due times for rows that wait far too long in one of the lanes `untimed`. They were enqueued
-    /// while the queue's clock was ahead. In other lanes [`mend`](crate::engine::queue::Administration::mend) corrects
+    /// while the queue's clock was ahead. In other lanes [`repair_due_times`](crate::engine::queue::Administration::repair_due_times) corrects
     /// the due times.
     async fn bring_forward(&self, untimed: &[String], rows: &[Listed]) -> Result<(), StarterError> {
         let rows: Vec<&Listed> =

@@ -29,7 +29,7 @@ pub(super) struct Table {
     columns: Option<usize>,
     cells: usize,
     id: Vec<u8>,
-    begun: Option<u64>,
+    start_line: Option<u64>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -54,12 +54,12 @@ impl Table {
         reader.delimiter(separator as u8).terminator(Terminator::Any(b'\n'));
         // Text between tabs is often not quoted, so a quote in it has no meaning.
         reader.quoting(separator != '\t' || first_line.contains(&b'"'));
-        Self { reader: reader.build(), column: 0, columns: None, cells: 0, id: Vec::new(), begun: None }
+        Self { reader: reader.build(), column: 0, columns: None, cells: 0, id: Vec::new(), start_line: None }
     }
 
     /// Adds a line, and returns the row that ends with it.
     pub fn add(&mut self, line: u64, bytes: &[u8]) -> Option<Row> {
-        let begun = *self.begun.get_or_insert(line);
+        let start_line = *self.start_line.get_or_insert(line);
         for mut rest in [bytes.strip_suffix(b"\r").unwrap_or(bytes), b"\n"] {
             while !rest.is_empty() {
                 let mut part = [0; 256];
@@ -73,7 +73,7 @@ impl Table {
                     if record_end {
                         let id = self.id();
                         self.discard_row();
-                        return Some(Row { line: begun, id });
+                        return Some(Row { line: start_line, id });
                     }
                 }
             }
@@ -84,18 +84,18 @@ impl Table {
     /// Drops the current row, because one of its lines cannot be read.
     pub fn discard_row(&mut self) {
         self.reader.reset();
-        (self.begun, self.cells) = (None, 0);
+        (self.start_line, self.cells) = (None, 0);
         self.id.clear();
     }
 
     pub fn end(&mut self) -> Option<Row> {
-        let line = self.begun?;
+        let line = self.start_line?;
         self.discard_row();
         Some(Row { line, id: Err(UNCLOSED_QUOTE.to_owned()) })
     }
 
     pub fn unfinished(&self) -> Option<u64> {
-        self.begun
+        self.start_line
     }
 
     fn id(&self) -> Result<String, String> {

@@ -43,7 +43,7 @@ pub struct Tweets<R> {
     lines: Lines<R>,
     parse: Parse,
     page: std::vec::IntoIter<Item>,
-    is_begun: bool,
+    is_started: bool,
     table: Option<Table>,
     lengths: IdLengths,
 }
@@ -77,7 +77,7 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
             lines: Lines::new(source),
             parse,
             page: Vec::new().into_iter(),
-            is_begun: false,
+            is_started: false,
             table: None,
             lengths: IdLengths::default(),
         }
@@ -94,8 +94,8 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
         match self.page.as_slice().first() {
             Some(item) => item.line.saturating_sub(1),
             None => {
-                let begun = self.table.as_ref().and_then(Table::unfinished);
-                begun.map_or(self.lines.number(), |begun| begun.saturating_sub(1))
+                let start_line = self.table.as_ref().and_then(Table::unfinished);
+                start_line.map_or(self.lines.number(), |start_line| start_line.saturating_sub(1))
             }
         }
     }
@@ -130,7 +130,7 @@ impl<R: AsyncBufRead + Unpin> Tweets<R> {
             if text.starts_with('#') {
                 continue;
             }
-            if !std::mem::replace(&mut self.is_begun, true) && !text.starts_with(['{', '[']) {
+            if !std::mem::replace(&mut self.is_started, true) && !text.starts_with(['{', '[']) {
                 self.table = Table::of(line.bytes);
                 if self.table.is_some() || names_columns(text) {
                     let item = refused(NAMES_COLUMNS);

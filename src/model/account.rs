@@ -281,13 +281,13 @@ mod tests {
             prop_assert!(older.changes(&older).is_empty());
             let changes = newer.changes(&older);
             for ((field, old), (_, new)) in older.profile().into_iter().zip(newer.profile()) {
-                let told = changes.iter().filter(|change| change.field == field).collect::<Vec<_>>();
+                let field_changes = changes.iter().filter(|change| change.field == field).collect::<Vec<_>>();
                 match (old, new) {
                     (Some(old), Some(new)) if old != new => {
-                        prop_assert_eq!(told.len(), 1);
-                        prop_assert_eq!((&*told[0].old, &*told[0].new), (&*old, &*new));
+                        prop_assert_eq!(field_changes.len(), 1);
+                        prop_assert_eq!((&*field_changes[0].old, &*field_changes[0].new), (&*old, &*new));
                     }
-                    _ => prop_assert!(told.is_empty()),
+                    _ => prop_assert!(field_changes.is_empty()),
                 }
             }
         }

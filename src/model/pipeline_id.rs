@@ -191,7 +191,7 @@ mod tests {
             (Provider::Twitter.namespace(), Provider::Twitter.ledger()),
             (NAMESPACE.to_owned(), LEDGER.to_owned())
         );
-        for other in ["", "tweet", "tweet:update:2", "source:stream:nobody", "thing:update"] {
+        for other in ["", "tweet", "tweet:update:2", "source:stream:unknown", "thing:update"] {
             assert_eq!(PipelineId::read(other), None, "{other}");
         }
     }

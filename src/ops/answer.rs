@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn late_says_why_and_what_mends_it() {
+    fn late_says_why_and_how_to_fix_it() {
         let late =
             "Late: 4,800 of 100,000 posts are not up to date (by a sample of 2,000), the oldest is overdue by 6s: ";
         let says = |why: &str| is(State::Late, &format!("{late}{why}"));
@@ -757,7 +757,7 @@ mod tests {
     }
 
     #[test]
-    fn new_posts_that_are_not_collected_are_told_of() {
+    fn new_posts_that_are_not_collected_are_reported() {
         let polls_not =
             |snapshot| Seen { pollers: Some("new posts are not collected: no poller".to_owned()), ..seen(snapshot) };
         let answer = Answer::of(&polls_not(snapshot(reading(), None)));
@@ -854,7 +854,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_what_cannot_be_told() {
+    fn unknown_without_recent_readings_of_queue_and_store() {
         let outage = Some(Outage { why: "no route".to_owned(), since_ms: Some(1_769_851_800_000) });
         let last = Seen { outage: outage.clone(), ..seen(snapshot(reading(), None)) };
         for seen in [last, Seen { outage, ..Seen::default() }] {

@@ -49,7 +49,7 @@ impl<R: Send + 'static, T> Counting<R, T> {
             (self.said, self.at) = (Some(of(Err(why.clone()))), None);
             return;
         }
-        if self.at.as_ref().is_some_and(|(since, for_so_long)| since.elapsed() < *for_so_long) {
+        if self.at.as_ref().is_some_and(|(since, rest)| since.elapsed() < *rest) {
             return;
         }
         let under_way = self.asking.take().filter(|(_, since)| since.elapsed() < LONGEST);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_takes_long_is_asked_a_tenth_of_the_time_and_told_when_it_comes() {
+    async fn a_slow_count_is_asked_a_tenth_of_the_time_and_shown_when_it_comes() {
         for answer in [Ok(7), Err("canceling statement due to statement timeout".to_owned())] {
             let (asked, said) = looked(170, 8, answer.clone()).await;
             assert_eq!(asked, 2, "at 0 s and at 88 s: {answer:?}");

@@ -89,7 +89,7 @@ impl Pipelines {
     }
 
     fn restarts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let what = "Tasks that were begun anew, by task and cause: panic or silence.";
+        let what = "Restarted tasks, by task and cause: panic or silence.";
         let mut family = encoder.encode_descriptor("task_restarts", what, None, MetricType::Counter)?;
         for (namespace, metrics) in &self.0 {
             for ((task, cause), count) in metrics.restarts() {

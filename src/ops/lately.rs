@@ -86,11 +86,11 @@ mod tests {
         assert_eq!(history.read.len(), 8);
         assert_eq!(history.add(&counters(3, 0)), None, "the queue was wiped");
         tokio::time::advance(MOST * 2).await;
-        assert_eq!(history.add(&counters(900, 0)), None, "nobody watched");
+        assert_eq!(history.add(&counters(900, 0)), None, "no viewer meanwhile");
     }
 
     #[test]
-    fn where_nobody_watched_the_minutes_tell() {
+    fn without_viewers_the_minutes_are_used() {
         let minute = |requests| Minute { counters: counters(requests, 1), ..Minute::default() };
         let lately = Lately::of_minutes(&[minute(400), minute(20), minute(3)]);
         assert_eq!((lately.count("requests"), lately.count("requests_failed")), (23, 2));

@@ -44,11 +44,11 @@ impl Polled {
     /// a moment.
     pub(crate) async fn sources(&self) -> Sources {
         let mut read = self.read.lock().await;
-        if read.at.as_ref().is_none_or(|(watch, for_so_long)| watch.elapsed() >= *for_so_long) {
+        if read.at.as_ref().is_none_or(|(watch, rest)| watch.elapsed() >= *rest) {
             let watch = Stopwatch::start();
             let answer = self.book.read(PATIENCE).await;
             let took = watch.elapsed();
-            let for_so_long = if answer.is_ok() { read.pace.rest(took, EVERY) } else { AGAIN };
+            let rest = if answer.is_ok() { read.pace.rest(took, EVERY) } else { AGAIN };
             read.sources = match answer {
                 Ok(all) => Sources { all, error: None },
                 Err(why) if self.book.names_any() || !read.sources.is_empty() => {
@@ -56,7 +56,7 @@ impl Polled {
                 }
                 Err(_) => Sources::default(),
             };
-            read.at = Some((Stopwatch::start(), for_so_long));
+            read.at = Some((Stopwatch::start(), rest));
         }
         read.sources.clone()
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_gap_of_all_sources_has_an_age_also_where_nobody_saw_it_come() {
+    fn the_latest_gap_of_all_sources_has_an_age_without_an_earlier_reading() {
         let with = |name: &str, noted: &[Millis]| {
             let gap =
                 |at: &Millis| SourceGap { from: "1".into(), to: "9".into(), reason: "a test".into(), noted_at: *at };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_fail_only_so_many_are_named_and_none_where_they_are_not_known() {
+    fn failing_sources_are_named_up_to_a_limit_and_none_if_unknown() {
         let trouble = Some(SourceTrouble { since: 1, failures: 0, error: String::new(), at: 2 });
         let all = (0..1_000).map(|n| Source { trouble: trouble.clone(), ..source(&format!("n{n}")) }).collect();
         let all = text(&Sources { all, error: None });

@@ -55,7 +55,7 @@ pub struct Reader {
     terms: Reloadable<Terms>,
     polled: Option<Arc<Polled>>,
     seen: watch::Sender<Seen>,
-    somebody_watches: Notify,
+    new_viewer: Notify,
 }
 
 /// A question to queue and ledger: their answer with its duration, and the time of the question.
@@ -100,8 +100,8 @@ impl Reader {
     /// Reads nothing before it [runs](Reader::run).
     #[must_use]
     pub fn new(whole: Arc<WholeQueue>, store: StoreAtHand, terms: Reloadable<Terms>) -> Self {
-        let (seen, somebody_watches) = (watch::Sender::default(), Notify::new());
-        Self { whole, store, database: None, terms, polled: None, seen, somebody_watches }
+        let (seen, new_viewer) = (watch::Sender::default(), Notify::new());
+        Self { whole, store, database: None, terms, polled: None, seen, new_viewer }
     }
 
     #[must_use]
@@ -117,7 +117,7 @@ impl Reader {
     /// Subscribes to the readings, about one per second. Nothing [was read](Seen::is_read) at first, unless there is a viewer already.
     pub fn watch(&self) -> watch::Receiver<Seen> {
         let seen = self.seen.subscribe();
-        self.somebody_watches.notify_one();
+        self.new_viewer.notify_one();
         seen
     }
 
@@ -145,7 +145,7 @@ impl Reader {
                 self.seen.send_replace(Seen::default());
                 known.outage = None;
                 tokio::select! {
-                    () = self.somebody_watches.notified() => {}
+                    () = self.new_viewer.notified() => {}
                     // The start of an outage of the store is known even without viewers.
                     () = tokio::time::sleep(CHECK_EVERY) => self.look_at_store(&mut known).await,
                 }
@@ -312,7 +312,7 @@ impl Reader {
         // or if the clock stepped back: the last measurement then has a future date.
         let stepped_back = last.at_ms.is_some_and(|at| now < at);
         let is_news = became_empty || stepped_back;
-        let will_do = known.measured_at.as_ref().is_some_and(|(watch, for_so_long)| watch.elapsed() < *for_so_long);
+        let will_do = known.measured_at.as_ref().is_some_and(|(watch, rest)| watch.elapsed() < *rest);
         if will_do && !is_news {
             return;
         }

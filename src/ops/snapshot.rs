@@ -462,13 +462,13 @@ mod tests {
     }
 
     #[test]
-    fn they_are_told_as_json_with_what_status_says() {
+    fn a_snapshot_is_written_as_json_with_all_fields_of_status() {
         let snapshot = snapshot(Reading::default());
-        let told = serde_json::to_value(&snapshot).unwrap();
+        let json = serde_json::to_value(&snapshot).unwrap();
         let status = serde_json::to_value(&snapshot.status).unwrap();
         for (name, value) in status.as_object().unwrap() {
-            assert_eq!(&told[name], value);
+            assert_eq!(&json[name], value);
         }
-        assert!(told["freshness"].is_array() && told["minutes"].is_array() && told["store_out"].is_null());
+        assert!(json["freshness"].is_array() && json["minutes"].is_array() && json["store_out"].is_null());
     }
 }

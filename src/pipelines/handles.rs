@@ -16,7 +16,7 @@ use crate::model::account::{Absence, Account};
 use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::providers::handles::Handles;
 use crate::providers::lookup::{Answer, LookupError, Outcome, Strangers};
-use crate::providers::metered::{Told, metered};
+use crate::providers::metered::{CallReport, metered};
 use crate::providers::named::Named;
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, LedgerError, Permit};
 use futures::FutureExt;
@@ -381,7 +381,7 @@ impl Resolver<'_> {
     async fn permit(&self, part: &[Asked], retry: &mut Retry) -> Result<(Permit, Vec<bool>), Ended> {
         let names = self.names(part);
         let endpoint = self.handles.capabilities().endpoint;
-        let mut is_told = false;
+        let mut is_logged = false;
         loop {
             let wait = match self.credentials.acquire(endpoint, 1).await {
                 Ok(Acquired::Granted(permit)) => match self.reserve(permit, names.clone()).await {
@@ -398,7 +398,7 @@ impl Resolver<'_> {
                     continue;
                 }
             };
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut is_logged, true) {
                 tracing::info!(endpoint, wait_ms = clock::millis(wait), "handles wait for the quota");
             }
             self.sleep(wait.min(ASK_AGAIN)).await?;
@@ -458,7 +458,7 @@ impl Resolver<'_> {
     async fn call(&self, part: &[Asked], permit: Permit, evidence: &Evidence) -> Result<Answer<Account>, LookupError> {
         let (blame, started, is_trial) = (OnceLock::new(), Stopwatch::start(), permit.is_trial());
         let handles = handles(part);
-        let told = async |credential: &Credential, answer: &Result<Answer<Account>, LookupError>| {
+        let accounting = async |credential: &Credential, answer: &Result<Answer<Account>, LookupError>| {
             let mut park = answer.as_ref().err().and_then(LookupError::park);
             match answer {
                 Ok(answer) => evidence.answered(&credential.name, found(&handles, answer)),
@@ -477,10 +477,10 @@ impl Resolver<'_> {
                 tracing::warn!(credential = credential.name, %error, pause_ms, "the credential is parked");
             }
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-            Told { quota, park, charged: self.charged(part, answer) }
+            CallReport { quota, park, charged: self.charged(part, answer) }
         };
         let call = async |credential: &Credential| self.in_time(&handles, credential).await;
-        let answer = metered(self.credentials, permit, call, told).await;
+        let answer = metered(self.credentials, permit, call, accounting).await;
         match (answer, blame.into_inner()) {
             (Err(error), Some(Blame::Items)) if part.len() > 1 => Err(LookupError::BadRequest(error.to_string())),
             (Err(_), Some(Blame::Items)) => {
@@ -506,12 +506,12 @@ impl Resolver<'_> {
             Err(error) => return Testimony::None(error.to_string()),
         };
         let call = async |credential: &Credential| self.in_time(&handles(&part), credential).await;
-        let told = async |_: &Credential, answer: &Result<Answer<Account>, LookupError>| Told {
+        let accounting = async |_: &Credential, answer: &Result<Answer<Account>, LookupError>| CallReport {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
             park: park_of_witness(answer),
             charged: self.charged(&part, answer),
         };
-        metered(self.credentials, permit, call, told).await.into()
+        metered(self.credentials, permit, call, accounting).await.into()
     }
 
     async fn in_time(&self, handles: &[String], credential: &Credential) -> Result<Answer<Account>, LookupError> {

@@ -150,7 +150,7 @@ pub trait PipelineKind: Send + Sync + Debug {
         let updater = &settings.updater;
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, updater.unavailable_every),
-            believed_after: clock::millis(updater.unavailable_after),
+            confirmed_after: clock::millis(updater.unavailable_after),
             limit: updater.unavailable_limit,
             after: clock::millis(updater.unavailable_for),
             confirm: None,

@@ -43,7 +43,12 @@ fn asked_as(error: LookupError, credential: &Credential) -> LookupError {
 
 /// Replaces the error of a refused anonymous call: the server refuses anonymous requests, and no token is at fault. `remedy`
 /// states what the operator can do.
-pub fn asked_as_nobody(error: LookupError, reply: &Reply, kind: &CredentialKind, remedy: &str) -> LookupError {
+pub fn explain_anonymous_refusal(
+    error: LookupError,
+    reply: &Reply,
+    kind: &CredentialKind,
+    remedy: &str,
+) -> LookupError {
     let said = || format!("the server refuses anonymous requests (HTTP {}, {}): {remedy}", reply.status, reply.what());
     match (kind, error) {
         (CredentialKind::Anonymous, LookupError::Credential(_)) => LookupError::Credential(said()),

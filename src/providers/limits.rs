@@ -11,7 +11,7 @@ use crate::providers::lookup::{LookupError, Quota};
 const TOO_FAST: Duration = Duration::from_secs(5);
 
 /// Pause after a 420 or 429 that states no time: the first step of Twitter's rules for rate-limited clients.
-const UNTOLD: Duration = Duration::from_secs(60);
+const UNSTATED: Duration = Duration::from_secs(60);
 
 /// Shortest pause: a reset that has just passed must not cause a busy loop. The ledger doubles it with each further refusal.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -32,15 +32,15 @@ const LONGEST_WINDOW_MS: Millis = 61 * 60_000;
 
 /// Returns a stated window if it is plausible. If `Date` is garbage, our clock measures the time left.
 #[must_use]
-pub fn believed(told: Option<Quota>) -> Option<Quota> {
-    let mut quota = told?;
+pub fn if_plausible(stated: Option<Quota>) -> Option<Quota> {
+    let mut quota = stated?;
     let by_ours = quota.reset_at - clock::wall_ms();
     if quota.reset_in > LONGEST_WINDOW_MS && (0..=LONGEST_WINDOW_MS).contains(&by_ours) {
         quota.reset_in = by_ours;
     }
     let Quota { limit, remaining, reset_in, .. } = quota;
     if reset_in > LONGEST_WINDOW_MS {
-        tracing::debug!(limit, remaining, reset_in, "an answer's window ends too late: it is not believed");
+        tracing::debug!(limit, remaining, reset_in, "an answer's window ends too late: it is ignored");
         return None;
     }
     Some(quota)
@@ -111,12 +111,12 @@ pub fn throttled(reply: &Reply, quota: Option<Quota>, longest: Duration) -> Look
     // errs by under 1 s.
     let now = reply.date().unwrap_or_else(clock::wall_ms);
     let pause = match (retry_after(reply, now), quota) {
-        (Some(told), _) => told,
+        (Some(stated), _) => stated,
         (None, Some(quota)) if quota.remaining > 0 => TOO_FAST,
         (None, Some(quota)) => clock::span(quota.reset_at.saturating_sub(now)),
-        (None, None) => UNTOLD,
+        (None, None) => UNSTATED,
     };
-    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota: believed(quota) }
+    LookupError::Throttled { status: reply.status, pause: pause.clamp(SHORTEST, longest), quota: if_plausible(quota) }
 }
 
 /// Server's clock now. `Date` has whole seconds; our clock is used only within that second. A window's end is exact to 1 ms if
@@ -129,11 +129,11 @@ pub fn their_clock(reply: &Reply) -> Millis {
 /// Reads `Retry-After`, in seconds or as a date. `None` if it is longer than [`LONGEST_RETRY_AFTER`].
 fn retry_after(reply: &Reply, now: Millis) -> Option<Duration> {
     let text = reply.header("retry-after")?.trim();
-    let told = match text.parse() {
+    let stated = match text.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => clock::span(scalar::http_date(text)?.saturating_sub(now)),
     };
-    (told <= LONGEST_RETRY_AFTER).then_some(told)
+    (stated <= LONGEST_RETRY_AFTER).then_some(stated)
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let api = simulator::start(([127, 0, 0, 1], 0).into(), SimulatorOptions::default()).await?;
 //! let lookup = TwitterV1::new(TwitterV1Options { base_url: api.base_url(), ..TwitterV1Options::default() })?;
-//! let nobody = Credential { name: "nobody".to_owned(), kind: CredentialKind::Anonymous };
+//! let anonymous = Credential { name: "anonymous".to_owned(), kind: CredentialKind::Anonymous };
 //!
 //! let tomorrow = twitter_updater::base::clock::wall_ms() + 86_400_000;
 //! let nowhere_yet = twitter_updater::model::post::TweetId::at(tomorrow, 1).to_string();
-//! let answer = lookup.look_up(&[nowhere_yet], &nobody).await?;
+//! let answer = lookup.look_up(&[nowhere_yet], &anonymous).await?;
 //! assert_eq!(answer.outcomes, [Outcome::Unavailable]); // one per asked id, in their order
 //! assert!(answer.quota.is_some_and(|quota| quota.is_metered()));
 //! # Ok(())

@@ -5,24 +5,24 @@ use crate::quota::{ChargedReads, Credential, Credentials, Park, Permit, Used, Wi
 
 /// Quota, parking and charges that result from a call.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct CallReport {
     pub quota: Option<Quota>,
     pub park: Option<Park>,
     /// Posts read, out of those reserved.
     pub charged: ChargedReads,
 }
 
-/// Makes a call with `permit`; `told` derives the ledger entry from its result. If the future is dropped before the first poll,
+/// Makes a call with `permit`; `report` derives the ledger entry from its result. If the future is dropped before the first poll,
 /// the permit is returned; later, it counts as spent.
 pub async fn metered<T>(
     credentials: &Credentials,
     mut permit: Permit,
     call: impl AsyncFnOnce(&Credential) -> Result<T, LookupError>,
-    told: impl AsyncFnOnce(&Credential, &Result<T, LookupError>) -> Told,
+    report: impl AsyncFnOnce(&Credential, &Result<T, LookupError>) -> CallReport,
 ) -> Result<T, LookupError> {
     permit.begin();
     let answer = call(&permit.credential).await;
-    let Told { quota, park, charged } = told(&permit.credential, &answer).await;
+    let CallReport { quota, park, charged } = report(&permit.credential, &answer).await;
     let window = match &answer {
         Ok(_) => Some(quota.unwrap_or_else(Window::unmetered)),
         Err(LookupError::Throttled { quota, .. }) => *quota,

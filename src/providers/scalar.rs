@@ -230,7 +230,7 @@ mod tests {
                 Some("ann_2"),
             ),
             ("@ann's account is temporarily unavailable because it violates the Twitter Media Policy.", Some("ann")),
-            ("@ann has been told", None),
+            ("@ann has been quoted", None),
             ("RT @ann: This Tweet from @bob has been withheld in: Spain.", None),
             ("@", None),
         ] {

@@ -74,7 +74,7 @@ pub enum More {
     No,
     Cursor(String),
     /// The cursor of this request has expired, and nothing came: request the page by ids.
-    Anew,
+    CursorExpired,
 }
 
 /// Timeline that is read in pages. [`LookupError::BadRequest`] concerns this timeline alone: it does not exist, or is not visible to us.

@@ -185,9 +185,9 @@ impl Credentials {
     }
 
     /// Records the state of a credential at `endpoint`, as stated by a call elsewhere that took no permit.
-    pub async fn learnt(&self, name: &str, endpoint: &str, told: Used) -> Result<(), LedgerError> {
-        let told = Used { fingerprint: self.fingerprint(name).to_owned(), ..told };
-        self.ledger.used(name, endpoint, "", &told).await
+    pub async fn learnt(&self, name: &str, endpoint: &str, used: Used) -> Result<(), LedgerError> {
+        let used = Used { fingerprint: self.fingerprint(name).to_owned(), ..used };
+        self.ledger.used(name, endpoint, "", &used).await
     }
 
     /// Ends the pause of a credential at every endpoint: the API accepts it. Returns true if it was parked.
@@ -327,12 +327,12 @@ impl Credentials {
             return;
         }
         let budget = budget_state.budget.load();
-        let told = match self.ledger.charge(permit.id(), charged, &budget).await {
+        let result = match self.ledger.charge(permit.id(), charged, &budget).await {
             // Repeating it changes nothing.
             Err(LedgerError::Unavailable(_)) => self.ledger.charge(permit.id(), charged, &budget).await,
             answer => answer,
         };
-        if let Err(error) = told {
+        if let Err(error) = result {
             tracing::warn!(error = %error, ids = charged.unread.len(), "ids that were not read stay counted as read");
         }
     }

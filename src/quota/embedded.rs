@@ -122,7 +122,7 @@ impl EmbeddedLedger {
             .bind(book.reset_at)
             .bind(book.reset)
             .bind(book.next_at)
-            .bind(book.told)
+            .bind(book.lowest_remaining)
             .bind(book.opening_until)
             .bind(book.length)
     }
@@ -194,7 +194,7 @@ fn entry(row: &SqliteRow, now: Millis) -> Entry {
             reset_at: number("reset_at"),
             reset: number("reset"),
             next_at: number("next_at"),
-            told: number("told"),
+            lowest_remaining: number("told"),
             opening_until: number("opening_until"),
             length: number("length"),
         },
@@ -284,7 +284,7 @@ impl Ledger for EmbeddedLedger {
             entry.book.opening_until = 0;
         }
         if let Some(window) = &used.window {
-            entry.book.told(window, entry.outstanding, now);
+            entry.book.apply(window, entry.outstanding, now);
         }
         self.write(window!(), name, endpoint, &entry.book).execute(&mut *tx).await?;
         for (endpoint, refusals, everywhere) in [(endpoint, &mut entry.here, false), ("", &mut entry.everywhere, true)]

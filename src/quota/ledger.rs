@@ -95,12 +95,12 @@ impl CredentialStatus {
     }
 
     pub(super) fn with_window(self, kept: Kept) -> Self {
-        let told = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
-        let limit = told.filter(|limit| *limit < UNMETERED);
+        let stated_limit = u32::try_from(kept.limit).ok().filter(|limit| *limit > 0);
+        let limit = stated_limit.filter(|limit| *limit < UNMETERED);
         let open = limit.filter(|_| kept.reset_in > 0);
         Self {
             limit,
-            unmetered: told.is_some() && limit.is_none(),
+            unmetered: stated_limit.is_some() && limit.is_none(),
             window_ms: limit.map(|_| kept.length).filter(|length| *length > 0),
             remaining: open.map(|_| u32::try_from(kept.remaining).unwrap_or(0)),
             reset_in_ms: open.map(|_| kept.reset_in),

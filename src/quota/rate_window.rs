@@ -61,7 +61,7 @@ pub(super) struct RateWindow {
     /// Earliest time of the next call, if calls are spread.
     pub next_at: Millis,
     /// Lowest `remaining` in any response of this window.
-    pub told: i64,
+    pub lowest_remaining: i64,
     /// End of the wait for the response of the call that opens the window.
     pub opening_until: Millis,
     /// Length of a window: as the API states it, else the longest in any response with this limit.
@@ -102,9 +102,9 @@ impl RateWindow {
     }
 
     /// Applies a response. `others` is the number of other open permits; the API may not have counted their calls.
-    pub fn told(&mut self, window: &Window, others: i64, now: Millis) {
-        let told = i64::from(window.remaining);
-        let free = (told - others).max(0);
+    pub fn apply(&mut self, window: &Window, others: i64, now: Millis) {
+        let remaining = i64::from(window.remaining);
+        let free = (remaining - others).max(0);
         let reset_in = window.reset_in.max(0);
         let reset_at = now + reset_in;
         let is_near = self.is_open(now)
@@ -114,8 +114,8 @@ impl RateWindow {
             // Responses overtake each other: inside one window the lowest figure is the right one. The calls of other permits may be
             // counted in it or not. Their possible cost is reserved, and freed when no other permit is out. The end comes in whole
             // seconds and with delay: the earliest is the right one.
-            self.told = self.told.min(told);
-            self.remaining = if others == 0 { self.told } else { self.remaining.min(free) };
+            self.lowest_remaining = self.lowest_remaining.min(remaining);
+            self.remaining = if others == 0 { self.lowest_remaining } else { self.remaining.min(free) };
             self.reset_at = self.reset_at.min(reset_at);
             self.length = window.length_after(self.length);
         } else if window.reset_at > self.reset || !self.is_open(now) {
@@ -123,7 +123,15 @@ impl RateWindow {
             // Another limit means another plan: the ledger learns the length of its windows again.
             let known = if limit == self.limit { self.length } else { 0 };
             let length = window.length_after(known);
-            *self = Self { limit, remaining: free, reset_at, reset: window.reset_at, told, length, ..Self::default() };
+            *self = Self {
+                limit,
+                remaining: free,
+                reset_at,
+                reset: window.reset_at,
+                lowest_remaining: remaining,
+                length,
+                ..Self::default()
+            };
         } // else: a late response from a window that has ended, of no use
     }
 

@@ -19,9 +19,9 @@ CREATE TABLE IF NOT EXISTS quota_window (
     reset_at     INTEGER NOT NULL DEFAULT 0,
     reset        INTEGER NOT NULL DEFAULT 0,
     next_at      INTEGER NOT NULL DEFAULT 0,
-    told         INTEGER NOT NULL DEFAULT 0, -- the least any answer of this window told
+    told         INTEGER NOT NULL DEFAULT 0, -- the lowest number of remaining calls that an answer of this window stated
     opening_until INTEGER NOT NULL DEFAULT 0, -- until when the call that opens it is awaited
-    length       INTEGER NOT NULL DEFAULT 0, -- of a window: the longest any answer told
+    length       INTEGER NOT NULL DEFAULT 0, -- of a window: as stated, else the longest that answers showed
     PRIMARY KEY (api, name, endpoint)
 ) WITHOUT ROWID;
 

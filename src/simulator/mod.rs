@@ -20,7 +20,7 @@
 //! | `GET /api/v1/instance`, `/api/v2/instance`, `/api/v1/apps/verify_credentials`, `/accounts/verify_credentials` | the instance, and who calls |
 //! | `GET /api/v1/accounts`, `/api/v1/accounts/{id}`, `/api/v1/accounts/lookup` | accounts of the instance: `id[]`, `acct` |
 //! | `GET /api/v1/accounts/{id}/followers`, `/following` | lists of the instance: 80 accounts a page, with `Link` |
-//! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; kept on the way for whoever shows no token |
+//! | `GET /api/v1/timelines/public`, `/timelines/tag/{hashtag}`, `/accounts/{id}/statuses` | Mastodon's timelines; cached for callers without a token |
 //! | `GET /xrpc/app.bsky.feed.getPosts` | Bluesky: `uris`; `GET /xrpc/_health`, `/xrpc/com.atproto.server.getSession`, `POST …createSession` |
 //! | `GET /xrpc/app.bsky.actor.getProfiles`, `/xrpc/app.bsky.actor.getProfile` | accounts of Bluesky: `actors`, `actor`, DIDs or handles |
 //! | `GET /xrpc/app.bsky.graph.getFollowers`, `/xrpc/app.bsky.graph.getFollows` | lists of Bluesky: 100 accounts a page |

@@ -72,7 +72,7 @@ pub struct Text {
     pub mentions: Vec<(usize, usize, u64)>,
     pub urls: Vec<(usize, usize, String)>,
     /// The language that a network states; `None` is English.
-    pub told: Option<&'static str>,
+    pub stated_language: Option<&'static str>,
     /// The parent of a reply, and the parent's author.
     pub reply: Option<(TweetId, u64)>,
 }
@@ -103,7 +103,7 @@ impl Text {
     }
 
     pub fn retweet(author: u64, original: &Self) -> Self {
-        let mut text = Self { told: original.told, ..Self::default() };
+        let mut text = Self { stated_language: original.stated_language, ..Self::default() };
         text.word("RT");
         text.mention(author);
         text.word(":");
@@ -116,7 +116,7 @@ impl Text {
     }
 
     pub fn language(&self) -> &'static str {
-        self.told.unwrap_or("en")
+        self.stated_language.unwrap_or("en")
     }
 
     pub fn tag(&mut self, tag: &'static str) {
@@ -164,7 +164,7 @@ pub fn user_id(author: u64) -> u64 {
 
 pub const MOST_USERS: usize = 100;
 /// Users that do not exist, by id and by handle.
-pub const NOBODY: [&str; 2] = ["404", "nobody"];
+pub const MISSING_USERS: [&str; 2] = ["404", "missing"];
 
 pub fn author_with(id: u64) -> Option<u64> {
     number_with(id).filter(|number| *number < AUTHORS)

@@ -86,15 +86,15 @@ impl Windows {
         let allowed = window.used < limit.calls;
         window.used += u32::from(allowed);
         window.refused += u32::from(!allowed);
-        let told = window.told(limit.calls);
-        if allowed { Ok(told) } else { Err(told) }
+        let quota = window.quota(limit.calls);
+        if allowed { Ok(quota) } else { Err(quota) }
     }
 
     /// The current window, without taking a call.
     pub fn look(&self, who: &str, endpoint: &'static str, limit: Limit, now: Millis) -> Window {
         let state = self.state();
         let window = state.open.get(&(who.to_owned(), endpoint)).filter(|window| window.ends > now);
-        window.copied().unwrap_or_else(|| Open::at(now, limit)).told(limit.calls)
+        window.copied().unwrap_or_else(|| Open::at(now, limit)).quota(limit.calls)
     }
 
     /// The windows that have ended and were followed by another, in the order of their ends.
@@ -115,7 +115,7 @@ impl Open {
         Self { starts, ends: (starts + length + 999).div_euclid(1000) * 1000, length, used: 0, refused: 0 }
     }
 
-    fn told(self, limit: u32) -> Window {
+    fn quota(self, limit: u32) -> Window {
         let length_s = (self.length + 999).div_euclid(1000);
         Window { limit, remaining: limit.saturating_sub(self.used), reset: self.ends / 1000, length_s }
     }
@@ -138,16 +138,16 @@ mod tests {
         let windows = Windows::default();
         let two = Limit { calls: 2, length: 900_000, aligned: false };
         let take = |now| windows.take("me", "/e", two, now);
-        let told = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 900 };
-        assert_eq!(windows.look("me", "/e", two, 500), told(2, 901));
-        assert_eq!(take(500), Ok(told(1, 901)));
-        assert_eq!(take(900_000), Ok(told(0, 901)), "not aligned to the clock");
-        assert_eq!(take(900_999), Err(told(0, 901)), "it ends when it was told to");
-        assert_eq!(windows.look("me", "/e", two, 900_999), told(0, 901));
+        let quota = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 900 };
+        assert_eq!(windows.look("me", "/e", two, 500), quota(2, 901));
+        assert_eq!(take(500), Ok(quota(1, 901)));
+        assert_eq!(take(900_000), Ok(quota(0, 901)), "not aligned to the clock");
+        assert_eq!(take(900_999), Err(quota(0, 901)), "it ends at its stated end");
+        assert_eq!(windows.look("me", "/e", two, 900_999), quota(0, 901));
         assert_eq!(windows.closed(), []);
-        assert_eq!(take(901_000), Ok(told(1, 1801)));
-        assert_eq!(windows.take("you", "/e", two, 901_001), Ok(told(1, 1802)));
-        assert_eq!(windows.take("me", "/other", two, 901_000), Ok(told(1, 1801)));
+        assert_eq!(take(901_000), Ok(quota(1, 1801)));
+        assert_eq!(windows.take("you", "/e", two, 901_001), Ok(quota(1, 1802)));
+        assert_eq!(windows.take("me", "/other", two, 901_000), Ok(quota(1, 1801)));
         let span = (500, 901_000);
         let closed = ClosedWindow { who: "me".to_owned(), endpoint: "/e", span, limit: 2, used: 2, refused: 1 };
         assert_eq!(windows.closed(), [closed]);
@@ -157,8 +157,8 @@ mod tests {
     fn an_aligned_window_begins_with_the_clocks() {
         let windows = Windows::default();
         let limit = Limit { calls: 2, length: 300_000, aligned: true };
-        let told = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 300 };
-        assert_eq!(windows.take("me", "/api", limit, 599_000), Ok(told(1, 600)));
-        assert_eq!(windows.take("me", "/api", limit, 600_000), Ok(told(1, 900)));
+        let quota = |remaining, reset| Window { limit: 2, remaining, reset, length_s: 300 };
+        assert_eq!(windows.take("me", "/api", limit, 599_000), Ok(quota(1, 600)));
+        assert_eq!(windows.take("me", "/api", limit, 600_000), Ok(quota(1, 900)));
     }
 }

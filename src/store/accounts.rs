@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absence_is_told_as_far_as_the_network_says_it() {
+    fn reason_and_age_of_an_absence_give_the_account_state() {
         let after = |reason, days: Millis| gone(reason, days * 24 * 3_600_000);
         assert_eq!(after(Some(Absence::Suspended), 400), AccountState::Suspended);
         assert_eq!(after(Some(Absence::Protected), 0), AccountState::Protected);
@@ -417,9 +417,9 @@ mod tests {
         };
         let (rows, forgotten) = given(&[answer("b", 1, "old"), answer("a", 5, "x\0y"), answer("b", 2, "new")]);
         let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
-        let told = |row: &serde_json::Value| (row["id"].clone(), row["display_name"].clone());
-        let told: Vec<_> = rows.iter().map(told).collect();
-        assert_eq!(told, [("a".into(), "x\u{fffd}y".into()), ("b".into(), "new".into())]);
+        let id_and_name = |row: &serde_json::Value| (row["id"].clone(), row["display_name"].clone());
+        let pairs: Vec<_> = rows.iter().map(id_and_name).collect();
+        assert_eq!(pairs, [("a".into(), "x\u{fffd}y".into()), ("b".into(), "new".into())]);
         assert!(forgotten.is_empty());
     }
 }

@@ -454,33 +454,33 @@ pub(super) async fn save(
     }
     let mut keys: Vec<Key> = numbers.values().copied().collect();
     keys.sort_unstable();
-    let told: HashMap<Key, Millis> = page
+    let follow_times: HashMap<Key, Millis> = page
         .members
         .iter()
         .filter_map(|member| Some((*numbers.get(&*clean(&member.id))?, member.followed_at?)))
-        .filter(|(_, told)| *told <= at)
+        .filter(|(_, time)| *time <= at)
         .collect();
-    let is_new = |told: &Millis| row.appeared_after.is_none_or(|after| after < *told);
+    let is_new = |time: &Millis| row.appeared_after.is_none_or(|after| after < *time);
     let opened = tables.open_edges(row.list, &keys).await?;
 
     // A restated follow that is newer than the last page that showed the member is a new follow: the previous one had
     // ended. Without a time of the previous follow it may be the same one, stated by a clock that is ahead.
-    let is_told_anew = |(key, _, followed): &&(Key, i64, Option<Millis>)| {
-        let told = told.get(key).copied().filter(is_new);
-        told.zip(*followed).is_some_and(|(told, followed)| followed < told)
+    let is_restated = |(key, _, followed): &&(Key, i64, Option<Millis>)| {
+        let time = follow_times.get(key).copied().filter(is_new);
+        time.zip(*followed).is_some_and(|(time, followed)| followed < time)
     };
-    let again: Vec<Key> = opened.iter().filter(is_told_anew).map(|(key, ..)| *key).collect();
+    let again: Vec<Key> = opened.iter().filter(is_restated).map(|(key, ..)| *key).collect();
     let again = last_pages(tables, row.list, again).await?;
     let mut renewed = Vec::new();
     for (member, last) in again {
         let asked_at = tables.asked_at(last).await?;
-        if asked_at.zip(told.get(&member).copied()).is_some_and(|(asked_at, told)| asked_at < told) {
+        if asked_at.zip(follow_times.get(&member).copied()).is_some_and(|(asked_at, time)| asked_at < time) {
             renewed.push((member, last));
         }
     }
     let closed = if renewed.is_empty() { 0 } else { tables.close_edges(row.list, row.key, &renewed).await? };
     let undated = opened.iter().filter(|(.., followed)| followed.is_none());
-    let mut dated: Vec<(Key, Millis)> = undated.filter_map(|(key, ..)| Some((*key, *told.get(key)?))).collect();
+    let mut dated: Vec<(Key, Millis)> = undated.filter_map(|(key, ..)| Some((*key, *follow_times.get(key)?))).collect();
     if !dated.is_empty() {
         dated.sort_unstable();
         tables.date_edges(row.list, &dated).await?;
@@ -507,7 +507,7 @@ pub(super) async fn save(
     let new: Vec<(Key, Option<Millis>)> = keys
         .iter()
         .filter(|key| !open.contains_key(key))
-        .map(|key| (*key, told.get(key).copied().filter(is_new)))
+        .map(|key| (*key, follow_times.get(key).copied().filter(is_new)))
         .collect();
     let cursor = page.cursor.as_deref();
     let written = PageRow { list: row.list, crawl: row.key, cursor, asked_at, at, members: pack(&keys) };

@@ -47,7 +47,7 @@ pub struct NewCrawl {
     pub kind: CrawlKind,
     /// On the queue's clock, before the first request.
     pub at: Millis,
-    pub told: Option<i64>,
+    pub stated_total: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -228,7 +228,7 @@ pub const ITEMS: &[Table] = &[
             ID,
             text(
                 "state",
-                "`unavailable`, `missing` (its lookups have ended) or `dead`; `live` while a miss is not believed yet",
+                "`unavailable`, `missing` (its lookups have ended) or `dead`; `live` while a miss is not confirmed yet",
             )
             .computed(STATE),
             time("missing_since", "time of its first miss"),

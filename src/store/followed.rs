@@ -79,8 +79,8 @@ pub(super) fn in_order(asked: &[String], rows: Vec<(String, Part)>) -> Vec<Optio
     asked.iter().map(|account| parts.get(&*super::rows::clean(account)).copied()).collect()
 }
 
-pub(super) fn kept_away() -> StoreError {
-    StoreError::Refused("an account of these is kept away (forget account): leave it out".to_owned())
+pub(super) fn blocked_error() -> StoreError {
+    StoreError::Refused("one of these accounts is blocked (forget account): leave it out".to_owned())
 }
 
 pub(super) fn pipeline(namespace: &str, part: Part) -> String {

@@ -151,7 +151,7 @@ pub trait Forgetting: Send + Sync + std::fmt::Debug {
     async fn let_back(&self, network: &str, account: &str) -> Result<bool>;
 
     /// Returns true for each blocked account, in the order of `accounts`.
-    async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>>;
+    async fn are_blocked(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>>;
 
     /// Returns all items of a person: its accounts, its posts, and the media whose ids name it. Reads all pipelines of
     /// posts and media of the network completely.

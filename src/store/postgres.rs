@@ -288,7 +288,7 @@ impl PostgresStore {
             Ok(Ok(true)) => return Err(StoreError::Refused(pooler::SHARED.to_owned())),
             Ok(Ok(false)) => {}
             // The error of a second connection is reported when one is needed.
-            unknown => tracing::debug!(?unknown, "whether a pooler shares connections cannot be told"),
+            unknown => tracing::debug!(?unknown, "cannot check whether a pooler shares connections"),
         }
         let stores_all_text = tokio::time::timeout(ACQUIRE_TIMEOUT, check_encoding(&mut first)).await;
         stores_all_text.unwrap_or_else(|_| Err(silent(ACQUIRE_TIMEOUT)))?;

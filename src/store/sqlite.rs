@@ -403,8 +403,8 @@ impl Lifecycle for SqliteStore {
             sqlx::query_scalar("SELECT coalesce(max(key), 0) FROM tweet").fetch_one(&mut *transaction).await?;
         let mut written = insert_bare(&mut transaction, namespace, at, &bare).await?;
         rows.sort_by_key(Row::is_bare);
-        let told = &rows[..rows.partition_point(|row| !row.is_bare())];
-        written += insert(&mut transaction, namespace, told, |_| None, include_str!("sql/revive.sql")).await?;
+        let full = &rows[..rows.partition_point(|row| !row.is_bare())];
+        written += insert(&mut transaction, namespace, full, |_| None, include_str!("sql/revive.sql")).await?;
         let went = |text| {
             let statement = sqlx::query(text).bind(clean(&way.pipeline)).bind(clean(&way.source));
             statement.bind(way.query.as_deref().map(clean)).bind(at)

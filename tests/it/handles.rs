@@ -178,7 +178,7 @@ async fn each_network_resolves_a_file() {
             handle("quiet_heron0"),
             format!("@{},2020", handle("Blue_Sparrow99")),
             id(7),
-            handle("nobody"),
+            handle("missing"),
             address,
             "two words".to_owned(),
             format!("\"@{}\"", handle("QUIET_HERON0")),

@@ -41,4 +41,5 @@ mod support;
 mod things;
 mod timelines;
 mod visits;
+mod words;
 mod worker;

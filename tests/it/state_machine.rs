@@ -43,7 +43,7 @@ enum Command {
         limit: usize,
     },
     /// Due times out of bounds; `patient`: with a slack longer than an hour's lease.
-    Mend {
+    Repair {
         patient: bool,
         limit: usize,
     },
@@ -118,7 +118,7 @@ enum Answer {
     Scheduled(Vec<Scheduled>),
     Promoted(Vec<Promoted>),
     Postponed(Vec<Postponed>),
-    Mended(u64),
+    Repaired(u64),
     /// Ids with their lanes and deliveries, most urgent first; sorted, when they had been claimed before.
     Batch(Vec<(String, String, u32)>),
     Empty {
@@ -320,10 +320,11 @@ impl ReferenceStateMachine for Reference {
         });
         let (schedule, promote) = (jobs.clone().prop_map(Command::Schedule), jobs.clone().prop_map(Command::Promote));
         let postpone = jobs.prop_map(Command::Postpone);
-        let mend = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Mend { patient, limit });
+        let repair = (any::<bool>(), limit.clone()).prop_map(|(patient, limit)| Command::Repair { patient, limit });
         let apply = (0..LANES, limit.clone()).prop_map(|(lane, limit)| Command::ApplyLane { lane, limit });
         if state.claims.is_empty() {
-            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => postpone, 1 => mend, 1 => apply].boxed();
+            return prop_oneof![4 => schedule, 4 => claim, 1 => promote, 1 => postpone, 1 => repair, 1 => apply]
+                .boxed();
         }
         let forget =
             prop::collection::btree_set(0..IDS, 1..3).prop_map(|ids| Command::Forget(ids.into_iter().collect()));
@@ -335,7 +336,7 @@ impl ReferenceStateMachine for Reference {
         let pause = prop::bool::weighted(0.3).prop_map(Command::Pause);
         prop_oneof![
             6 => schedule, 10 => claim, 4 => again, 10 => settle, 4 => release, 2 => pause,
-            6 => promote, 4 => postpone, 1 => forget, 2 => mend, 2 => apply,
+            6 => promote, 4 => postpone, 1 => forget, 2 => repair, 2 => apply,
         ]
         .boxed()
     }
@@ -348,7 +349,7 @@ impl ReferenceStateMachine for Reference {
             | Command::Promote(_)
             | Command::Postpone(_)
             | Command::Forget(_)
-            | Command::Mend { .. }
+            | Command::Repair { .. }
             | Command::ApplyLane { .. }
             | Command::Pause(_) => true,
         }
@@ -375,10 +376,11 @@ impl ReferenceStateMachine for Reference {
             }
             Command::ApplyLane { lane, limit } => {
                 let moved = state.model.apply_lane(state.now, &self::lane(*lane), millis(slack(true)), *limit);
-                state.answer = Answer::Mended(moved);
+                state.answer = Answer::Repaired(moved);
             }
-            Command::Mend { patient, limit } => {
-                state.answer = Answer::Mended(state.model.mend(state.now, millis(slack(*patient)), *limit));
+            Command::Repair { patient, limit } => {
+                state.answer =
+                    Answer::Repaired(state.model.repair_due_times(state.now, millis(slack(*patient)), *limit));
             }
             Command::Claim { limit, dies, early } => {
                 state.tokens += 1;
@@ -459,9 +461,11 @@ impl Real {
             }
             Command::ApplyLane { lane, limit } => {
                 let moved = self.queue.apply_lane(&self::lane(*lane), slack(true), *limit).await;
-                Answer::Mended(moved.unwrap())
+                Answer::Repaired(moved.unwrap())
             }
-            Command::Mend { patient, limit } => Answer::Mended(self.queue.mend(slack(*patient), *limit).await.unwrap()),
+            Command::Repair { patient, limit } => {
+                Answer::Repaired(self.queue.repair_due_times(slack(*patient), *limit).await.unwrap())
+            }
             Command::Claim { limit, .. } => self.claim(reference, reference.tokens, *limit).await,
             Command::ClaimAgain { claim, limit } => {
                 let token = claim.get(&self.claims).0;

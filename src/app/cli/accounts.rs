@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::exit;
-use super::forget::refuse_kept_away;
+use super::forget::refuse_blocked;
 use super::refusals::Refusals;
 use super::start::Start;
 use super::{BadUsage, say, write_answer};
@@ -108,17 +108,17 @@ pub(super) async fn each_account(
     mut hand_over: impl AsyncFnMut(Vec<Resolved>) -> Result<()>,
 ) -> Result<Resolution> {
     let (retry, stop) = (RetryPolicy::default(), &start.stop);
-    let mut kept_away = Resolution::default();
+    let mut blocked = Resolution::default();
     let mut rounding = Rounding::default();
     let hand_over = async |mut resolved: Vec<Resolved>| {
         let by_id = resolved.iter().filter(|account| account.account.is_none());
         by_id.for_each(|account| rounding.look_at(account.line, &account.id));
         if let Some(forgetting) = forgetting {
-            let refuse = async || refuse_kept_away(forgetting, provider, resolved.clone()).await;
+            let refuse = async || refuse_blocked(forgetting, provider, resolved.clone()).await;
             let (kept, refused) = patiently(retry, stop, refuse).await?;
             resolved = kept;
-            kept_away.ids += refused.iter().filter(|account| account.account.is_none()).count() as u64;
-            kept_away.refused += refused.len() as u64;
+            blocked.ids += refused.iter().filter(|account| account.account.is_none()).count() as u64;
+            blocked.refused += refused.len() as u64;
         }
         patiently(retry, stop, async || hand_over(resolved.clone()).await).await
     };
@@ -152,9 +152,9 @@ pub(super) async fn each_account(
     }
     let Resolution { ids, handles, refused } = resolved;
     Ok(Resolution {
-        ids: ids - kept_away.ids,
-        handles: handles - (kept_away.refused - kept_away.ids),
-        refused: refused + kept_away.refused,
+        ids: ids - blocked.ids,
+        handles: handles - (blocked.refused - blocked.ids),
+        refused: refused + blocked.refused,
     })
 }
 
@@ -184,7 +184,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
 }
 
 fn ended(name: &str, error: ResolveError<anyhow::Error>) -> anyhow::Error {
-    let again = |line| format!("{name} is done up to line {line}; mend the cause, then give the whole file again");
+    let again = |line| format!("{name} is done up to line {line}; fix the cause, then give the whole file again");
     match error {
         ResolveError::HandOver { line, why } => why.context(again(line)),
         ResolveError::Api { line, why } => anyhow::Error::new(Unavailable(why)).context(again(line)),
@@ -216,7 +216,7 @@ mod tests {
         assert!(work(8, store).await.is_err());
         assert!(work(1, bad).await.is_err(), "it would be refused again");
         stop.drain();
-        assert!(work(1, store).await.is_err(), "nobody waits for a stop");
+        assert!(work(1, store).await.is_err(), "no wait after a stop");
         assert_eq!(work(0, store).await.unwrap(), 1);
     }
 }

@@ -25,7 +25,7 @@ use crate::pipelines::handles::{Resolution, Resolved};
 use crate::pipelines::kind::Registered;
 use crate::store::{BelongingChange, Communities, CommunityAccount, CommunitySize, Database, StoredAppearance, Way};
 
-/// Appearances that are told of an account.
+/// Maximum number of appearances that are printed for an account.
 const APPEARANCES: u32 = 20;
 /// The name of who decided, where a file of seeds did,
 const SEED: &str = "seed";
@@ -72,7 +72,7 @@ pub(super) enum Command {
         /// The reason, which is kept.
         #[arg(long, default_value = "", value_parser = of_one_line)]
         why: String,
-        /// Who decides, which is kept. The default is the user's name.
+        /// Name of the person who decides; it is stored. The default is the user's name.
         #[arg(long, value_parser = of_one_line)]
         who: Option<String>,
         /// Print what was done as one JSON object.

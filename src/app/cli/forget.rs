@@ -71,7 +71,7 @@ impl Command {
         if undo {
             let back = database.forgetting.let_back(&network(&provider), &account).await?;
             let text =
-                if back { "it may be stored again; what was removed stays removed" } else { "it was not kept away" };
+                if back { "it may be stored again; what was removed stays removed" } else { "it was not blocked" };
             write_answer(json, &Undone { back }, text)?;
             return Ok(0);
         }
@@ -150,17 +150,17 @@ struct Undone {
     back: bool,
 }
 
-/// Refuses those of a file's accounts that are kept away, a line each; returns those that are kept, and those that are refused.
+/// Refuses the blocked accounts of a file, one line each. Returns the accepted and the refused accounts.
 ///
 /// # Errors
 /// The store's.
-pub(super) async fn refuse_kept_away(
+pub(super) async fn refuse_blocked(
     forgetting: &dyn Forgetting,
     provider: &Provider,
     resolved: Vec<Resolved>,
 ) -> Result<(Vec<Resolved>, Vec<Resolved>)> {
     let ids: Vec<String> = resolved.iter().map(|account| account.id.clone()).collect();
-    let away = forgetting.are_kept_away(&network(provider), &ids).await?;
+    let away = forgetting.are_blocked(&network(provider), &ids).await?;
     let (refused, kept): (Vec<_>, Vec<_>) = resolved.into_iter().zip(away).partition(|(_, away)| *away);
     refused.iter().for_each(|(account, _)| say(&format!("line {}: {FORGOTTEN}", account.line)));
     let accounts = |of: Vec<(Resolved, bool)>| of.into_iter().map(|(account, _)| account).collect();
@@ -213,10 +213,10 @@ fn table(rows: &RemovedRows) -> String {
 
 fn shown(done: &Forgotten, has_media: bool) -> String {
     let of = |rows: &RemovedRows| if rows.0.is_empty() { "  nothing\n".to_owned() } else { table(rows) };
-    let already = if done.is_new { "" } else { " (it was kept away before)" };
+    let already = if done.is_new { "" } else { " (it was blocked before)" };
     let media = if has_media { "an updater removes the media files within two hours" } else { "" };
     format!(
-        "kept away from now on{already}\nremoved rows\n{}rows of others whose objects name it, which stay\n{}{media}",
+        "blocked from now on{already}\nremoved rows\n{}rows of others whose objects name it, which stay\n{}{media}",
         of(&done.removed),
         of(&done.stays)
     )

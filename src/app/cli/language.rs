@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::new_file::NewFile;
-use super::refusals::TOLD;
+use super::refusals::LINES_PRINTED;
 use super::{NOT_ONE_LINE, exit, of_one_line, say, write_answer, write_line, write_line_as_it_is};
 use crate::base::humanize::grouped;
 use crate::ingest::no_text;
@@ -35,7 +35,7 @@ pub(super) enum Command {
     /// Say the language of texts from standard input, one a line: language, confidence, log-odds of the first variant over the
     /// second.
     #[command(
-        after_help = "Examples:\n  cut -f1 posts.tsv | twitter-updater language detect\n  cut -f1 posts.tsv | twitter-updater language detect --json | jq .language\n\nA dash stands for what cannot be told: too little text, or a language without variants."
+        after_help = "Examples:\n  cut -f1 posts.tsv | twitter-updater language detect\n  cut -f1 posts.tsv | twitter-updater language detect --json | jq .language\n\nA dash means unknown: too little text, or a language without variants."
     )]
     Detect(Detect),
 }
@@ -53,7 +53,7 @@ pub(super) struct Train {
     /// The labels of the two variants, the first one first.
     #[arg(long, value_name = "ONE,OTHER", value_parser = labels, default_value = "PT-PT,PT-BR")]
     labels: [String; 2],
-    /// Where the texts come from; it stands in the model.
+    /// Source of the texts; the model contains it.
     #[arg(long, value_name = "TEXT", value_parser = one_line)]
     source: String,
     /// The licence of the texts, and so of the model; it stands in the model.
@@ -145,11 +145,11 @@ fn texts(file: &Path) -> Result<(Vec<Labelled>, u8)> {
     let mut refused = 0;
     let texts = labelled::read(&bytes, |line, why| {
         refused += 1;
-        if refused <= TOLD {
+        if refused <= LINES_PRINTED {
             say(&format!("{name} line {line} {why}"));
         }
     });
-    if refused > TOLD {
+    if refused > LINES_PRINTED {
         say(&format!("{name}: {} lines were refused in all", grouped(refused)));
     }
     Ok((texts, if refused == 0 { 0 } else { exit::INPUT }))
@@ -191,7 +191,7 @@ impl Train {
         out.write(&text)?;
         let answer =
             Trained { texts: counts, grams: trained.grams(), markers: trained.markers().len(), bytes: text.len() };
-        let told = format!(
+        let summary = format!(
             "{}: {} n-grams of {} {} and {} {} texts, {} markers, {} bytes",
             self.out.display(),
             grouped(answer.grams as u64),
@@ -202,7 +202,7 @@ impl Train {
             answer.markers,
             grouped(answer.bytes as u64),
         );
-        write_answer(self.json, &answer, &told)?;
+        write_answer(self.json, &answer, &summary)?;
         Ok(code)
     }
 }
@@ -261,7 +261,7 @@ fn table(labels: &[LabelFigures], [first, second]: [&str; 2], how: &Evaluate) ->
 
 /// The answer of `detect`, for one text.
 #[derive(Debug, Serialize)]
-struct Told {
+struct Detection {
     language: Option<&'static str>,
     confidence: Option<f64>,
     log_odds: Option<f32>,
@@ -282,24 +282,24 @@ impl Detect {
             let text = String::from_utf8_lossy(&line);
             let found = detect(&text);
             let weight = found.filter(|found| found.language == model.language()).map(|_| model.weigh(&text));
-            let told = Told {
+            let answer = Detection {
                 language: found.map(|found| found.language),
                 confidence: found.map(|found| found.confidence),
                 log_odds: weight.map(|weight| weight.log_odds),
                 grams: weight.map(|weight| weight.grams),
                 markers: weight.map(|weight| weight.markers),
             };
-            self.tell(&told)?;
+            self.tell(&answer)?;
         }
     }
 
-    fn tell(&self, told: &Told) -> Result<()> {
+    fn tell(&self, answer: &Detection) -> Result<()> {
         if self.json {
-            return write_line_as_it_is(&serde_json::to_string(told)?);
+            return write_line_as_it_is(&serde_json::to_string(answer)?);
         }
         let dash = || "-".to_owned();
-        let confidence = told.confidence.map_or_else(dash, |share| format!("{share:.2}"));
-        let log_odds = told.log_odds.map_or_else(dash, |odds| format!("{odds:+.2}"));
-        write_line(&format!("{}\t{confidence}\t{log_odds}", told.language.unwrap_or("-")))
+        let confidence = answer.confidence.map_or_else(dash, |share| format!("{share:.2}"));
+        let log_odds = answer.log_odds.map_or_else(dash, |odds| format!("{odds:+.2}"));
+        write_line(&format!("{}\t{confidence}\t{log_odds}", answer.language.unwrap_or("-")))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::ingest::{LINES_OF_ONE_REASON, ProgressDisplay};
 
 /// Maximum number of rejected lines printed one by one; the summary counts all.
-pub(super) const TOLD: u64 = 50;
+pub(super) const LINES_PRINTED: u64 = 50;
 
 #[derive(Debug)]
 pub(super) struct Refusals<'a> {
@@ -22,7 +22,7 @@ impl<'a> Refusals<'a> {
 
     /// `line` counts from 1.
     pub fn tell(&mut self, line: u64, reason: &str) {
-        if self.printed == TOLD {
+        if self.printed == LINES_PRINTED {
             return;
         }
         let lines = self.reasons.entry(reason.to_owned()).or_default();

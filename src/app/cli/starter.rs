@@ -31,7 +31,7 @@ pub(super) async fn run(listen: Listen, options: Options) -> Result<u8> {
     if token.is_none() && settings.starter.without_token == WithoutToken::Loopback && !addr.ip().is_loopback() {
         return Err(BadConfig(format!(
             "{addr} is reached from elsewhere, and the starter has no token: give it one (starter.bearer_token_file), or \
-             say that whoever reaches it may send tweets (starter.without_token = \"anybody\")"
+             allow every client that reaches it to send tweets (starter.without_token = \"anybody\")"
         ))
         .into());
     }

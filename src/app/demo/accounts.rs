@@ -77,13 +77,13 @@ struct Truth<'a> {
 
 impl Truth<'_> {
     /// Values of a field that the network returned within `SLACK_MS` of `at`.
-    fn told(&self, field: &str, at: Millis) -> BTreeSet<String> {
+    fn values_near(&self, field: &str, at: Millis) -> BTreeSet<String> {
         let Self { people, provider, number } = *self;
         let (from, to) = (at - SLACK_MS, at + SLACK_MS);
         let changed = people.script_at(provider, number, from, to).into_iter().map(|change| change.at);
         let value = |at: Millis| {
             if field == "state" {
-                return Some(people.told(provider, number, at).to_string());
+                return Some(people.reported_state(provider, number, at).to_string());
             }
             let account = people.account(provider, number, at)?;
             account.profile().into_iter().find(|(name, _)| *name == field)?.1.map(|value| value.into_owned())
@@ -100,14 +100,14 @@ impl Truth<'_> {
         let (old, new) = (change.old.clone().unwrap_or_default(), change.new.clone().unwrap_or_default());
         let after_ms = self.after(change);
         let step = Step { at: change.at, field: change.field.clone(), old, new, after_ms, by_post: false };
-        let is_away = self.told("handle", change.at).is_empty();
+        let is_away = self.values_near("handle", change.at).is_empty();
         Step { by_post: after_ms.is_none() && (step.is_return() || is_away) && self.posts_tell(), ..step }
     }
 
     /// Delay of the response after the scripted change, ms.
     fn after(&self, change: &Change) -> Option<Millis> {
         let new = value(&change.field, change.new.as_deref());
-        if !self.told(&change.field, change.at).contains(&new) {
+        if !self.values_near(&change.field, change.at).contains(&new) {
             return None;
         }
         let script = self.people.script_at(self.provider, self.number, 0, change.at + SLACK_MS);
@@ -192,7 +192,7 @@ impl fmt::Display for AccountsSummary {
         writeln!(f, "  not in it      {:>9}", grouped(self.not_in_script))?;
         if self.told_by_posts > 0 {
             let why = "the simulator's posts stay while their authors are away";
-            writeln!(f, "  told by posts  {:>9}  {why}", grouped(self.told_by_posts))?;
+            writeln!(f, "  from posts     {:>9}  {why}", grouped(self.told_by_posts))?;
         }
         writeln!(f, "came back        {:>9}", grouped(self.came_back))?;
         write!(f, "accounts lost    {:>9}", grouped(self.lost))?;
@@ -210,7 +210,7 @@ impl fmt::Display for Example {
             let (at, old, new) = (rfc3339(step.at).unwrap_or_default(), one_line(&step.old), one_line(&step.new));
             let after = match step.after_ms {
                 Some(after) => format!("seen {} after it happened", span(after / 100 * 100)),
-                None if step.by_post => "told by a post of it; it was away".to_owned(),
+                None if step.by_post => "shown by one of its posts; it was away".to_owned(),
                 None => "not in the simulator's script".to_owned(),
             };
             write!(f, "\n  {}", cut(&format!("{at}  {}: {} → {}", step.field, cut(&old, 24), cut(&new, 24)), COLUMNS))?;
@@ -231,7 +231,7 @@ mod tests {
     use crate::simulator::SimulatorOptions;
 
     #[test]
-    fn a_change_that_the_script_does_not_have_is_told_from_one_that_it_has() {
+    fn a_change_outside_the_script_is_distinguished_from_a_scripted_one() {
         let options = SimulatorOptions {
             account_changes: Duration::from_secs(30),
             accounts_gone: 0.2,
@@ -260,7 +260,7 @@ mod tests {
         assert!(found > 50, "{found}");
         // A post of an absent account contains its whole profile on Twitter, and a part of it on X.
         let away = (0..50).find_map(|number| {
-            let gone = |at: &Millis| people.told(&provider, number, *at) == AccountState::Unknown;
+            let gone = |at: &Millis| people.reported_state(&provider, number, *at) == AccountState::Unknown;
             let at = (from..to).step_by(500).find(|at| gone(at) && gone(&(at + 4_000)))?;
             Some((number, at + SLACK_MS))
         });

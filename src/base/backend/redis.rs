@@ -242,7 +242,7 @@ pub fn decide(error: &RedisError) -> BackendError {
     let code = code.as_deref();
     if let Some("ASK" | "TRYAGAIN") = code {
         return BackendError::Unavailable(format!(
-            "a slot of the Redis Cluster is being moved (resharding); work goes on by itself once it has been: {text}"
+            "a slot of the Redis Cluster is being moved (resharding); work resumes automatically afterwards: {text}"
         ));
     }
     if code == Some("OOM") {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_from_what_does_not() {
+    fn temporary_and_permanent_errors_are_distinguished() {
         for says in [
             "LOADING Redis is loading the dataset in memory",
             "BUSY Redis is busy running a script",
@@ -323,15 +323,15 @@ mod tests {
         {
             assert!(matches!(decide(&refusal(says)), BackendError::Refused(_)), "{says}");
         }
-        let told = decide(&refusal("NOAUTH Authentication required.")).to_string();
-        assert!(told.contains("redis://:PASSWORD@HOST:PORT (with the colon)"), "{told}");
+        let message = decide(&refusal("NOAUTH Authentication required.")).to_string();
+        assert!(message.contains("redis://:PASSWORD@HOST:PORT (with the colon)"), "{message}");
     }
 
     #[test]
-    fn a_slot_on_its_way_is_told_in_words() {
+    fn the_error_of_a_moving_slot_names_the_resharding() {
         for says in ["TRYAGAIN Multiple keys request during rehashing of slot", "ASK 3999 127.0.0.1:6381"] {
-            let told = decide(&refusal(says)).to_string();
-            assert!(told.contains("resharding") && told.contains("goes on by itself"), "{told}");
+            let message = decide(&refusal(says)).to_string();
+            assert!(message.contains("resharding") && message.contains("resumes automatically"), "{message}");
         }
     }
 

@@ -62,7 +62,7 @@ pub enum Missing {
     /// A flush failed. Another process that reads the file again sees what is left of it.
     #[error(
         "the disk did not take what was written to the SQLite file {0}, and may have dropped some of it, so the process stops: \
-         the log has the reason; mend it and start again"
+         the log has the reason; fix it and start again"
     )]
     Lost(PathBuf),
     #[error("the SQLite file {0} is not opened: {1}")]
@@ -391,10 +391,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_to_do_about_a_file_that_is_not_opened_is_told() {
-        let told = async |path: &Path| open(path, Duration::from_secs(5)).await.unwrap_err().to_string();
+    async fn the_error_of_an_unopened_file_states_the_remedy() {
+        let error_of = async |path: &Path| open(path, Duration::from_secs(5)).await.unwrap_err().to_string();
         // No user may create a file there, not even root.
-        let why = told(Path::new("/proc/jobs.db")).await;
+        let why = error_of(Path::new("/proc/jobs.db")).await;
         assert!(
             why.contains("the folder of /proc/jobs.db cannot be written: change its rights, or set queue."),
             "{why}"
@@ -402,8 +402,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let notes = folder.path().join("notes.txt");
         std::fs::write(&notes, "no database, though long enough for a header".repeat(9)).unwrap();
-        assert!(told(&notes).await.contains("notes.txt is no SQLite database: name another file"));
-        let why = told(&folder.path().join("none").join("jobs.db")).await;
+        assert!(error_of(&notes).await.contains("notes.txt is no SQLite database: name another file"));
+        let why = error_of(&folder.path().join("none").join("jobs.db")).await;
         assert!(why.contains("cannot be opened"), "{why}");
     }
 

@@ -8,13 +8,13 @@ use super::Result;
 use crate::engine::lane::Lane;
 
 /// Maximum number of ids per lane in an [`Inspection::sample`](super::Inspection::sample), and of ids that
-/// [`Administration::mend`] changes per call. A larger sample makes Redis copy the set; a larger repair blocks its only thread.
+/// [`Administration::repair_due_times`] changes per call. A larger sample makes Redis copy the set; a larger repair blocks its only thread.
 pub const PAGE_LIMIT: usize = 1_000;
 
 /// Slack beyond a lane's patience before a due time is out of bounds. A failed call is repeated after 60 s, even in a lane with
 /// less patience, so no correct due time is beyond it. It is twice the default lease; longer leases need a longer slack in
-/// [`Administration::mend`].
-pub const MEND_SLACK: Duration = Duration::from_secs(120);
+/// [`Administration::repair_due_times`].
+pub const DUE_SLACK: Duration = Duration::from_secs(120);
 
 /// Calls for the people and processes that run a queue.
 #[async_trait]
@@ -28,12 +28,12 @@ pub trait Administration: Send + Sync + std::fmt::Debug {
     ///
     /// `slack` must be longer than any lease. Changes nothing while the last fence is more than `slack` ahead of the queue's clock.
     /// Then the clock stepped back: due times that look wrong may be right, and a lookup would return data older than the stored data.
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64>;
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64>;
 
     /// Applies the patience, tier and order of `lane` to the queue's lane of that name, if there is one, and to its waiting jobs. In a
     /// lane by lateness, ids due later than now + its patience are spread evenly over its patience. Changes up to `limit` ids (at
     /// most [`PAGE_LIMIT`]), in the order of their due times, and returns their number. Call it again while it returns `limit`.
-    /// Like [`mend`](Self::mend), it changes no due time while the clock is behind.
+    /// Like [`repair_due_times`](Self::repair_due_times), it changes no due time while the clock is behind.
     async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64>;
 
     /// Adds completed minutes to their hours, each minute once, for any number of calls and processes. Call it about once a minute,

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn texts_that_name_a_forgotten_id_are_removed_and_others_stay() {
-        let names = lower(&["20".to_owned(), "at://did:plc:a/thing/3k".to_owned(), "SomeBody".to_owned()]);
+        let names = lower(&["20".to_owned(), "at://did:plc:a/thing/3k".to_owned(), "SomeName".to_owned()]);
         let forgotten = |message: &str, example: Option<&str>| {
             let mut error = error(9, message, example);
             let changed = error.forget(&names);
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(forgotten("HTTP 500", Some("20")), kept("HTTP 500"));
         assert_eq!(forgotten("HTTP 200 of 120", Some("120")), (false, "HTTP 200 of 120".into(), Some("120".into())));
         for naming in
-            ["no item 20", "refused: /2/things/20?x", "\"at://did:plc:a/thing/3k\" is gone", "@somebody, hidden"]
+            ["no item 20", "refused: /2/things/20?x", "\"at://did:plc:a/thing/3k\" is gone", "@somename, hidden"]
         {
             assert_eq!(forgotten(naming, None), kept(""), "{naming}");
         }

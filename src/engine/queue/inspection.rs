@@ -62,7 +62,7 @@ pub struct LaneStats {
     pub due: u64,
     /// Lateness of the oldest due id, ms; 0 in a lane that counts no lateness.
     pub oldest_lateness_ms: Millis,
-    /// Ids due later than the patience and [`MEND_SLACK`](super::MEND_SLACK) from now: wrong due times. 0 without lateness.
+    /// Ids due later than the patience and [`DUE_SLACK`](super::DUE_SLACK) from now: wrong due times. 0 without lateness.
     pub beyond: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub tier: u8,

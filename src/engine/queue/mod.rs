@@ -74,7 +74,7 @@ mod redis;
 mod row_range;
 mod workers;
 
-pub use self::administration::{Administration, MEND_SLACK, PAGE_LIMIT};
+pub use self::administration::{Administration, DUE_SLACK, PAGE_LIMIT};
 pub use self::due::Due;
 pub use self::embedded::EmbeddedQueue;
 pub use self::errors::{ERRORS_KEPT, ERRORS_KEPT_FOR, ErrorRecords, NO_EXAMPLES_FOR, RecordedError};

@@ -322,12 +322,12 @@ mod tests {
     fn byte_order_mark_is_written_once() {
         let csv = Format::Csv(CsvStyle { with_bom: true, ..PLAIN });
         let columns = table("ids").columns;
-        let begun = |from_the_beginning| {
+        let encode = |from_the_beginning| {
             let mut encoder = Encoder::new(csv, columns, from_the_beginning);
             encoder.row(&[Cell::Text("20".to_owned())]).unwrap();
             String::from_utf8(encoder.finish().unwrap()).unwrap()
         };
-        assert_eq!((begun(true), begun(false)), ("\u{feff}id\n20\n".to_owned(), "20\n".to_owned()));
+        assert_eq!((encode(true), encode(false)), ("\u{feff}id\n20\n".to_owned(), "20\n".to_owned()));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub enum ExportError {
     #[error("{0} is a part of another export: finish that one with its own command, or delete it and {0}.json")]
     Other(PathBuf),
     /// The existing part does not match its note, or has none.
-    #[error("{0} cannot be continued: {1}; delete it and {0}.json to begin anew")]
+    #[error("{0} cannot be continued: {1}; delete it and {0}.json to start over")]
     Broken(PathBuf, String),
     /// Writing failed. The last field states the effect of the same command.
     #[error("{0} cannot be written: {1}{2}")]
@@ -98,7 +98,7 @@ pub enum ExportError {
 }
 
 const GOES_ON: &str = "; the same command goes on from there";
-const BEGINS_ANEW: &str = "; the same command begins anew";
+const STARTS_OVER: &str = "; the same command starts over";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Note {
@@ -233,7 +233,7 @@ impl<W: Write> Sink for Output<W> {
     }
 
     fn again(&self) -> &'static str {
-        BEGINS_ANEW
+        STARTS_OVER
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -308,7 +308,7 @@ impl Sink for Part {
     }
 
     fn again(&self) -> &'static str {
-        if self.goes_on { GOES_ON } else { BEGINS_ANEW }
+        if self.goes_on { GOES_ON } else { STARTS_OVER }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

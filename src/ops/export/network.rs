@@ -252,7 +252,7 @@ impl NetworkExport {
     async fn find_forgotten(&self, ids: &[&str], accounts: &mut [Account]) -> Result<(), ExportError> {
         for (ids, accounts) in ids.chunks(ASKED).zip(accounts.chunks_mut(ASKED)) {
             let asked: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            let forgotten = self.forgetting.are_kept_away(&self.people_of, &asked).await?;
+            let forgotten = self.forgetting.are_blocked(&self.people_of, &asked).await?;
             for (account, is_forgotten) in accounts.iter_mut().zip(forgotten) {
                 account.is_forgotten = is_forgotten;
             }

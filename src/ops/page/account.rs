@@ -94,29 +94,29 @@ impl Page {
     async fn account(&self, name: &str) -> Result<Option<Found>, String> {
         let look = async |dead: &Dead| {
             let (store, namespace) = (&dead.store, dead.queue.namespace());
-            let told = |error: crate::store::StoreError| error.to_string();
-            let by_id = store.account(namespace, name).await.map_err(told)?;
+            let text = |error: crate::store::StoreError| error.to_string();
+            let by_id = store.account(namespace, name).await.map_err(text)?;
             let id = match by_id {
                 Some(account) => account.id,
                 None => {
-                    let bearers = store.bearers(namespace, name).await.map_err(told)?;
+                    let bearers = store.bearers(namespace, name).await.map_err(text)?;
                     match &bearers[..] {
-                        [] => return Ok(store.kept_handle(namespace, name).await.map_err(told)?.map(Found::Kept)),
+                        [] => return Ok(store.kept_handle(namespace, name).await.map_err(text)?.map(Found::Kept)),
                         [only] => only.id.clone(),
                         _ => return Ok(Some(Found::Several(bearers))),
                     }
                 }
             };
-            let Some(account) = store.account(namespace, &id).await.map_err(told)? else { return Ok(None) };
+            let Some(account) = store.account(namespace, &id).await.map_err(text)? else { return Ok(None) };
             let known = dead.show(&id).await.map_err(|error| error.to_string())?;
             let Some(whereabouts) = known else { return Ok(None) };
-            let changes = store.account_changes(namespace, &id).await.map_err(told)?;
-            let counts = store.account_counts(namespace, &id).await.map_err(told)?;
-            let posts = store.posts_of(namespace, &id, POSTS).await.map_err(told)?;
+            let changes = store.account_changes(namespace, &id).await.map_err(text)?;
+            let counts = store.account_counts(namespace, &id).await.map_err(text)?;
+            let posts = store.posts_of(namespace, &id, POSTS).await.map_err(text)?;
             // An account that was handed over has a row in each part that it was in.
             let mut visits = None::<StoredTweet>;
             for (of, _) in self.routes.all.iter().filter(|(of, _)| is_visited_in(of, namespace)) {
-                let row = store.tweet(of, &id).await.map_err(told)?;
+                let row = store.tweet(of, &id).await.map_err(text)?;
                 visits = row.into_iter().chain(visits).max_by_key(|row| (row.next_due.is_some(), row.checked_at));
             }
             let now = clock::wall_ms();

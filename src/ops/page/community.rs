@@ -150,7 +150,7 @@ mod tests {
     use crate::model::community::Belonging;
 
     #[test]
-    fn a_community_is_told_or_why_not() {
+    fn a_community_is_shown_or_the_error() {
         assert!(is_community("community:twitter:pt-pt") && !is_community("profiles:twitter"));
         assert_eq!(name_of("community:mastodon:social:pt-pt"), "pt-pt");
         let address = |id: &str| format!("/account?id={id}");

@@ -148,7 +148,7 @@ fn row(crawl: &CrawlRecord) -> Markup {
             td { (how(crawl)) }
             td.n { (stored(crawl.pages)) }
             td.n { (stored(crawl.found)) }
-            td.n { @match crawl.told { Some(told) => (stored(told)), None => "unknown" } }
+            td.n { @match crawl.told { Some(stated) => (stored(stated)), None => "unknown" } }
             td.n.lesser { (stored(crawl.appeared)) }
             td.n.lesser { (stored(crawl.vanished)) }
         }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crawl_says_how_it_ended_and_what_was_told_beside_what_was_found() {
+    fn a_crawl_shows_its_end_and_the_stated_and_found_members() {
         let crawl = CrawlRecord {
             number: 7,
             kind: "complete".to_owned(),

@@ -77,16 +77,16 @@ pub(super) enum Whom {
 /// `GET /dead`
 pub(super) async fn show(State(page): State<Arc<Page>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let asked = asked.map(|Query(asked)| asked).unwrap_or_default();
-    let told = told(&asked, page.words()).map(|told| html! { p.told #told role="status" { (told) } });
+    let notice = notice(&asked, page.words()).map(|notice| html! { p.notice #notice role="status" { (notice) } });
     let from = match (asked.from, asked.below) {
         (Some(Number(from)), _) => Cursor::Queue { from },
         // A text that is no id does not come from a link of the list.
         (None, below) => Cursor::Store { below: below.filter(|below| check_id(below).is_ok()) },
     };
-    page.list(&Shown::of(from, &asked.reason), StatusCode::OK, told).await
+    page.list(&Shown::of(from, &asked.reason), StatusCode::OK, notice).await
 }
 
-fn told(asked: &Asked, words: Words) -> Option<Markup> {
+fn notice(asked: &Asked, words: Words) -> Option<Markup> {
     // A text that is no id does not come from us.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| PostId::parse(text).ok());
     let many = asked.many.as_deref().and_then(|many| {
@@ -141,8 +141,8 @@ impl Page {
         let (id, done) = self.to_post(id, ToPost::Dead(act)).await?;
         tracing::info!(?act, done, "dead posts changed on the page");
         tracing::debug!(%id, ?act, "on the page");
-        let told = if done { word(act) } else { "already" };
-        Ok(self.routes.to_dead(&[(told, id.as_str())]))
+        let outcome = if done { word(act) } else { "already" };
+        Ok(self.routes.to_dead(&[(outcome, id.as_str())]))
     }
 
     /// Acts on all posts, or on those with the words of a reason. Returns the address to show next.
@@ -157,7 +157,7 @@ impl Page {
             let why = format!("Perhaps not all are done. Do it again; what is done stays done: {}", error(&why));
             (StatusCode::SERVICE_UNAVAILABLE, why)
         })?;
-        tracing::info!(?act, words, done, already, refused, "somebody looked after many dead on the page");
+        tracing::info!(?act, words, done, already, refused, "dead posts changed in bulk on the page");
         let (done, refused) = (done.to_string(), refused.to_string());
         Ok(self.routes.to_dead(&[("many", word(act)), ("done", &done), ("refused", &refused)]))
     }
@@ -166,7 +166,7 @@ impl Page {
         self.list(&Shown::of(Cursor::default(), words), status, Some(problem(&why))).await
     }
 
-    async fn list(&self, shown: &Shown, status: StatusCode, told: Option<Markup>) -> Response {
+    async fn list(&self, shown: &Shown, status: StatusCode, notice: Option<Markup>) -> Response {
         let read = async |dead: &Dead| {
             let in_store = dead.store.dead(dead.queue.namespace()).await?;
             let in_queue = dead.queue.brief().await?.dead;
@@ -179,7 +179,7 @@ impl Page {
                 let why = format!("The list cannot be read: {}", error(&why));
                 (
                     status,
-                    if told.is_some() {
+                    if notice.is_some() {
                         html! { p.note.bad { (why) } }
                     } else {
                         problem(&why)
@@ -187,7 +187,7 @@ impl Page {
                 )
             }
         };
-        let content = html! { h1 { "The dead" } @if let Some(told) = told { (told) } (list) };
+        let content = html! { h1 { "The dead" } @if let Some(notice) = notice { (notice) } (list) };
         let (title, asked, now) = ("The dead".to_owned(), String::new(), clock::wall_ms());
         Document { routes: &self.routes, title, here: "/dead", at: now, now, events: None, asked, content }
             .answer(status)

@@ -67,8 +67,8 @@ impl Page {
         let (lateness, flow) = match &past {
             Ok(past) => (time_sections::lateness(past, None, &self.routes), time_sections::flow(past, &self.routes)),
             Err(why) => {
-                let told = |id, name| unreadable(id, name, range, why, &self.routes);
-                (told("lateness", "Lateness"), told("flow", "Flow"))
+                let notice = |id, name| unreadable(id, name, range, why, &self.routes);
+                (notice("lateness", "Lateness"), notice("flow", "Flow"))
             }
         };
         let mut parts = front.parts.clone();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_are_told_by_state_or_why_not() {
+    fn media_are_counted_by_state_or_the_error_is_shown() {
         assert!(is_media("media:twitter") && !is_media("tweet:update") && !is_media("profiles:twitter"));
         let out = section(&Err("no <answer>".to_owned())).into_string();
         assert!(out.contains("does not answer: no &lt;answer&gt;"), "{out}");

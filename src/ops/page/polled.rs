@@ -14,10 +14,10 @@ pub(super) fn section(sources: &Sources, now: Millis) -> Markup {
         return html! { div #sources hidden {} };
     }
     let Sources { all, error: out } = sources;
-    let so_many = |is: fn(&&Source) -> bool| all.iter().filter(is).count() as u64;
-    let failing = so_many(|source| source.trouble.is_some());
-    let quiet = so_many(|source| source.is_quiet);
-    let with_gaps = so_many(|source| source.gaps > 0);
+    let number_of = |is: fn(&&Source) -> bool| all.iter().filter(is).count() as u64;
+    let failing = number_of(|source| source.trouble.is_some());
+    let quiet = number_of(|source| source.is_quiet);
+    let with_gaps = number_of(|source| source.gaps > 0);
     html! {
         section.panel #sources aria-labelledby="sources-name" {
             h2 #sources-name { "Sources" }

@@ -31,7 +31,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
                     " are up to date: the last answer is no older than the interval and " (time(snapshot.buffer_ttl_ms)) " of waiting for a full request"
                     @if let Some(waiting @ 1..) = all.waiting { "; " strong { (grouped(waiting)) } " wait for their first" }
                     @if let Some(missing @ 1..) = all.missing { "; " strong.warn { (grouped(missing)) } " are missing from the latest answers" }
-                    @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters mend that" }
+                    @if all.beyond > 0 { "; " strong.warn { (grouped(all.beyond)) } " are due later than they should be: the updaters correct that" }
                 },
             }
             @if let Some(unseen) = snapshot.unseen() {
@@ -46,7 +46,7 @@ pub(super) fn freshness(snapshot: &Snapshot) -> Markup {
             @if let Some(wave) = snapshot.wave.filter(Wave::lasts) {
                 p.note #wave {
                     strong.warn { "A wave of misses" } " since " (date(wave.since_ms)) ": " (percent(wave.share()))
-                    " of the latest answers about " (many) " that were found before are misses. Until it ends, a miss takes longer to be believed, and no " (one) " ends."
+                    " of the latest answers about " (many) " that were found before are misses. Until it ends, a miss takes longer to be confirmed, and no " (one) " ends."
                 }
             }
             @if !snapshot.freshness.is_empty() {

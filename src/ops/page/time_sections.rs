@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_flow_is_told_by_the_minute_or_the_hour() {
+    fn a_slow_flow_is_stated_per_minute_or_hour() {
         let units = [0.0, 2.0, 1.0, 0.5, 1.0 / 3_000.0, 1e-9].map(|rate| rate_unit(rate).1);
         assert_eq!(units, ["second", "second", "second", "minute", "hour", "hour"]);
     }

@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn a_databases_errors_are_told_in_our_words() {
-        for (text, told) in [
+    fn a_databases_errors_are_put_in_plain_words() {
+        for (text, expected) in [
             (
                 "the store is not available: error communicating with database: Connection refused (os error 111)",
                 "the store is not available: nothing listens at its address",
@@ -188,7 +188,7 @@ mod tests {
             ("HTTP 502: Connection refused by the upstream", "HTTP 502: Connection refused by the upstream"),
             ("no answer within 8 s", "no answer within 8 s"),
         ] {
-            assert_eq!(error(text), told);
+            assert_eq!(error(text), expected);
         }
     }
 

@@ -104,7 +104,7 @@ impl Overload {
     pub fn of_lists(self, calls_per_15_min: f64) -> Self {
         let known = self.usable.saturating_sub(self.unknown + self.unmetered).max(1);
         let each = (self.supply_calls_per_15_min / known as f64).max(1.0) as u32;
-        self.with_demand(calls_per_15_min, CallLimits { user: each, app: each }).told_in(Words::LISTS)
+        self.with_demand(calls_per_15_min, CallLimits { user: each, app: each }).with_words(Words::LISTS)
     }
 
     /// Returns this capacity for another demand; `each` is the calls per window of a further credential.
@@ -125,7 +125,7 @@ impl Overload {
 impl Overload {
     /// Names the settings of items with these words in the remedy.
     #[must_use]
-    pub fn told_in(self, words: Words) -> Self {
+    pub fn with_words(self, words: Words) -> Self {
         Self { remedy: self.remedy.map(|remedy| Remedy { settings: words.intervals, ..remedy }), ..self }
     }
 }
@@ -274,7 +274,7 @@ pub(super) mod tests {
         LaneStats { lane: patience_ms.to_string(), patience_ms, delayed, ..LaneStats::default() }
     }
 
-    fn told(limit: u32, window_ms: i64) -> CredentialStatus {
+    fn credential(limit: u32, window_ms: i64) -> CredentialStatus {
         CredentialStatus { limit: Some(limit), window_ms: Some(window_ms), ..CredentialStatus::default() }
     }
 
@@ -288,30 +288,34 @@ pub(super) mod tests {
     #[test]
     fn demand_and_supply_are_reckoned_by_hand() {
         // 30,000 × 6 ÷ 100 = 1,800 calls; a user has 900, in windows of fifteen minutes.
-        let overload = says(30_000, &[told(900, WINDOW)]);
+        let overload = says(30_000, &[credential(900, WINDOW)]);
         assert_eq!(
             overload,
             "demand 2.00 × quota: all intervals grow by that factor. To fix it: 3 more app-only \
              credentials or 1 user credential, or intervals 2.00 times as long (tweet_age)\n1,800 calls per 15 min are \
              needed, 900 are there"
         );
-        assert!(says(30_000, &[told(450, WINDOW / 2), told(300, WINDOW)]).starts_with("demand 1.50 × quota: all"));
-        assert!(says(6_000, &[told(900, WINDOW)]).starts_with("demand 0.40 × quota\n"));
+        assert!(
+            says(30_000, &[credential(450, WINDOW / 2), credential(300, WINDOW)])
+                .starts_with("demand 1.50 × quota: all")
+        );
+        assert!(says(6_000, &[credential(900, WINDOW)]).starts_with("demand 0.40 × quota\n"));
         // A demand equal to the quota is covered.
-        assert!(says(15_000, &[told(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));
-        assert!(says(0, &[told(900, WINDOW)]).starts_with("demand 0.00 × quota\n0 calls"));
+        assert!(says(15_000, &[credential(900, WINDOW)]).starts_with("demand 1.00 × quota\n"));
+        assert!(says(0, &[credential(900, WINDOW)]).starts_with("demand 0.00 × quota\n0 calls"));
     }
 
     #[test]
     fn a_lane_of_the_adaptive_schedule_needs_more_updates_than_its_patience_says() {
         let named = |name: &str| LaneStats { lane: name.to_owned(), ..lane(30_000, WINDOW) };
-        let demand =
-            |name| Overload::new(&[named(name)], &[told(900, WINDOW)], fill(CAPABILITIES)).demand_calls_per_15_min;
+        let demand = |name| {
+            Overload::new(&[named(name)], &[credential(900, WINDOW)], fill(CAPABILITIES)).demand_calls_per_15_min
+        };
         assert!((demand("~15m") / demand("1h") - std::f64::consts::LOG2_E).abs() < 1e-9);
     }
 
     #[test]
-    fn it_is_told_which_posts_get_most_calls() {
+    fn the_posts_with_most_updates_are_named() {
         let named =
             |name: &str, delayed, minutes: i64| LaneStats { lane: name.into(), ..lane(delayed, minutes * 60_000) };
         let lanes = [named("30d", 8_000, 1_440), named("18m", 100, 3), named("1h", 900, 10), named("first", 9, 1)];
@@ -328,19 +332,22 @@ pub(super) mod tests {
     fn what_is_not_known_is_said_so() {
         let unmetered = CredentialStatus { unmetered: true, ..CredentialStatus::default() };
         assert!(says(30_000, &[CredentialStatus::default()]).starts_with("the quota is unknown"));
-        assert!(says(30_000, &[told(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
+        assert!(says(30_000, &[credential(900, WINDOW), unmetered]).starts_with("the quota has no limit"));
         // The calls of the second credential may be enough: no remedy is named.
-        let some = says(30_000, &[told(900, WINDOW), CredentialStatus::default()]);
+        let some = says(30_000, &[credential(900, WINDOW), CredentialStatus::default()]);
         assert!(some.starts_with("demand 2.00 × quota, as far as it is known: that of 1 in 2"), "{some}");
-        assert!(!some.contains("mend"), "{some}");
+        assert!(!some.contains("To fix it"), "{some}");
     }
 
     #[test]
     fn what_is_refused_is_no_supply_and_what_is_used_up_is() {
-        let parked =
-            |everywhere| CredentialStatus { parked_for_ms: 9, parked_everywhere: everywhere, ..told(900, WINDOW) };
-        assert!(says(30_000, &[told(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
-        assert!(says(30_000, &[told(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
+        let parked = |everywhere| CredentialStatus {
+            parked_for_ms: 9,
+            parked_everywhere: everywhere,
+            ..credential(900, WINDOW)
+        };
+        assert!(says(30_000, &[credential(900, WINDOW), parked(true)]).starts_with("demand 2.00 × quota:"));
+        assert!(says(30_000, &[credential(900, WINDOW), parked(false)]).starts_with("demand 1.00 × quota\n"));
         assert!(says(30_000, &[parked(true)]).starts_with("no quota: no credential is usable"));
     }
 
@@ -355,11 +362,11 @@ pub(super) mod tests {
     #[test]
     fn a_provider_that_counts_ids_is_asked_for_each() {
         let per_id = Capabilities { charge: Charge::PerId, ..CAPABILITIES };
-        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_id));
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[credential(900, WINDOW)], fill(per_id));
         assert_eq!(overload.demand_by_quota, Some(100.0));
         // A provider that charges for ids still counts calls.
         let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
-        let overload = Overload::new(&[lane(90_000, WINDOW)], &[told(900, WINDOW)], fill(per_day));
+        let overload = Overload::new(&[lane(90_000, WINDOW)], &[credential(900, WINDOW)], fill(per_day));
         assert_eq!(overload.demand_by_quota, Some(1.0));
     }
 
@@ -369,16 +376,16 @@ pub(super) mod tests {
         let of = |accounts: &[CredentialStatus]| Overload::new(&[lane(180, 180_000)], accounts, fill(CAPABILITIES));
         let calls = 900.0 / 24.0;
         let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
-        close(of(&[told(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
+        close(of(&[credential(900, WINDOW)]).demand_by_quota.unwrap(), calls / 900.0);
         close(of(&[CredentialStatus::default()]).demand_calls_per_15_min, calls);
         // 9 full requests suffice.
-        close(of(&[told(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
-        assert_eq!(of(&[told(20, WINDOW)]).remedy, None);
-        close(of(&[told(3, WINDOW)]).demand_by_quota.unwrap(), 3.0);
-        assert!(of(&[told(3, WINDOW)]).remedy.is_some());
+        close(of(&[credential(20, WINDOW)]).demand_by_quota.unwrap(), 1.0);
+        assert_eq!(of(&[credential(20, WINDOW)]).remedy, None);
+        close(of(&[credential(3, WINDOW)]).demand_by_quota.unwrap(), 3.0);
+        assert!(of(&[credential(3, WINDOW)]).remedy.is_some());
         // Nothing is taken early where ids are charged: 1 + 5 ids per request.
         let per_day = Capabilities { charge: Charge::PerIdPerUtcDay, ..CAPABILITIES };
-        let overload = Overload::new(&[lane(180, 180_000)], &[told(900, WINDOW)], fill(per_day));
+        let overload = Overload::new(&[lane(180, 180_000)], &[credential(900, WINDOW)], fill(per_day));
         close(overload.demand_calls_per_15_min, 150.0);
     }
 }

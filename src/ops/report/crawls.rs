@@ -62,7 +62,7 @@ impl CrawlProgress {
     fn new(of: ListCrawl, list: ListPages) -> Self {
         let ListCrawl { owner, crawl } = of;
         let number = |stored: i64| u64::try_from(stored).unwrap_or(0);
-        let (pages, told) = (number(crawl.pages), crawl.told.map(number));
+        let (pages, stated) = (number(crawl.pages), crawl.told.map(number));
         // It is under way, so at least one more page is to come.
         let expected = |stated: u64| list.of(stated).max(pages + 1);
         Self {
@@ -74,9 +74,9 @@ impl CrawlProgress {
             started_at: crawl.started_at,
             newest_at: crawl.newest_at,
             pages,
-            expected_pages: told.filter(|_| crawl.kind == CrawlKind::Complete).map(expected),
+            expected_pages: stated.filter(|_| crawl.kind == CrawlKind::Complete).map(expected),
             found: number(crawl.found),
-            told,
+            told: stated,
             left_ms: None,
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     use crate::ops::report::capacity::tests::quota;
     use crate::store::CrawlUnderWay;
 
-    fn crawl(owner: &str, kind: CrawlKind, pages: i64, told: Option<i64>) -> ListCrawl {
+    fn crawl(owner: &str, kind: CrawlKind, pages: i64, stated: Option<i64>) -> ListCrawl {
         let crawl = CrawlUnderWay {
             number: 1,
             kind,
@@ -189,7 +189,7 @@ mod tests {
             pages,
             found: pages * 5_000,
             unreadable: 0,
-            told,
+            told: stated,
         };
         ListCrawl { owner: owner.to_owned(), crawl }
     }

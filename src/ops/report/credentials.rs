@@ -21,12 +21,12 @@ pub struct CredentialsReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Reads>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<UsageTold>,
+    pub usage: Option<UsageAnswer>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-pub enum UsageTold {
+pub enum UsageAnswer {
     Told(Usage),
     NotTold {
         /// The error of the last credential.
@@ -49,7 +49,7 @@ pub struct Row {
 pub enum Check {
     Works {
         /// The lookup's window, if the API stated it.
-        #[serde(serialize_with = "told")]
+        #[serde(serialize_with = "serialize_window")]
         window: Option<Window>,
         /// True if it was parked for every endpoint until now.
         freed: bool,
@@ -80,7 +80,7 @@ impl CredentialsReport {
     }
 
     #[must_use]
-    pub fn with_usage(self, usage: Option<UsageTold>) -> Self {
+    pub fn with_usage(self, usage: Option<UsageAnswer>) -> Self {
         Self { usage, ..self }
     }
 
@@ -137,15 +137,15 @@ pub async fn check(
 }
 
 /// Asks the API for its count of charged reads, with each credential until one gets an answer; `None` if it charges for nothing.
-pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageTold> {
-    let mut told = None;
+pub async fn usage(credentials: &Credentials, api: &dyn Api) -> Option<UsageAnswer> {
+    let mut failure = None;
     for credential in credentials.all() {
         match api.usage(credential).await {
-            Ok(usage) => return usage.map(UsageTold::Told),
-            Err(error) => told = Some(UsageTold::NotTold { why: error.to_string() }),
+            Ok(usage) => return usage.map(UsageAnswer::Told),
+            Err(error) => failure = Some(UsageAnswer::NotTold { why: error.to_string() }),
         }
     }
-    told
+    failure
 }
 
 struct Answered {
@@ -170,7 +170,7 @@ async fn ask(
     }
     match look_up(credential).await {
         None => Ok(Answered { window, looked_up: false }),
-        Some(Ok(told)) => Ok(Answered { window: told.or(window), looked_up: true }),
+        Some(Ok(stated)) => Ok(Answered { window: stated.or(window), looked_up: true }),
         // The API refused the id, and not the credential.
         Some(Err(LookupError::BadRequest(_))) => Ok(Answered { window, looked_up: true }),
         // It may call, and has no call left.
@@ -207,12 +207,12 @@ impl fmt::Display for CredentialsReport {
             writeln!(f, "\nbudget of reads\n{}", budget_line(reads))?;
         }
         match &self.usage {
-            Some(UsageTold::Told(Usage { posts, cap, reset_day })) => {
+            Some(UsageAnswer::Told(Usage { posts, cap, reset_day })) => {
                 let of = cap.map_or_else(String::new, |cap| format!(" of {}", grouped(cap)));
                 let reset = reset_day.map_or_else(String::new, |day| format!(", its month begins on day {day}"));
                 writeln!(f, "the API itself has counted {}{of}{reset}", grouped(*posts))?;
             }
-            Some(UsageTold::NotTold { why }) => writeln!(f, "the API does not tell its own count: {why}")?,
+            Some(UsageAnswer::NotTold { why }) => writeln!(f, "the API does not tell its own count: {why}")?,
             None => {}
         }
         if self.credentials.iter().any(|row| row.check.is_some()) {
@@ -288,15 +288,18 @@ fn whole_seconds(ms: Millis) -> String {
     span((ms.max(0) + 999) / 1_000 * 1_000)
 }
 
-fn told<S: Serializer>(window: &Option<Window>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_window<S: Serializer>(window: &Option<Window>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Told {
+    struct MeteredWindow {
         limit: u32,
         remaining: u32,
         reset_in_ms: Millis,
     }
     let metered = window.filter(Window::is_metered);
-    let told =
-        metered.map(|Window { limit, remaining, reset_in, .. }| Told { limit, remaining, reset_in_ms: reset_in });
-    told.serialize(serializer)
+    let stated = metered.map(|Window { limit, remaining, reset_in, .. }| MeteredWindow {
+        limit,
+        remaining,
+        reset_in_ms: reset_in,
+    });
+    stated.serialize(serializer)
 }

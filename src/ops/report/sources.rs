@@ -207,8 +207,8 @@ impl Source {
     fn judged_by(self, named: &NamedSource, now: Millis) -> Self {
         // A row of an older version: no new post is known since the last page.
         let since = self.brought_at.or(self.saved_at);
-        let for_so_long = since.map(|since| clock::span(now.saturating_sub(since)));
-        let is_quiet = named.quiet_after.zip(for_so_long).is_some_and(|(after, silent)| silent > after);
+        let silence = since.map(|since| clock::span(now.saturating_sub(since)));
+        let is_quiet = named.quiet_after.zip(silence).is_some_and(|(after, silent)| silent > after);
         let latest = clock::millis(named.longest).saturating_add(OVERDUE_MS);
         let is_overdue = self.due_at.is_some_and(|due| now.saturating_sub(due) > latest);
         Self { is_named: true, is_quiet: is_quiet && self.trouble.is_none(), is_overdue, ..self }
@@ -531,7 +531,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn they_are_told_as_text_and_as_json_and_not_where_there_are_none() {
+    fn sources_are_written_as_text_and_json_and_omitted_if_there_are_none() {
         let text = |sources: &Sources| {
             let mut text = String::new();
             sources.write(&mut text, 1_060_000).unwrap();
@@ -548,13 +548,13 @@ pub(crate) mod tests {
             assert!(said.contains(says), "{says}: {said}");
         }
         assert!(said.contains("gap 1 to 9, noted 1970-01-01T00:00:00Z: it is old\n"), "{said}");
-        let told = serde_json::to_value(&some).unwrap();
-        assert_eq!(told["sources"][0]["last_gap"]["noted_at"], 5);
-        assert_eq!((&told["sources"][0]["turn"], &told["sources"][0]["gaps"]), (&"absent".into(), &7.into()));
-        assert!(told["sources"][1]["saved_at"].is_null() && told["sources"][1]["last_gap"].is_null());
-        assert!(told.get("sources_error").is_none());
-        assert_eq!((&told["sources"][0]["brought_at"], &told["sources"][0]["quiet"]), (&900_000.into(), &false.into()));
-        assert!(told["sources"][0]["trouble"].is_null() && told["sources"][1]["trouble"].is_null());
+        let json = serde_json::to_value(&some).unwrap();
+        assert_eq!(json["sources"][0]["last_gap"]["noted_at"], 5);
+        assert_eq!((&json["sources"][0]["turn"], &json["sources"][0]["gaps"]), (&"absent".into(), &7.into()));
+        assert!(json["sources"][1]["saved_at"].is_null() && json["sources"][1]["last_gap"].is_null());
+        assert!(json.get("sources_error").is_none());
+        assert_eq!((&json["sources"][0]["brought_at"], &json["sources"][0]["quiet"]), (&900_000.into(), &false.into()));
+        assert!(json["sources"][0]["trouble"].is_null() && json["sources"][1]["trouble"].is_null());
 
         let out = Sources { error: Some("no route".to_owned()), ..Sources::default() };
         assert_eq!(text(&out), "sources\nnot known: no route\n");
@@ -588,18 +588,18 @@ pub(crate) mod tests {
         assert_eq!(lines[5], "  cannot be read since 1970-01-01T00:00:00Z: no answer");
         // The columns stay aligned.
         assert_eq!(lines[1].chars().count(), lines[2].chars().count(), "{text}");
-        let told = serde_json::to_value(&sources).unwrap();
+        let json = serde_json::to_value(&sources).unwrap();
         let expected = serde_json::json!({"since": 0, "failures": 0, "error": "no answer", "at": 2_000_000});
-        assert_eq!(told["sources"][1]["trouble"], expected);
-        let error = told["sources"][0]["trouble"]["error"].as_str().unwrap();
+        assert_eq!(json["sources"][1]["trouble"], expected);
+        let error = json["sources"][0]["trouble"]["error"].as_str().unwrap();
         assert!(error.chars().count() <= ERROR_CHARS + 1 && !error.contains(char::is_control), "{error}");
-        assert!(told["sources"][0]["saved_at"].is_null() && !told["sources"][0]["namespace"].is_null());
+        assert!(json["sources"][0]["saved_at"].is_null() && !json["sources"][0]["namespace"].is_null());
         // An older version saved a later page.
         assert_eq!(failing("old", Some(2_000_001), trouble(0, 3, "no answer")).trouble, None);
     }
 
     #[test]
-    fn a_pause_is_told_although_the_poller_beats() {
+    fn a_pause_is_reported_although_the_poller_beats() {
         let worker = WorkerStats { worker: "w".to_owned(), beat_age_ms: 0, fields: [].into() };
         let stats = Stats { workers: vec![worker], ..Stats::default() };
         assert_eq!(Poller::of(&stats), Poller::Seen { age_ms: 0, trouble: None });

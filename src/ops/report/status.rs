@@ -99,7 +99,7 @@ impl Status {
         (words, schedule): (Words, &dyn Schedule),
     ) -> Self {
         let lanes = lasting(&stats.lanes, schedule);
-        let quota = Overload::new(&lanes, &accounts, fill).told_in(words);
+        let quota = Overload::new(&lanes, &accounts, fill).with_words(words);
         let busiest = Busiest::of(&lanes, words);
         let calls_to_table = Spending::of_counters(&stats.counters).calls_to_table();
         let parked = accounts.into_iter().filter(|account| account.parked_for_ms > 0).collect();
@@ -382,19 +382,19 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_is_told_by_itself_and_several_as_a_list() {
+    fn one_namespace_is_written_flat_and_several_as_a_list() {
         let none = Sources::default;
         let one = Report::new(vec![of("x:update", Ok(()))], none());
-        let told = serde_json::to_value(&one).unwrap();
-        assert_eq!((&told["namespace"], told.get("sources")), (&"x:update".into(), None));
+        let json = serde_json::to_value(&one).unwrap();
+        assert_eq!((&json["namespace"], json.get("sources")), (&"x:update".into(), None));
         assert!(one.to_string().starts_with("x:update\n") && !one.to_string().contains("sources"), "{one}");
 
         let sources = Sources { error: Some("no route".to_owned()), ..none() };
         let two = Report::new(vec![of("x:update", Err("refused")), of("tweet:update", Ok(()))], sources.clone());
-        let told = serde_json::to_value(&two).unwrap();
-        assert_eq!(told["namespaces"][0], serde_json::json!({"namespace": "x:update", "error": "refused"}));
-        assert_eq!(told["namespaces"][1]["now_ms"], 9);
-        assert_eq!(told["sources_error"], "no route");
+        let json = serde_json::to_value(&two).unwrap();
+        assert_eq!(json["namespaces"][0], serde_json::json!({"namespace": "x:update", "error": "refused"}));
+        assert_eq!(json["namespaces"][1]["now_ms"], 9);
+        assert_eq!(json["sources_error"], "no route");
         let text = two.to_string();
         assert!(text.starts_with("x:update\nOUT: refused\n\ntweet:update\n"), "{text}");
         assert!(text.ends_with("\n\nsources\nnot known: no route"), "{text}");

@@ -51,7 +51,7 @@ impl Shown {
     }
 
     #[must_use]
-    pub fn names_nobody(&self) -> bool {
+    pub fn names_no_account(&self) -> bool {
         [&self.mentioned, &self.reposted, &self.followers, &self.friends].into_iter().all(Vec::is_empty)
     }
 }

@@ -116,7 +116,7 @@ pub struct Fetcher {
 }
 
 #[derive(Debug, Default)]
-struct Begun {
+struct PartialFile {
     bytes: u64,
     validator: String,
     /// Size of the whole file, as stated by the first answer.
@@ -283,12 +283,12 @@ impl Fetcher {
         let watch = Stopwatch::start();
         let there = part.file.metadata()?.len();
         let noted = part.validator(url.as_str());
-        let mut begun = noted.map(|(validator, total)| Begun { bytes: there, validator, total });
-        begun = begun.filter(|begun| begun.bytes > 0);
+        let mut partial = noted.map(|(validator, total)| PartialFile { bytes: there, validator, total });
+        partial = partial.filter(|partial| partial.bytes > 0);
         for _ in 0..2 {
-            match self.try_once(part, url, begun.take(), (watch, within)).await {
+            match self.try_once(part, url, partial.take(), (watch, within)).await {
                 Err(Stop::Again) => {
-                    tracing::debug!(%url, "the file has changed since it was begun: it is fetched anew")
+                    tracing::debug!(%url, "the file has changed since its download started: it is fetched again")
                 }
                 ended => return ended,
             }
@@ -300,18 +300,18 @@ impl Fetcher {
         &self,
         part: &Part,
         url: &Url,
-        begun: Option<Begun>,
+        partial: Option<PartialFile>,
         (watch, within): (Stopwatch, Duration),
     ) -> Result<(Whole, bool), Stop> {
-        let mut response = self.ask(url, begun.as_ref(), (watch, within)).await?;
-        let rest = Rest::of(&response, begun.as_ref())?;
+        let mut response = self.ask(url, partial.as_ref(), (watch, within)).await?;
+        let rest = Rest::of(&response, partial.as_ref())?;
         if let Some(total) = rest.total.filter(|total| *total > self.limits.max_bytes) {
             return Err(Stop::Ended(self.too_large(total)));
         }
         let mut reserved = self.keeper.parts.reserve();
         if let Some(total) = rest.total {
             part.note_size(total);
-            let is_there = begun.as_ref().map_or(0, |begun| begun.bytes);
+            let is_there = partial.as_ref().map_or(0, |partial| partial.bytes);
             if let Some(why) = reserved.expect(total, total.saturating_sub(is_there)) {
                 return Err(Stop::Ended(Fetched::Disk(why)));
             }
@@ -325,7 +325,7 @@ impl Fetcher {
                 part.note_validator(url.as_str(), validator(response.headers()).as_deref(), rest.total)?;
                 Vec::new()
             }
-            from => incoming.read_back(from, begun.as_ref().map_or(from, |begun| begun.bytes)).await?,
+            from => incoming.read_back(from, partial.as_ref().map_or(from, |partial| partial.bytes)).await?,
         };
         let came = self.receive(&mut response, &mut incoming, tail, (watch, within)).await;
         // The next attempt must find the written bytes.
@@ -348,7 +348,7 @@ impl Fetcher {
     async fn ask(
         &self,
         url: &Url,
-        begun: Option<&Begun>,
+        partial: Option<&PartialFile>,
         (watch, within): (Stopwatch, Duration),
     ) -> Result<Response, Stop> {
         let mut url = url.clone();
@@ -359,7 +359,7 @@ impl Fetcher {
             }
             let mut request = self.client.get(url.clone()).header(ACCEPT, "image/*, video/*, audio/*, */*;q=0.1");
             request = request.header(ACCEPT_ENCODING, "identity");
-            if let Some(Begun { bytes, validator, .. }) = begun {
+            if let Some(PartialFile { bytes, validator, .. }) = partial {
                 let from = bytes.saturating_sub(OVERLAP);
                 request = request.header(RANGE, format!("bytes={from}-")).header(IF_RANGE, validator);
             }
@@ -375,7 +375,7 @@ impl Fetcher {
                 return ended(Fetched::Refused(why));
             }
             match redirected(&url, &response) {
-                None => return judged(response, begun.is_some()),
+                None => return judged(response, partial.is_some()),
                 Some(Err(why)) => return ended(failed(why)),
                 Some(Ok(next)) => match self.private.check_url(&next) {
                     Ok(()) => url = next,
@@ -482,17 +482,19 @@ struct Rest {
 }
 
 impl Rest {
-    fn of(response: &Response, begun: Option<&Begun>) -> Result<Self, Stop> {
+    fn of(response: &Response, partial: Option<&PartialFile>) -> Result<Self, Stop> {
         if response.status().as_u16() != 206 {
             return Ok(Self { from: 0, total: response.content_length() });
         }
-        let Some(begun) = begun else { return Err(Stop::Ended(failed("a part came, and the whole was asked for"))) };
-        let asked = begun.bytes.saturating_sub(OVERLAP);
+        let Some(partial) = partial else {
+            return Err(Stop::Ended(failed("a part came, and the whole was asked for")));
+        };
+        let asked = partial.bytes.saturating_sub(OVERLAP);
         let stated = response.headers().get(CONTENT_RANGE).and_then(|range| content_range(range.to_str().ok()?));
-        let is_same = validator(response.headers()).is_none_or(|now| now == begun.validator);
+        let is_same = validator(response.headers()).is_none_or(|now| now == partial.validator);
         match stated {
             // From the first byte on it is the whole file, so the download restarts anyway.
-            Some((from, total)) if from == asked && is_same && from > 0 => match (total, begun.total) {
+            Some((from, total)) if from == asked && is_same && from > 0 => match (total, partial.total) {
                 // Without a stated size, a file may be cut anywhere. With another size, it is another file.
                 (Some(now), Some(before)) if now != before => Err(Stop::Again),
                 (None, None) => Err(Stop::Again),

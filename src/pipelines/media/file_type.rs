@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_told_by_the_first_bytes() {
+    fn types_are_recognized_by_the_first_bytes() {
         let known: [(&[u8], &str); 12] = [
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png"),
             (b"GIF89a\x01\0", "image/gif"),

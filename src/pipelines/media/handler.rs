@@ -37,7 +37,7 @@ const LEAST_ATTEMPTS: u32 = 4;
 /// Failed attempts before smaller sizes of a picture are requested, too: a host in trouble lacks every size for a moment.
 const LARGEST_ALONE: i64 = 2;
 /// Time that a host must lack a file before its answer is accepted.
-const BELIEVED_AFTER: Duration = Duration::from_secs(3_600);
+const CONFIRMED_AFTER: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Clone, Copy)]
 pub struct Retrying {
@@ -230,8 +230,8 @@ impl MediaHandler {
         let since = medium.failing_since.unwrap_or(at);
         // The row has no date of this answer, so the attempt before must have had the same one: one 404 after hours of 503 proves
         // nothing.
-        let is_told_again = end != MediaState::Failed && medium.reason.as_ref() == Some(&why);
-        let patience = if is_told_again { believed_after(most).min(give_up_after) } else { give_up_after };
+        let is_repeated = end != MediaState::Failed && medium.reason.as_ref() == Some(&why);
+        let patience = if is_repeated { confirmed_after(most).min(give_up_after) } else { give_up_after };
         if attempts >= LEAST_ATTEMPTS && at - since >= millis(patience) {
             let counter = match end {
                 MediaState::Gone => &self.counters.media_gone,
@@ -277,8 +277,8 @@ impl Results {
 }
 
 /// Time that a doubted answer must last. With a short `media.longest_retry`, an hour would be hundreds of requests for a missing file.
-fn believed_after(longest_retry: Duration) -> Duration {
-    BELIEVED_AFTER.min(longest_retry.saturating_mul(LEAST_ATTEMPTS))
+fn confirmed_after(longest_retry: Duration) -> Duration {
+    CONFIRMED_AFTER.min(longest_retry.saturating_mul(LEAST_ATTEMPTS))
 }
 
 /// Keeps the previous figures, with that state.

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_has_so_many_places_and_no_other_host_takes_them() {
+    async fn each_host_has_its_own_limit() {
         let hosts = hosts(2);
         let (first, _second) = (hosts.enter("a").await.unwrap(), hosts.enter("a").await.unwrap());
         let third = hosts.enter("a");

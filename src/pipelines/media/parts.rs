@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_room_is_told_with_what_to_do() {
+    fn a_lack_of_room_is_reported_with_its_remedy() {
         let (_root, parts) = parts(10, 8);
         assert_eq!(parts.is_full(2), None);
         let mut reserved = parts.reserve();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn old_parts_that_nobody_has_in_work_are_removed() {
+    fn old_parts_that_are_not_in_use_are_removed() {
         let (root, parts) = parts(0, 0);
         let part = parts.part("n", "1").unwrap().unwrap();
         part.note_validator("http://h/1", Some("\"tag\""), None).unwrap();

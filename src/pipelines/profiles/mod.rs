@@ -84,7 +84,7 @@ impl PipelineKind for Profiles {
         let removes = settings.store.on_deleted == OnDeleted::Remove;
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(1),
-            believed_after: clock::millis(updater.unavailable_after),
+            confirmed_after: clock::millis(updater.unavailable_after),
             // Accounts come back: a life ends only if the settings demand the removal of missing accounts.
             limit: if removes { updater.unavailable_limit } else { u32::MAX },
             after: clock::millis(updater.unavailable_for),

@@ -184,10 +184,10 @@ pub(super) mod tests {
     fn an_account_is_looked_up_the_less_often_the_longer_it_is_silent() {
         let of =
             |days| schedule().next(&silent(days), NOW).map(|(lane, delay)| (lane.name.to_string(), delay / DAY_MS));
-        let told = [0, 6, 7, 30].map(|days| of(days).unwrap());
+        let actual = [0, 6, 7, 30].map(|days| of(days).unwrap());
         let expected =
             [("active", 1), ("active", 1), ("idle", 7), ("idle", 7)].map(|(name, days)| (name.to_owned(), days));
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
         assert_eq!(of(31).unwrap().0, "frozen");
         assert_eq!(schedule().next(&Known::new("12", None), NOW).unwrap().0.name.as_ref(), "active");
         // A clock that is behind makes no account silent.

@@ -26,7 +26,7 @@ use crate::engine::worker::Outlook;
 use crate::model::account::Absence;
 use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::providers::lookup::{Answer, Lookup, LookupError, Outcome, Strangers};
-use crate::providers::metered::{Told, metered};
+use crate::providers::metered::{CallReport, metered};
 use crate::quota::{Acquired, ChargedReads, Credential, Credentials, Park, Permit};
 
 /// Limit of consecutive requests refused as a whole: one bad id among a hundred is alone after seven halvings, in its eighth request.
@@ -232,7 +232,7 @@ impl<T: Item> Calls<'_, T> {
             if requested.outlook == Outlook::Fine {
                 requested.outlook = requested.unready.take().map_or(Outlook::Unchanged, Outlook::Outage);
             }
-            self.blame_nobody_unless_told_apart(batch, &mut requested);
+            self.withhold_blame_if_ambiguous(batch, &mut requested);
         }
         requested
     }
@@ -288,12 +288,12 @@ impl<T: Item> Calls<'_, T> {
 
     /// Withholds blame if nothing shows the id at fault, and avoids a busy loop. A single job, or suspects, may be blamed if others were
     /// answered since the last such blame. So an API that refuses all causes one blame per process.
-    fn blame_nobody_unless_told_apart(&self, batch: &Batch, requested: &mut Requested<T>) {
+    fn withhold_blame_if_ambiguous(&self, batch: &Batch, requested: &mut Requested<T>) {
         let suspects = batch.jobs.iter().all(|job| job.deliveries > 0);
         let apart = suspects || batch.jobs.len() == 1;
         let refused = requested.in_a_row > 0;
-        let told_apart = || apart && self.suspicions.others_answered.swap(false, Ordering::Relaxed);
-        if !requested.refused.is_empty() && !told_apart() {
+        let is_unambiguous = || apart && self.suspicions.others_answered.swap(false, Ordering::Relaxed);
+        if !requested.refused.is_empty() && !is_unambiguous() {
             if requested.outlook == Outlook::Unchanged {
                 requested.outlook = Outlook::Outage("each id of a batch is refused alone".to_owned());
             }
@@ -435,7 +435,7 @@ impl<T: Item> Calls<'_, T> {
             failpoint::poison(&ids);
             answer
         };
-        let told = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
+        let accounting = async |credential: &Credential, answer: &Result<Answer<T>, LookupError>| {
             let charged = self.charged(&ids, answer);
             match answer {
                 Ok(answer) => {
@@ -443,7 +443,7 @@ impl<T: Item> Calls<'_, T> {
                     self.suspicions.evidence.answered(&credential.name, returned(&ids, answer));
                     self.metrics.counters.unsolicited.add(answer.unsolicited);
                     self.tell_what_is_odd(&ids, answer);
-                    Told { quota: answer.quota, park: None, charged }
+                    CallReport { quota: answer.quota, park: None, charged }
                 }
                 Err(error) => {
                     let is_of_all = !(is_own && matches!(error, LookupError::Overloaded { .. }));
@@ -470,11 +470,11 @@ impl<T: Item> Calls<'_, T> {
                     if park.is_some() || !error.is_about_credential() {
                         log_failure(error, &credential.name, park.as_ref());
                     }
-                    Told { quota: None, park, charged }
+                    CallReport { quota: None, park, charged }
                 }
             }
         };
-        let answer = metered(self.credentials, permit, call, told).await;
+        let answer = metered(self.credentials, permit, call, accounting).await;
         match (answer, blame.into_inner()) {
             (Err(error), Some(Blame::Items)) if ids.len() > 1 => Err(LookupError::BadRequest(error.to_string())),
             (Err(error), Some(Blame::Items)) => {
@@ -510,12 +510,12 @@ impl<T: Item> Calls<'_, T> {
         let place = (self.lookup.capabilities().endpoint, None);
         let call =
             async |credential: &Credential| self.metrics.call(place, 1, self.lookup.look_up(&ids, credential)).await;
-        let told = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| Told {
+        let accounting = async |_: &Credential, answer: &Result<Answer<T>, LookupError>| CallReport {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
             park: park_of_witness(answer),
             charged: self.charged(&ids, answer),
         };
-        metered(self.credentials, permit, call, told).await.into()
+        metered(self.credentials, permit, call, accounting).await.into()
     }
 
     fn charged(&self, ids: &[String], answer: &Result<Answer<T>, LookupError>) -> ChargedReads {
@@ -598,7 +598,7 @@ fn log_failure(error: &LookupError, name: &str, park: Option<&Park>) {
                 credential = name,
                 error = why,
                 pause_ms,
-                "refused by the API: the credential is parked; once it is mended, run `credentials --check`"
+                "refused by the API: the credential is parked; once it is fixed, run `credentials --check`"
             );
         }
         LookupError::Unready(_) => tracing::warn!(credential = name, %error, pause_ms, "the credential is parked"),

@@ -10,7 +10,7 @@ use crate::model::account::Absence;
 const WAVE_FACTOR: Millis = 6;
 /// Shortest interval of an unavailable item, unless its lane is faster, ms.
 const SOONEST: Millis = 60_000;
-/// Minimum distance of two counted misses, as a multiple of [`UnavailableSettings::believed_after`]: 2 h for the default of 10 min.
+/// Minimum distance of two counted misses, as a multiple of [`UnavailableSettings::confirmed_after`]: 2 h for the default of 10 min.
 const APART_FACTOR: Millis = 12;
 /// Span of unexplained misses before an item is forgotten, ms: that is final, a faulty API is silent, too, and networks allow a day.
 const SILENT: Millis = 6 * 3_600_000;
@@ -22,12 +22,12 @@ pub struct UnavailableSettings {
     /// Slow lane of unavailable items; its patience is their interval.
     pub lane: Lane,
     /// Span of misses, ms, up to which an item stays live on its own interval.
-    pub believed_after: Millis,
+    pub confirmed_after: Millis,
     /// Misses in a row after which a life ends; they count only if they lie hours apart ...
     pub limit: u32,
     /// ... and only if they span this long, ms.
     pub after: Millis,
-    /// Lane for the second lookup of an item that was found before: a separate call, after `believed_after`. Then `lane` sets its
+    /// Lane for the second lookup of an item that was found before: a separate call, after `confirmed_after`. Then `lane` sets its
     /// interval at once. `None`: it stays on its own interval, also at first after the confirmation.
     pub confirm: Option<Lane>,
     /// Forget the content of items whose deletion is confirmed, but not during a mass-miss alert.
@@ -35,7 +35,7 @@ pub struct UnavailableSettings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belief {
+pub enum MissState {
     /// Not confirmed: the item stays live on its own interval.
     Suspected,
     /// Confirmed: the item goes to the slow lane.
@@ -48,21 +48,21 @@ impl UnavailableSettings {
     /// Judges a miss at `at`, the last of `misses` in a row since `since` (ms since the epoch). During a mass-miss alert (`wave`) the
     /// confirmation takes longer, and no life ends.
     #[must_use]
-    pub fn judge(&self, misses: i64, since: Millis, at: Millis, wave: bool) -> Belief {
+    pub fn judge(&self, misses: i64, since: Millis, at: Millis, wave: bool) -> MissState {
         let span = at.saturating_sub(since);
         if span < self.span(wave) {
-            return Belief::Suspected;
+            return MissState::Suspected;
         }
-        let apart = self.believed_after.saturating_mul(APART_FACTOR).max(1);
+        let apart = self.confirmed_after.saturating_mul(APART_FACTOR).max(1);
         let counted = misses.min(span / apart + 1);
         let is_over = counted >= Millis::from(self.limit.max(LEAST_LIMIT)) && span >= self.after;
-        if is_over && !wave { Belief::Ended } else { Belief::Unavailable }
+        if is_over && !wave { MissState::Ended } else { MissState::Unavailable }
     }
 
     /// Span after which an item's misses are confirmed, ms.
     #[must_use]
     pub fn span(&self, wave: bool) -> Millis {
-        self.believed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
+        self.confirmed_after.saturating_mul(if wave { WAVE_FACTOR } else { 1 })
     }
 
     /// Wait before a second lookup may confirm a miss, ms.
@@ -121,18 +121,18 @@ mod tests {
 
     fn settings(limit: u32, after: Millis) -> UnavailableSettings {
         let lane = Lane::new("unavailable", Duration::from_secs(6 * 3_600));
-        UnavailableSettings { forget: false, confirm: None, lane, believed_after: 10 * MINUTE, limit, after }
+        UnavailableSettings { forget: false, confirm: None, lane, confirmed_after: 10 * MINUTE, limit, after }
     }
 
     #[test]
-    fn a_miss_is_believed_when_misses_span_ten_minutes_or_an_hour_during_a_wave() {
+    fn a_miss_is_confirmed_when_misses_span_ten_minutes_or_an_hour_during_a_wave() {
         let settings = settings(5, 7 * 24 * HOUR);
         let judge = |misses, span, wave| settings.judge(misses, 1_000, 1_000 + span, wave);
-        assert_eq!(judge(1, 0, false), Belief::Suspected);
-        assert_eq!(judge(1_000, 10 * MINUTE - 1, false), Belief::Suspected, "asking often proves nothing");
-        assert_eq!(judge(2, 10 * MINUTE, false), Belief::Unavailable);
-        assert_eq!(judge(20, HOUR - 1, true), Belief::Suspected);
-        assert_eq!(judge(20, HOUR, true), Belief::Unavailable);
+        assert_eq!(judge(1, 0, false), MissState::Suspected);
+        assert_eq!(judge(1_000, 10 * MINUTE - 1, false), MissState::Suspected, "asking often proves nothing");
+        assert_eq!(judge(2, 10 * MINUTE, false), MissState::Unavailable);
+        assert_eq!(judge(20, HOUR - 1, true), MissState::Suspected);
+        assert_eq!(judge(20, HOUR, true), MissState::Unavailable);
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         let at_once = |patience| UnavailableSettings {
             forget: false,
             lane: Lane::new("unavailable", Duration::from_secs(patience)),
-            believed_after: 0,
+            confirmed_after: 0,
             ..settings(5, 0)
         };
         assert_eq!((at_once(5).delay(0, 0, 1, true), at_once(3_600).delay(0, 0, 1, false)), (5_000, MINUTE));
@@ -191,25 +191,25 @@ mod tests {
     #[test]
     fn a_life_ends_after_the_limit_and_the_time_and_only_by_misses_hours_apart() {
         let week = 7 * 24 * HOUR;
-        assert_eq!(settings(5, week).judge(5, 0, week, false), Belief::Ended);
-        assert_eq!(settings(5, week).judge(4, 0, week, false), Belief::Unavailable);
-        assert_eq!(settings(5, week).judge(50, 0, week - 1, false), Belief::Unavailable);
-        assert_eq!(settings(5, week).judge(50, 0, 2 * week, true), Belief::Unavailable, "none ends during a wave");
+        assert_eq!(settings(5, week).judge(5, 0, week, false), MissState::Ended);
+        assert_eq!(settings(5, week).judge(4, 0, week, false), MissState::Unavailable);
+        assert_eq!(settings(5, week).judge(50, 0, week - 1, false), MissState::Unavailable);
+        assert_eq!(settings(5, week).judge(50, 0, 2 * week, true), MissState::Unavailable, "none ends during a wave");
         // Whatever the settings say: a thousand misses in an hour are one.
-        assert_eq!(settings(1, 0).judge(1_000, 0, 2 * HOUR - 1, false), Belief::Unavailable);
-        assert_eq!(settings(1, 0).judge(2, 0, 2 * HOUR, false), Belief::Ended);
-        assert_eq!(settings(5, 0).judge(1_000, 0, 8 * HOUR - 1, false), Belief::Unavailable);
-        assert_eq!(settings(5, 0).judge(5, 0, 8 * HOUR, false), Belief::Ended);
+        assert_eq!(settings(1, 0).judge(1_000, 0, 2 * HOUR - 1, false), MissState::Unavailable);
+        assert_eq!(settings(1, 0).judge(2, 0, 2 * HOUR, false), MissState::Ended);
+        assert_eq!(settings(5, 0).judge(1_000, 0, 8 * HOUR - 1, false), MissState::Unavailable);
+        assert_eq!(settings(5, 0).judge(5, 0, 8 * HOUR, false), MissState::Ended);
     }
 
     proptest! {
         #[test]
-        fn belief_only_grows_with_time(limit in 0u32..9, after in 0..30 * HOUR, misses in 1i64..99, span in 0..90 * HOUR, more in 0..90 * HOUR, wave: bool) {
+        fn a_miss_state_only_advances_with_time(limit in 0u32..9, after in 0..30 * HOUR, misses in 1i64..99, span in 0..90 * HOUR, more in 0..90 * HOUR, wave: bool) {
             let settings = settings(limit, after);
             let rank = |span| match settings.judge(misses, 0, span, wave) {
-                Belief::Suspected => 0,
-                Belief::Unavailable => 1,
-                Belief::Ended => 2,
+                MissState::Suspected => 0,
+                MissState::Unavailable => 1,
+                MissState::Ended => 2,
             };
             prop_assert!(rank(span) <= rank(span + more));
             prop_assert!(rank(span) < 2 || (span >= 2 * HOUR && misses >= 2));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   batch ─▶ request (calls.rs) ─▶ judge ─▶ save ─▶ verdicts, to the worker
-//!             halves, doubts        │ misses.rs: when a miss is believed
+//!             halves, doubts        │ misses.rs: when a miss is confirmed
 //!             who is to blame       │ wave.rs: far more misses than usual
 //!                                   │ what was found: the kind's own [`Judge`]
 //!                                   └ fan_out.rs: ids of other kinds that follow from it
@@ -31,7 +31,7 @@ pub use self::calls::Suspicions;
 use self::calls::{Calls, Requested, Versions};
 pub use self::fan_out::{Mention, Named, Received, Receiver, Target, schedule_each};
 pub use self::judge::{Item, Judge, Judged};
-use self::misses::Belief;
+use self::misses::MissState;
 pub use self::misses::UnavailableSettings;
 use self::wave::Wave;
 use crate::base::clock::{Millis, Stopwatch};
@@ -395,12 +395,12 @@ impl<J: Judge> Refresher<J> {
                 if let (Some(Absence::Protected), Some((_, delay))) = (reason, &mut next) {
                     *delay = self.unavailable.refused_delay(*delay, since, at);
                 }
-                let is_believed = match state {
+                let is_confirmed = match state {
                     TweetState::Unavailable => true,
                     TweetState::Ended => !ends_unfound,
                     TweetState::Live | TweetState::Dead => false,
                 };
-                forget = is_believed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
+                forget = is_confirmed && !terms.wave && self.unavailable.forgets(reason, at.saturating_sub(since));
                 (Seen::Missing { misses, since, reason, handle }, state, next)
             }
         };
@@ -420,19 +420,19 @@ impl<J: Judge> Refresher<J> {
         once: bool,
         at: Millis,
     ) -> (TweetState, Option<Next>) {
-        let belief = self.unavailable.judge(misses, since, at, terms.wave);
+        let miss_state = self.unavailable.judge(misses, since, at, terms.wave);
         let Some((lane, _)) = regular else {
             let lane = if once { Lane::once() } else { self.unavailable.lane.clone() };
             let again = Some((lane, self.unavailable.span(terms.wave)));
-            return match belief {
-                Belief::Suspected => (TweetState::Live, again),
-                Belief::Unavailable if terms.wave => (TweetState::Unavailable, again),
-                Belief::Unavailable | Belief::Ended => (TweetState::Ended, None),
+            return match miss_state {
+                MissState::Suspected => (TweetState::Live, again),
+                MissState::Unavailable if terms.wave => (TweetState::Unavailable, again),
+                MissState::Unavailable | MissState::Ended => (TweetState::Ended, None),
             };
         };
-        match belief {
+        match miss_state {
             // A post that was not returned today is not free today: an earlier lookup saves nothing.
-            Belief::Suspected => {
+            MissState::Suspected => {
                 let next = match &self.unavailable.confirm {
                     // Thousands of items that were never found may be gone: they are requested again with others.
                     Some(confirm) if !terms.wave => {
@@ -449,8 +449,8 @@ impl<J: Judge> Refresher<J> {
                 };
                 (TweetState::Live, Some(next))
             }
-            Belief::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
-            Belief::Ended => (TweetState::Ended, None),
+            MissState::Unavailable => (TweetState::Unavailable, Some(self.slow(terms, lane.patience, Some(since), at))),
+            MissState::Ended => (TweetState::Ended, None),
         }
     }
 

@@ -30,10 +30,10 @@ use crate::model::relation::{Partial, Side};
 use crate::pipelines::blame::{Blame, Evidence, Refused, Testimony, park_of_witness, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::refresh::UnavailableSettings;
-use crate::pipelines::refresh::misses::Belief;
+use crate::pipelines::refresh::misses::MissState;
 use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
-use crate::providers::metered::{Told, metered};
+use crate::providers::metered::{CallReport, metered};
 use crate::providers::relations::{Listing, Member, Members, PageRequest, RelationPage, Relations};
 use crate::quota::{Credential, Credentials, Park, Permit};
 use crate::store::{
@@ -122,7 +122,7 @@ enum After {
     NextPage,
     Visited(CrawlEnd),
     /// The store blocks the owner, who asked to be forgotten.
-    KeptAway,
+    Blocked,
     Absent(Option<Absence>),
     Refused(String),
     /// No answer, for this reason: the fault may be the API's or this list's.
@@ -187,20 +187,20 @@ impl ListReader {
             _ => CrawlKind::Complete,
         };
         let profile = self.store.account(&self.accounts, owner).await?;
-        let told = profile.as_ref().and_then(|profile| match self.side {
+        let stated_total = profile.as_ref().and_then(|profile| match self.side {
             Side::Followers => profile.counts.followers,
             Side::Friends => profile.counts.following,
         });
-        let new = NewCrawl { kind, at: now, told };
-        let mut begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
-        if begun.is_none() {
+        let new = NewCrawl { kind, at: now, stated_total };
+        let mut crawl = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
+        if crawl.is_none() {
             // The queue has a list that the store does not know. The store records it, unless its owner asked to be forgotten.
             let row =
                 NewTweet { id: owner.to_owned(), created_at: None, next_due: Some(now), content: None, read_at: None };
             self.store.record(&self.namespace, now, &Way::of("queue"), &[row]).await?;
-            begun = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
+            crawl = self.edges.begin_crawl(&self.namespace, owner, &new).await?;
         }
-        Ok(begun.map(|begun| (begun, profile)))
+        Ok(crawl.map(|crawl| (crawl, profile)))
     }
 
     /// Returns the end of a crawl that a process reached but did not settle, because it died. A new crawl would cost all its calls again.
@@ -224,7 +224,7 @@ impl ListReader {
             Ok(Some(known)) => known,
             none => {
                 self.credentials.give_back(permit).await;
-                return none.map(|_| After::KeptAway);
+                return none.map(|_| After::Blocked);
             }
         };
         let answer = match self.call((batch, &job.id), &crawl, permit).await? {
@@ -297,7 +297,7 @@ impl ListReader {
             let place = (self.endpoint(), owner);
             page_call::in_time(&self.metrics, place, self.call_timeout, self.relations.page(request, credential)).await
         };
-        let told = async |credential: &Credential, answer: &Result<RelationPage, LookupError>| {
+        let accounting = async |credential: &Credential, answer: &Result<RelationPage, LookupError>| {
             let mut park = answer.as_ref().err().and_then(LookupError::park);
             match answer {
                 Ok(_) => self.evidence.answered(&credential.name, [owner]),
@@ -319,9 +319,9 @@ impl ListReader {
             // posts parks it everywhere if the API refuses it there, too.
             let park = park.map(|park| Park { everywhere: false, ..park });
             let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-            Told { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
+            CallReport { quota, park, charged: reservation.charged(answer, |page| self.read_on(page)) }
         };
-        let answer = metered(&self.credentials, permit, call, told).await;
+        let answer = metered(&self.credentials, permit, call, accounting).await;
         Ok(match (answer, blame.into_inner()) {
             (Err(error), Some(Blame::Items)) => {
                 let (list, why) = (&self.namespace, error.to_string());
@@ -369,12 +369,12 @@ impl ListReader {
             let place = (self.endpoint(), &*witness);
             page_call::in_time(&self.metrics, place, self.call_timeout, self.relations.page(request, credential)).await
         };
-        let told = async |_: &Credential, answer: &Result<RelationPage, LookupError>| Told {
+        let accounting = async |_: &Credential, answer: &Result<RelationPage, LookupError>| CallReport {
             quota: answer.as_ref().ok().and_then(|answer| answer.quota),
             park: park_of_witness(answer),
             charged: reservation.charged(answer, |page| self.read_on(page)),
         };
-        metered(&self.credentials, permit, call, told).await.into()
+        metered(&self.credentials, permit, call, accounting).await.into()
     }
 
     fn log_refusal(&self, credential: &Credential, error: &LookupError) {
@@ -496,7 +496,7 @@ impl ListReader {
                 let lane = self.lane_of(job);
                 return Ok((Verdict::Reschedule { lane, due: Due::At(job.due) }, Outlook::Fine));
             }
-            After::KeptAway => return Ok((Verdict::Finish, Outlook::Unchanged)),
+            After::Blocked => return Ok((Verdict::Finish, Outlook::Unchanged)),
             After::Refused(why) => return self.blame(job, at, why).await,
             // The next list shows if others are answered: this one must not be in front of it.
             After::Unanswered(why) => {
@@ -550,11 +550,11 @@ impl ListReader {
         let before = known.into_iter().flatten().next();
         let (misses, since) = before.map_or((1, at), |known| (known.misses + 1, known.missing_since.unwrap_or(at)));
         let seen = Seen::Missing { misses, since, reason, handle: None };
-        let UnavailableSettings { lane, believed_after, .. } = &self.unavailable;
+        let UnavailableSettings { lane, confirmed_after, .. } = &self.unavailable;
         Ok(match self.unavailable.judge(misses, since, at, false) {
-            Belief::Suspected => (seen, TweetState::Live, Some((self.lane_of(job), *believed_after))),
-            Belief::Unavailable => (seen, TweetState::Unavailable, Some((lane.clone(), lane.patience))),
-            Belief::Ended => (seen, TweetState::Ended, None),
+            MissState::Suspected => (seen, TweetState::Live, Some((self.lane_of(job), *confirmed_after))),
+            MissState::Unavailable => (seen, TweetState::Unavailable, Some((lane.clone(), lane.patience))),
+            MissState::Ended => (seen, TweetState::Ended, None),
         })
     }
 

@@ -78,7 +78,7 @@ impl PipelineKind for Lists {
         let removes = settings.store.on_deleted == OnDeleted::Remove;
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).ordered(Order::OldestFirst).in_tier(GONE_TIER),
-            believed_after: clock::millis(settings.updater.unavailable_after),
+            confirmed_after: clock::millis(settings.updater.unavailable_after),
             // Like those of profiles.
             limit: if removes { settings.updater.unavailable_limit } else { u32::MAX },
             after: clock::millis(settings.updater.unavailable_for),

@@ -130,8 +130,8 @@ impl Hold {
         loop {
             task::step("holds a stream");
             tokio::time::sleep((self.terms.lease / 3).saturating_sub(held.age())).await;
-            match timeout(self.terms.patience(), self.anew(held)).await {
-                Ok(Ok(anew)) => *held = anew,
+            match timeout(self.terms.patience(), self.renew(held)).await {
+                Ok(Ok(renewed)) => *held = renewed,
                 Ok(Err(why)) => return why,
                 Err(_) => {
                     return format!("the queue did not answer within {} ms", self.terms.patience().as_millis());
@@ -163,7 +163,7 @@ impl Hold {
     }
 
     /// Puts the job back and claims it again, until the result is known. `Err` is the reason of the loss.
-    async fn anew(&self, held: &Held) -> Result<Held, String> {
+    async fn renew(&self, held: &Held) -> Result<Held, String> {
         let Some(job) = held.batch.jobs.first() else { return Err("nothing is held".to_owned()) };
         let back = [(job.clone(), Verdict::Reschedule { lane: self.lane.clone(), due: 0.into() })];
         let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
@@ -174,7 +174,7 @@ impl Hold {
         let token = self.token();
         loop {
             match self.claim(&token, Duration::ZERO).await {
-                Ok(Claimed::Held(anew)) => return Ok(anew),
+                Ok(Claimed::Held(renewed)) => return Ok(renewed),
                 Ok(Claimed::Wait(_)) => return Err("another poller has it, or its namespace is paused".to_owned()),
                 Err(error) => again(&mut retry, &error).await?,
             }

@@ -13,7 +13,7 @@ counters! {
         pages,
         /// Posts on those pages.
         posts_seen,
-        /// Posts of those that nobody knew yet.
+        /// Posts that were not known before.
         posts_new,
         /// Posts of those that appeared later than their source promises.
         posts_out_of_order,

@@ -15,12 +15,12 @@
 //! page per round.
 //!
 //! **Unexpected empty pages.** An empty page is not trusted at once. If the *first* page of a round is empty although a known post should
-//! be on it, the round stays as it was. The page is accepted only after [`BELIEVED_AFTER`]: `since` stays until then, so that posts that
+//! be on it, the round stays as it was. The page is accepted only after [`CONFIRMED_AFTER`]: `since` stays until then, so that posts that
 //! are still to appear are not skipped. In the middle of a round, a page whose posts are all deleted is as empty as the last one. So if
 //! the anchor is gone, the next page is asked from a little further down, the *fallback anchor*: a page with a post from there shows that
 //! nothing is left in between. If that page is empty, too, pages are asked further and further down (a [`Hole`]) until one has a post.
 //! The part in between is a gap, and the round continues. An API that declares the last page is asked twice again if that page is empty.
-//! If a known post should be below it, the round stays open, one page per poll, and ends only after [`BELIEVED_AFTER`]. It ends with a
+//! If a known post should be below it, the round stays open, one page per poll, and ends only after [`CONFIRMED_AFTER`]. It ends with a
 //! gap if its new posts fill a page: pages are cut before deleted posts are left out, so fewer posts hide none.
 //!
 //! **Repeated posts.** An API may repeat posts at the seam of two pages. They are handed over again, which does no harm. Only a page
@@ -80,7 +80,7 @@ pub enum NotHeeded {
 }
 
 /// Time for which an empty page is not trusted if a known post should be on it, ms.
-pub const BELIEVED_AFTER: Millis = 600_000;
+pub const CONFIRMED_AFTER: Millis = 600_000;
 
 /// A post further ahead than this has a wrong date, ms. Only our clock is known, and clocks may differ by hours.
 const AHEAD: Millis = 86_400_000;
@@ -129,7 +129,7 @@ pub fn take(
     more: More,
     reading: &Reading,
 ) -> Result<Taken, NotHeeded> {
-    if more == More::Anew {
+    if more == More::CursorExpired {
         if let Some(span) = position.as_mut().and_then(|position| position.open.as_mut()) {
             span.cursor = None;
         }
@@ -178,7 +178,7 @@ pub fn take(
         return Ok(taken);
     }
     let is_missed = is_empty_end && is_missed(&next, rules, &span) && too_deep(&next, rules, &span, reading).is_none();
-    if is_missed && !is_believed(&mut next, reading) {
+    if is_missed && !is_confirmed(&mut next, reading) {
         // The poll is over, but its round is not.
         taken.whole = Some(Whole { fresh: 0, elapsed: None });
         span.odd = 0;
@@ -187,7 +187,7 @@ pub fn take(
         return Ok(taken);
     }
     if span.below.is_none() {
-        match believed(&mut next, rules, ask, reading) {
+        match confirm_empty_round(&mut next, rules, ask, reading) {
             Some(true) => {}
             // Nothing shows that any post was read.
             None => span.next_since = next.since,
@@ -307,17 +307,17 @@ fn looks_again(
 const MOST_STEPS: u64 = 64;
 
 /// Returns true if a round without posts is accepted, after some time, although a known post should be there. `None`: none should be.
-fn believed(position: &mut Position, rules: &Rules, ask: &Ask, reading: &Reading) -> Option<bool> {
+fn confirm_empty_round(position: &mut Position, rules: &Rules, ask: &Ask, reading: &Reading) -> Option<bool> {
     let witness = if rules.anchored { position.anchor } else { position.latest };
     witness.filter(|known| *known > ask.since.unwrap_or(0))?;
-    Some(is_believed(position, reading))
+    Some(is_confirmed(position, reading))
 }
 
 /// Returns true if empty pages were doubted for long enough.
-fn is_believed(position: &mut Position, reading: &Reading) -> bool {
+fn is_confirmed(position: &mut Position, reading: &Reading) -> bool {
     let since = position.doubted_since.map_or(reading.about(), |since| since.min(reading.about()));
     position.doubted_since = Some(since);
-    reading.about().saturating_sub(since) >= BELIEVED_AFTER
+    reading.about().saturating_sub(since) >= CONFIRMED_AFTER
 }
 
 /// Returns true if a post that was known at the start of the round should be below those that were read.

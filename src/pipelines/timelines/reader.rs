@@ -30,7 +30,7 @@ use crate::pipelines::blame::{Testimony, park_of_witness, permit_for};
 use crate::pipelines::page_call::{self, Failed, Reservation};
 use crate::pipelines::store_call;
 use crate::providers::lookup::LookupError;
-use crate::providers::metered::{Told, metered};
+use crate::providers::metered::{CallReport, metered};
 use crate::providers::source::Source;
 use crate::providers::timeline::{Ask, Page, Post, Rules, Timeline};
 use crate::quota::{Acquired, Credential, Credentials, Permit};
@@ -144,8 +144,8 @@ impl Reader {
             Some(text) => Some(serde_json::from_str(text).map_err(|error| {
                 let (line, column) = (error.line(), error.column());
                 Ended::Source(format!(
-                    "its position in the store cannot be read (line {line}, column {column}): mend it, or delete its \
-                     row in source_position, and the source begins anew with its newest page"
+                    "its position in the store cannot be read (line {line}, column {column}): fix it, or delete its \
+                     row in source_position, and the source starts again with its newest page"
                 ))
             })?),
         };
@@ -169,8 +169,8 @@ impl Reader {
             let is_first = position.is_none();
             let taken = paging::take(&mut position, &rules, &ask, &ids, page.more.clone(), &page.reading)?;
             if let (true, Some(whole), Some(least)) = (is_first, &position, ids.iter().min()) {
-                let begun = Position { since: whole.since.min(least.saturating_sub(1)), ..Position::default() };
-                if !self.begin(name, &begun, now, saved.followed_at).await? {
+                let start = Position { since: whole.since.min(least.saturating_sub(1)), ..Position::default() };
+                if !self.begin(name, &start, now, saved.followed_at).await? {
                     return Ok(None);
                 }
             }
@@ -270,9 +270,9 @@ impl Reader {
         let (reservation, permit) = Reservation::make(&self.credentials, permit, ask.count).await?;
         let is_trial = permit.is_trial();
         let call = async |credential: &Credential| self.page((name, &**timeline), ask, credential).await;
-        let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
-            let believed = self.in_common.refusals.record_answer(&credential.name, (name, timeline), answer);
-            let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| believed);
+        let accounting = async |credential: &Credential, answer: &Result<Page, LookupError>| {
+            let blames_credential = self.in_common.refusals.record_answer(&credential.name, (name, timeline), answer);
+            let mut park = answer.as_ref().err().and_then(LookupError::park).filter(|_| blames_credential);
             let is_refusal = answer.as_ref().is_err_and(LookupError::is_about_credential);
             if park.is_some()
                 && (self.fails_alone(name, trouble).await
@@ -285,9 +285,9 @@ impl Reader {
                 self.metrics.errors.record(ErrorKind::Credential, &park.why, place);
             }
             let quota = answer.as_ref().ok().and_then(|page| page.quota);
-            Told { quota, park, charged: reservation.charged(answer, ids) }
+            CallReport { quota, park, charged: reservation.charged(answer, ids) }
         };
-        let answer = metered(&self.credentials, permit, call, told).await;
+        let answer = metered(&self.credentials, permit, call, accounting).await;
         answer.map_err(|error| match Failed::from(error) {
             Failed::Api(why) => Ended::Failed { why, is_out: true },
             Failed::Credential(why) => Ended::Failed { why, is_out: false },
@@ -356,15 +356,15 @@ impl Reader {
             return Testimony::None("the budget of reads has no room".to_owned());
         };
         let call = async |credential: &Credential| self.page((witness, &**timeline), &ask, credential).await;
-        let told = async |credential: &Credential, answer: &Result<Page, LookupError>| {
+        let accounting = async |credential: &Credential, answer: &Result<Page, LookupError>| {
             self.in_common.refusals.record_answer(&credential.name, (witness, timeline), answer);
-            Told {
+            CallReport {
                 quota: answer.as_ref().ok().and_then(|page| page.quota),
                 park: park_of_witness(answer),
                 charged: reservation.charged(answer, ids),
             }
         };
-        metered(&self.credentials, permit, call, told).await.into()
+        metered(&self.credentials, permit, call, accounting).await.into()
     }
 
     /// Returns true if others are read since a source started to fail: its refusal says nothing about the credential.

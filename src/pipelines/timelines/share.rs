@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_poll_makes_room_for_another_and_there_are_so_many_of_them() {
+    async fn a_slow_poll_makes_room_for_another_up_to_a_limit() {
         let concurrency = Reloadable::new(2);
         let share = Share::new(concurrency.clone());
         let slowly = |name: &'static str| {

@@ -74,7 +74,7 @@ struct Refused {
 }
 
 /// Refusals in a row that count against the credential, if all are of one source.
-const BELIEVED_TIMES: u32 = 3;
+const CONFIRMING_REFUSALS: u32 = 3;
 /// Witnesses kept per credential. Some may have been hidden since, like the refused source.
 const WITNESSES: usize = 3;
 
@@ -105,7 +105,7 @@ impl Refusals {
             Err(error) if error.is_about_credential() => {
                 let refused = of.refused.get_or_insert_with(|| Refused { source: source.to_owned(), times: 0 });
                 refused.times += 1;
-                refused.source != source || refused.times >= BELIEVED_TIMES
+                refused.source != source || refused.times >= CONFIRMING_REFUSALS
             }
             Err(_) => true,
         }

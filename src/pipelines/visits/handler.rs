@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::report::{PageReport, Telling};
 use super::summary::VisitSummary;
-use super::told::{Telling, Told};
 use crate::base::clock::{self, Millis};
 use crate::base::failpoint;
 use crate::engine::lane::Lane;
@@ -37,7 +37,7 @@ use crate::quota::Permit;
 use crate::store::{FollowList, Observation, Part, SavedSource, Seen, Store};
 
 /// Failures in a row, while others are read, after which an account counts as gone. A single one may be the end of an outage.
-const BELIEVED_TIMES: u32 = 2;
+const CONFIRMING_FAILURES: u32 = 2;
 
 pub struct Accounts {
     pub provider: Provider,
@@ -85,7 +85,7 @@ struct Learnt<'a> {
     /// Dates of the posts that are new since the last visit, ms since the epoch.
     posts: Vec<Millis>,
     /// Data for communities; `None`: there are none.
-    told: Option<(&'a Telling, Told)>,
+    report: Option<(&'a Telling, PageReport)>,
 }
 
 #[async_trait]
@@ -108,15 +108,15 @@ impl Learning for Learnt<'_> {
     }
 
     async fn posts(&mut self, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
-        match &mut self.told {
-            Some((telling, told)) => telling.posts(told, posts, made_at).await,
+        match &mut self.report {
+            Some((telling, report)) => telling.posts(report, posts, made_at).await,
             None => Ok(()),
         }
     }
 
     async fn handed_over(&mut self) -> Result<(), Outlook> {
-        match &mut self.told {
-            Some((telling, told)) => telling.tell(told).await,
+        match &mut self.report {
+            Some((telling, report)) => telling.tell(report).await,
             None => Ok(()),
         }
     }
@@ -181,9 +181,9 @@ impl Visitor {
         let saved = self.reader.in_time(self.reader.positions.saved(of, &job.id)).await?;
         let now = batch.now.now();
         let rhythm = saved.notes.clone().map_or_else(|| Rhythm::new(now), Rhythm::from);
-        let told = self.telling.as_ref().map(|telling| (telling, telling.of(&job.id, now)));
+        let report = self.telling.as_ref().map(|telling| (telling, telling.of(&job.id, now)));
         let (before, rules, posts) = (rhythm.clone(), self.rules, Vec::new());
-        let mut learnt = Learnt { before, rhythm, rules, now, earlier: None, posts, told };
+        let mut learnt = Learnt { before, rhythm, rules, now, earlier: None, posts, report };
         let read = self.reader.read(&job.id, timeline, &saved, (batch, permit), &mut learnt).await;
         self.reader.polls.polls.add(1);
         self.reader.polls.polls_failed.add(usize::from(read.is_err()));
@@ -224,8 +224,8 @@ impl Visitor {
     async fn failed(&self, job: &Job, at: Millis, ended: Ended, saved: &SavedSource) -> Result<After, Outlook> {
         let Trouble { why, is_own, is_alone, failures, since, outlook } =
             self.reader.trouble(&job.id, ended, saved.trouble.as_ref()).await?;
-        let lasts = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.believed_after;
-        let is_gone = lasts && is_alone && failures >= BELIEVED_TIMES;
+        let lasts = is_own && clock::wall_ms().saturating_sub(since) >= self.unavailable.confirmed_after;
+        let is_gone = lasts && is_alone && failures >= CONFIRMING_FAILURES;
         let outlook = match lasts && !is_alone {
             true => Outlook::Outage(format!("no account is read: {why}")),
             false => outlook,
@@ -234,7 +234,7 @@ impl Visitor {
         let (state, lane, delay) = match (is_gone, is_own || is_alone) {
             (true, _) => (TweetState::Unavailable, self.unavailable.lane.clone(), self.unavailable.lane.patience),
             (false, true) => {
-                let longest = clock::span(self.unavailable.believed_after.max(1));
+                let longest = clock::span(self.unavailable.confirmed_after.max(1));
                 let delay = pause(self.shortest.min(longest), longest, failures);
                 (TweetState::Live, self.waiting(delay), delay)
             }

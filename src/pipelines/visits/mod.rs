@@ -12,9 +12,9 @@
 pub mod divide;
 pub mod follow;
 pub mod handler;
+pub mod report;
 pub mod signs;
 pub mod summary;
-pub mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use anyhow::Result;
 use async_trait::async_trait;
 
 use self::handler::{Accounts, Visitor};
+use self::report::Telling;
 use self::signs::Signs;
-use self::told::Telling;
 use super::apis::open_api;
 use super::community::shown::{COMMUNITY, are_wanted};
 use super::kind::{Opened, Opening, PipelineKind, Words, Work};
@@ -100,7 +100,7 @@ impl PipelineKind for Timelines {
     fn unavailable(&self, settings: &Settings) -> UnavailableSettings {
         UnavailableSettings {
             lane: Lane::new(UNAVAILABLE_LANE, settings.accounts.gone).in_tier(1),
-            believed_after: clock::millis(settings.updater.unavailable_after),
+            confirmed_after: clock::millis(settings.updater.unavailable_after),
             limit: u32::MAX,
             after: Millis::MAX,
             confirm: None,

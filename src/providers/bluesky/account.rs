@@ -220,8 +220,8 @@ impl Profile<'_> {
         if present(self.verification).is_none() {
             return is_detailed.then_some(false);
         }
-        let told: Verification<'_> = scalar::value(self.verification)?;
-        let known = [told.verified_status, told.trusted_verifier_status];
+        let verification: Verification<'_> = scalar::value(self.verification)?;
+        let known = [verification.verified_status, verification.trusted_verifier_status];
         Some(known.iter().flatten().any(|status| status == "valid"))
     }
 }

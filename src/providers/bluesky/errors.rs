@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
+use crate::providers::limits::{FIVE_MINUTES, if_plausible, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 
 /// Errors about a session, with any status: a data server answers them with a 400, too.
@@ -21,10 +21,10 @@ const SESSION: &[&str] = &[
 ];
 
 pub fn quota(reply: &Reply) -> Option<Quota> {
-    believed(told(reply))
+    if_plausible(stated_window(reply))
 }
 
-fn told(reply: &Reply) -> Option<Quota> {
+fn stated_window(reply: &Reply) -> Option<Quota> {
     window(reply, ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"])
 }
 
@@ -42,7 +42,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     match (status, name) {
         (500.., _) => unavailable(reply, said, FIVE_MINUTES),
         (300..400, _) => reply.redirect(),
-        (429, _) | (_, "RateLimitExceeded") => throttled(reply, told(reply), FIVE_MINUTES),
+        (429, _) | (_, "RateLimitExceeded") => throttled(reply, stated_window(reply), FIVE_MINUTES),
         _ if known.is_some() || status == 401 => Credential(format!("its session is not accepted ({said})")),
         (403, _) => Unready(format!("forbidden without a reason we know ({said})")),
         // Missing posts are left out, so this address lacks the method.

@@ -27,7 +27,7 @@ use super::asked::{batch, share};
 use crate::base::clock::Millis;
 use crate::model::account::Absence;
 use crate::model::post::Tweet;
-use crate::providers::auth::{self, asked_as_nobody};
+use crate::providers::auth::{self, explain_anonymous_refusal};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{
     Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, not_json, object,
@@ -146,7 +146,7 @@ impl Api for Bluesky {
 }
 
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
-    asked_as_nobody(errors::decide(reply), reply, kind, OTHER_SERVER)
+    explain_anonymous_refusal(errors::decide(reply), reply, kind, OTHER_SERVER)
 }
 
 /// Returns true if a cursor is stale: the server answers the call without the cursor, and then fails with it again. The reference

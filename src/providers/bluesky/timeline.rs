@@ -297,7 +297,7 @@ impl SourceKind for Kind {
         };
         if is_refused || is_stale && of.refuses_cursor(ask) {
             tracing::info!("a page's cursor is refused: going on by time");
-            return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::Anew, reading, quota });
+            return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::CursorExpired, reading, quota });
         }
         if is_stale && reply.status >= 500 {
             let why = "the server rejects a cursor that is made from a time, but answers without a cursor";

@@ -6,17 +6,17 @@
 use serde_json::Value;
 
 use crate::providers::http::Reply;
-use crate::providers::limits::{FIVE_MINUTES, believed, throttled, unavailable, window};
+use crate::providers::limits::{FIVE_MINUTES, if_plausible, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 
 /// Quota window from the `x-ratelimit-*` headers. Their reset is a date, or seconds since the epoch (GoToSocial). If an instance
 /// has several limits, the headers state the tightest.
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
-    believed(told(reply))
+    if_plausible(stated_window(reply))
 }
 
-fn told(reply: &Reply) -> Option<Quota> {
+fn stated_window(reply: &Reply) -> Option<Quota> {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
     window(reply, names)
 }
@@ -44,7 +44,7 @@ pub fn decide(reply: &Reply) -> LookupError {
     match status {
         500.. => unavailable(reply, said, FIVE_MINUTES),
         300..400 => reply.redirect(),
-        429 => throttled(reply, told(reply), FIVE_MINUTES),
+        429 => throttled(reply, stated_window(reply), FIVE_MINUTES),
         401 => Credential(format!("the instance wants another token ({said})")),
         // The token lacks the scope, or its account is locked out.
         403 if says_error(reply) => Credential(format!("the instance does not let it read them ({said})")),

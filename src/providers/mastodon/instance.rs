@@ -2,7 +2,7 @@
 
 use super::description::Description;
 use super::{Calls, Mastodon, NAME_CALLS, errors};
-use crate::providers::auth::asked_as_nobody;
+use crate::providers::auth::explain_anonymous_refusal;
 use crate::providers::lookup::LookupError;
 use crate::quota::{Credential, CredentialKind};
 
@@ -17,7 +17,7 @@ impl Mastodon {
             kind = &CredentialKind::Anonymous;
         }
         if reply.status != 200 {
-            let error = asked_as_nobody(errors::decide(&reply), &reply, kind, NAME_CALLS);
+            let error = explain_anonymous_refusal(errors::decide(&reply), &reply, kind, NAME_CALLS);
             // A refusal by a proxy in front of the instance may pass. So it is an outage, and the caller retries.
             return Err(match error {
                 LookupError::Credential(why) | LookupError::BadRequest(why) if !errors::says_error(&reply) => {

@@ -63,8 +63,8 @@ mod tests {
             {"id": "2", "type": "gifv", "url": null, "remote_url": "https://far/2.mp4"},
             {"id": "3", "type": "image", "url": null, "remote_url": null}],
             "reblog": {"media_attachments": [{"id": "1", "type": "image", "url": "https://near/1.png"}]}}"#;
-        let told: Vec<(String, MediaKind)> = media(raw).into_iter().map(|of| (of.url, of.kind)).collect();
+        let found: Vec<(String, MediaKind)> = media(raw).into_iter().map(|of| (of.url, of.kind)).collect();
         let expected = [("https://near/1.png", MediaKind::Photo), ("https://far/2.mp4", MediaKind::Gif)];
-        assert_eq!(told, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        assert_eq!(found, expected.map(|(url, kind)| (url.to_owned(), kind)));
     }
 }

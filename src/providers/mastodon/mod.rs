@@ -36,7 +36,7 @@ use super::asked::{batch, share};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::random;
 use crate::model::post::Tweet;
-use crate::providers::auth::{self, asked_as_nobody};
+use crate::providers::auth::{self, explain_anonymous_refusal};
 use crate::providers::http::{HttpClient, HttpOptions, Reply, base, below};
 use crate::providers::lookup::{
     Answer, Api, Capabilities, Charge, Lookup, LookupError, Outcome, Quota, Strangers, list, text, whole,
@@ -258,7 +258,7 @@ impl Api for Mastodon {
 
 #[must_use]
 pub fn refused(reply: &Reply, kind: &CredentialKind) -> LookupError {
-    asked_as_nobody(errors::decide(reply), reply, kind, ADD_TOKEN)
+    explain_anonymous_refusal(errors::decide(reply), reply, kind, ADD_TOKEN)
 }
 
 /// Creation time of a status, in ms since the epoch, if the id contains it. The error states why the id is invalid.

@@ -205,10 +205,10 @@ mod tests {
     #[test]
     fn what_is_about_a_timeline_is_about_no_other() {
         let error = r#"{"error":"Record not found"}"#;
-        let nobody = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
+        let anonymous = Credential { name: "none".into(), kind: CredentialKind::Anonymous };
         let token = Credential { name: "token".into(), kind: CredentialKind::Bearer("t".into()) };
         let of = |status, body, who: &Credential| refused(&Reply::of(status, &[], body), who);
-        for (status, who) in [(404, &token), (410, &token), (422, &nobody), (401, &nobody), (403, &nobody)] {
+        for (status, who) in [(404, &token), (410, &token), (422, &anonymous), (401, &anonymous), (403, &anonymous)] {
             assert!(matches!(of(status, error, who), LookupError::BadRequest(_)), "{status}");
         }
         assert!(matches!(of(401, error, &token), LookupError::Credential(_)));

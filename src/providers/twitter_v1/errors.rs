@@ -31,7 +31,7 @@ pub fn decide(reply: &Reply, endpoint: &str) -> LookupError {
         (500.., _) | (_, Some(130 | 131)) => unavailable(reply, said, QUARTER_HOUR),
         (300..400, _) => reply.redirect(),
         // 420 is the search API's older 429; 88 is the code of both (recorded: extwitter).
-        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::told(reply), QUARTER_HOUR),
+        (420 | 429, _) | (_, Some(88)) => throttled(reply, limits::stated_window(reply), QUARTER_HOUR),
         // Stated by the API (by version 1 with code 64, which is a suspended account elsewhere). The page of a proxy in front of it may
         // not mean it.
         (410, _) if fault.text.is_some() => Stop(format!("the API no longer has this endpoint ({said})")),

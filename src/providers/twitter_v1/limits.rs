@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 use crate::base::clock::Millis;
 use crate::providers::http::Reply;
-use crate::providers::limits::{believed, their_clock, window};
+use crate::providers::limits::{if_plausible, their_clock, window};
 use crate::providers::lookup::{LookupError, Quota};
 
 /// Quota window from the `x-rate-limit-*` headers; `None` unless all three are readable and form a plausible window.
 pub fn of_headers(reply: &Reply) -> Option<Quota> {
-    believed(told(reply))
+    if_plausible(stated_window(reply))
 }
 
 /// The same window, unchecked.
-pub fn told(reply: &Reply) -> Option<Quota> {
+pub fn stated_window(reply: &Reply) -> Option<Quota> {
     let names = ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"];
     window(reply, names)
 }
@@ -27,7 +27,7 @@ pub fn told(reply: &Reply) -> Option<Quota> {
 pub fn of_status(reply: &Reply) -> Result<Option<Quota>, LookupError> {
     let status: Status = serde_json::from_slice(&reply.body)
         .map_err(|_| LookupError::BadAnswer(format!("it is no list of rate limits: {}", reply.what())))?;
-    Ok(believed(status.resources.statuses.get("/statuses/lookup").map(|told| told.quota(reply))))
+    Ok(if_plausible(status.resources.statuses.get("/statuses/lookup").map(|stated| stated.quota(reply))))
 }
 
 #[derive(Deserialize)]
@@ -38,18 +38,18 @@ struct Status {
 #[derive(Deserialize)]
 struct Resources {
     #[serde(default)]
-    statuses: HashMap<String, Told>,
+    statuses: HashMap<String, StatedWindow>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct StatedWindow {
     limit: u32,
     remaining: u32,
     /// Seconds since the epoch.
     reset: u32,
 }
 
-impl Told {
+impl StatedWindow {
     fn quota(&self, reply: &Reply) -> Quota {
         let reset_at = Millis::from(self.reset) * 1000;
         let reset_in = reset_at - their_clock(reply);

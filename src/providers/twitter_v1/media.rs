@@ -141,13 +141,13 @@ mod tests {
             {"id_str": "x", "type": "photo", "media_url_https": "https://h/odd.png"}, 7]},
             "retweeted_status": {"extended_entities": {"media": [
             {"id_str": "619480682759356416", "type": "photo", "media_url_https": "https://pbs.twimg.com/media/CJ.png"}]}}}"#;
-        let told: Vec<(String, MediaKind)> = media(raw).into_iter().map(|of| (of.url, of.kind)).collect();
+        let found: Vec<(String, MediaKind)> = media(raw).into_iter().map(|of| (of.url, of.kind)).collect();
         let expected = [
             ("https://pbs.twimg.com/media/CJ.png?name=orig", MediaKind::Photo),
             ("https://v/2176.mp4", MediaKind::Video),
             ("https://v/gif.mp4", MediaKind::Gif),
         ];
-        assert_eq!(told, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        assert_eq!(found, expected.map(|(url, kind)| (url.to_owned(), kind)));
         assert_eq!(media("{}"), []);
         assert_eq!(media("no object"), []);
     }

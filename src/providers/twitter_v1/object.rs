@@ -107,9 +107,9 @@ impl<'a> Object<'a> {
     }
 
     fn tweet(&self, raw: &str, id: TweetId, created_at: Option<Millis>) -> Result<Tweet, String> {
-        let nobody = Author::default();
+        let no_author = Author::default();
         let author = match &self.author {
-            None => &nobody,
+            None => &no_author,
             Some(MapOrElse::Map(author)) => author,
             Some(MapOrElse::Else) => return Err("the user is not an object".to_owned()),
         };

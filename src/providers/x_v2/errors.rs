@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::base::clock;
 use crate::providers::http::Reply;
-use crate::providers::limits::{QUARTER_HOUR, believed, throttled, unavailable, window};
+use crate::providers::limits::{QUARTER_HOUR, if_plausible, throttled, unavailable, window};
 use crate::providers::lookup::{LookupError, Quota};
 use crate::providers::twitter_v1;
 
@@ -40,10 +40,10 @@ const KNOWN: &[&str] = &[
 
 #[must_use]
 pub fn quota(reply: &Reply) -> Option<Quota> {
-    believed(told(reply))
+    if_plausible(stated_window(reply))
 }
 
-fn told(reply: &Reply) -> Option<Quota> {
+fn stated_window(reply: &Reply) -> Option<Quota> {
     of_headers(reply, ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"])
 }
 
@@ -67,7 +67,7 @@ pub fn decide(reply: &Reply) -> LookupError {
         (300..400, _) => reply.redirect(),
         // The plan's posts of this month are used up: the end of a window does not restore them.
         (_, "usage-capped") => LookupError::Throttled { status, pause: CAP_PAUSE, quota: quota(reply) },
-        (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, told(reply), QUARTER_HOUR)),
+        (420 | 429, _) => day(reply).unwrap_or_else(|| throttled(reply, stated_window(reply), QUARTER_HOUR)),
         // Pay-per-use: the account has no money left (tryethernal/ethernal#1324).
         (402, _) | (_, "credits-depleted") => credential("its account has no credits left"),
         (401, _) => credential("it is not accepted"),

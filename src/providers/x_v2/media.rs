@@ -134,9 +134,9 @@ mod tests {
                 {"content_type": "video/mp4", "bit_rate": 1, "url": "https://v/1.mp4"},
                 {"content_type": "video/mp4", "bit_rate": 2, "url": "https://v/2.mp4"}]},
             {"media_key": "3_9", "type": "photo", "url": "https://h/another.jpg"}]}}"#;
-        let told: Vec<(String, String)> = media(raw).into_iter().map(|of| (of.id, of.url)).collect();
+        let found: Vec<(String, String)> = media(raw).into_iter().map(|of| (of.id, of.url)).collect();
         let expected = [("3_1", "https://pbs.twimg.com/media/A.jpg?name=orig"), ("7_2", "https://v/2.mp4")];
-        assert_eq!(told, expected.map(|(id, url)| (id.to_owned(), url.to_owned())));
+        assert_eq!(found, expected.map(|(id, url)| (id.to_owned(), url.to_owned())));
     }
     #[test]
     fn a_post_takes_the_media_that_it_shows_from_an_answer_or_a_flattened_post() {

@@ -133,7 +133,7 @@ impl SourceKind for Kind {
         if reply.status == 400 && ask.cursor.is_some() {
             // Any other cause shows without the token, too.
             tracing::info!("a page's token is refused: going on by ids");
-            return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::Anew, reading, quota });
+            return Ok(Page { posts: Vec::new(), broken: 0, misdated: 0, more: More::CursorExpired, reading, quota });
         }
         let reply = reply.json(|reply| of.refused(reply, credential))?;
         let body::Read { posts, broken, next_token } = read(&reply.body)?;

@@ -67,7 +67,7 @@ local function reads_of(span)
   return sum
 end
 
--- Counts so many reads of a day. What is older than any period goes.
+-- Adds `by` to the reads of a day, and removes days older than any period.
 local function count_reads(at, by)
   local reads = key('reads')
   if redis.call('HINCRBY', reads, digits(at.day), by) == by then

@@ -147,7 +147,7 @@ impl Api {
     fn check(&self, dialect: Dialect, call: &Call) -> Response {
         let unlimited = |_| Limit { calls: 0, length: 0, aligned: false };
         let limit = |pool| if dialect.is_x() { unlimited(pool) } else { dialect.limit(&self.options, pool) };
-        let told = || {
+        let identity = || {
             let charged = self.counters().charged.to_string();
             let body = match dialect {
                 Dialect::XV2 => {
@@ -160,7 +160,7 @@ impl Api {
             success(body.to_string())
         };
         match self.enter(dialect, call, dialect.endpoint(), limit) {
-            Ok(Entered { window, .. }) => dialect.with(window, told()),
+            Ok(Entered { window, .. }) => dialect.with(window, identity()),
             Err(refused) => refused,
         }
     }

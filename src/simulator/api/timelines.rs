@@ -47,7 +47,7 @@ impl Api {
     }
 
     /// Returns true for a handle without an account at that time. If accounts never change, any handle names an account.
-    pub(crate) fn names_nobody(&self, text: &str, at: Millis) -> bool {
+    pub(crate) fn is_free_handle(&self, text: &str, at: Millis) -> bool {
         let people = self.world.people();
         let is_free = |handle| people.author_at(handle, at).is_none() && people.named(handle, at).is_none();
         people.change() && Target::handle(text).is_some_and(is_free)

@@ -78,7 +78,7 @@ pub fn object(shown: &Shown<'_>, uri: &str, tweet: &SimulatedTweet) -> String {
 }
 
 fn add(people: &People, record: &mut Value, text: &Text) {
-    if let Some(language) = text.told.filter(|told| *told != UNDETERMINED) {
+    if let Some(language) = text.stated_language.filter(|stated_language| *stated_language != UNDETERMINED) {
         record["langs"] = json!([language]);
     }
     let bytes = |letters: usize| text.text.chars().take(letters).map(char::len_utf8).sum::<usize>();

@@ -20,7 +20,7 @@ use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
 /// Start of the handle, and end of the DID, of a missing actor.
-const NOBODY: &str = "nobody";
+const MISSING_ACTOR: &str = "missing";
 /// A search that needs a token.
 const MEMBERS_ONLY: &str = "members";
 
@@ -62,7 +62,7 @@ impl Api {
         let name = actor.strip_prefix("did:plc:").or_else(|| actor.split_once('.').map(|(name, _)| name));
         let name = name.ok_or("Error: actor must be a valid did or a handle")?;
         let count = limit(call, 50)?;
-        if name == NOBODY {
+        if name == MISSING_ACTOR {
             return Err("Profile not found".to_owned());
         }
         let cursor = call.parameter("cursor");
@@ -71,7 +71,7 @@ impl Api {
         }
         let below = cursor.map(|cursor| instant(cursor).ok_or("Malformed cursor")).transpose()?;
         let target = format!("@{}", actor.strip_suffix(DOMAIN).unwrap_or(actor));
-        if self.names_nobody(&target, self.now()) {
+        if self.is_free_handle(&target, self.now()) {
             return Err("Profile not found".to_owned());
         }
         let ids: Vec<u64> = self.ids(Network::Twitter, &target, self.sliced(None, below)).take(count).collect();

@@ -53,7 +53,7 @@ pub fn object(shown: &Shown<'_>, id: &str, tweet: &SimulatedTweet) -> String {
         "account": account(&author),
     });
     if people.communities().is_some() {
-        object["language"] = text.told.filter(|told| *told != UNDETERMINED).into();
+        object["language"] = text.stated_language.filter(|stated_language| *stated_language != UNDETERMINED).into();
         object["in_reply_to_id"] = text.reply.map(|(post, _)| Network::Mastodon.id(post).to_string()).into();
         object["in_reply_to_account_id"] = text.reply.map(|(_, author)| user_id(author).to_string()).into();
         object["mentions"] = text.mentions.iter().map(|(.., number)| mention(&people.at(*number, shown.now))).collect();

@@ -19,7 +19,7 @@ use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
 /// A missing account.
-const NOBODY: &str = "404";
+const MISSING_ACCOUNT: &str = "404";
 /// A hashtag that needs a token.
 const MEMBERS_ONLY: &str = "#members";
 
@@ -44,7 +44,7 @@ impl Api {
         let window = self.enter_any(dialect, call).await?.window;
         let is_anonymous = call.authorization.is_none();
         match target {
-            NOBODY => return Err(dialect.with(window, dialect.refusal(404, 34))),
+            MISSING_ACCOUNT => return Err(dialect.with(window, dialect.refusal(404, 34))),
             MEMBERS_ONLY if is_anonymous => return Err(dialect.with(window, dialect.refusal(422, 0))),
             _ => self.inject_timeline_fault(dialect, target, window).await?,
         }

@@ -139,7 +139,7 @@ impl Follows {
     }
 
     /// The follow as networks show it: without an end if follows never change.
-    fn told(&self, follow: Follow) -> Follow {
+    fn network_view(&self, follow: Follow) -> Follow {
         if self.every > 0 { follow } else { Follow { until: Millis::MAX, ..follow } }
     }
 
@@ -153,7 +153,7 @@ impl Follows {
             (oldest..=newest).rev().filter_map(move |slot| self.follow(&circle, slot))
         });
         let follows = slots.into_iter().flatten().filter(move |follow| follow.holds(at) && follow.from < below);
-        follows.map(|follow| self.told(follow))
+        follows.map(|follow| self.network_view(follow))
     }
 
     /// The follows by an account at that time, newest first.
@@ -168,7 +168,7 @@ impl Follows {
                 let turns = [slot, slot - circle.length as i64];
                 turns.into_iter().filter_map(|slot| self.follow(&circle, slot)).find(|follow| follow.holds(seen))
             })
-            .map(|follow| self.told(follow))
+            .map(|follow| self.network_view(follow))
             .collect();
         friends.sort_unstable_by_key(|follow| std::cmp::Reverse((follow.from, follow.followed)));
         friends
@@ -203,7 +203,7 @@ impl Follows {
         let mut follows: Vec<Follow> = turns
             .filter_map(|slot| self.follow(&circle, slot))
             .filter(|follow| follow.from <= to && follow.until > from)
-            .map(|follow| self.told(follow))
+            .map(|follow| self.network_view(follow))
             .collect();
         follows.reverse();
         follows

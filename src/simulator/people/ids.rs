@@ -82,7 +82,7 @@ mod tests {
             }
         }
         let other = did(7).replace("did:plc:", "did:plc:a");
-        for none in ["did:plc:nobody", "did:web:example.org", "", &other, "did:plc:éééééééééééé"] {
+        for none in ["did:plc:missing", "did:web:example.org", "", &other, "did:plc:éééééééééééé"] {
             assert_eq!(number_of_did(none), None, "{none}");
         }
         for none in ["otter", "otter_", "otter_zzzzzzzz", "otter_é"] {

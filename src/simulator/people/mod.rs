@@ -21,15 +21,15 @@ mod groups;
 mod ids;
 mod lists;
 mod lives;
+mod network_view;
 mod person;
 mod rings;
 mod script;
-mod told;
 
 pub use self::communities::{GROUPS, Group, MOST_IN_COMMUNITIES};
 pub use self::follows::{Follow, Follows, POPULAR};
-pub use self::person::{MOST_ACCOUNTS, People, Person};
-pub use self::script::ScriptedChange;
-pub use self::told::{
+pub use self::network_view::{
     DOMAIN, OTHER_SERVER, banner, bluesky_picture, mastodon_handle, mastodon_picture, short_link, twitter_picture,
 };
+pub use self::person::{MOST_ACCOUNTS, People, Person};
+pub use self::script::ScriptedChange;

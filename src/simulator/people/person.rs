@@ -12,7 +12,7 @@ use crate::model::provider::Provider;
 use crate::simulator::dice::mix;
 use crate::simulator::options::SimulatorOptions;
 use crate::simulator::text::{
-    AUTHORS, FIRST, NOBODY, SECOND, Text, name, number_named, number_with, screen_name, user_id,
+    AUTHORS, FIRST, MISSING_USERS, SECOND, Text, name, number_named, number_with, screen_name, user_id,
 };
 use crate::simulator::timeline::Timelines;
 
@@ -115,7 +115,7 @@ impl People {
     #[must_use]
     pub fn number(&self, provider: &Provider, id: &str) -> Option<u64> {
         let number = match provider {
-            _ if NOBODY.contains(&id) => None,
+            _ if MISSING_USERS.contains(&id) => None,
             Provider::Bluesky => number_of_did(id),
             Provider::Twitter | Provider::X | Provider::Mastodon(_) => number_with(id.parse().ok()?),
         };
@@ -126,7 +126,7 @@ impl People {
     /// the old one is free, or belongs to the account beside it.
     #[must_use]
     pub fn named(&self, handle: &str, at: Millis) -> Option<u64> {
-        if NOBODY.contains(&handle) {
+        if MISSING_USERS.contains(&handle) {
             return None;
         }
         let handle = handle.to_ascii_lowercase();

@@ -60,8 +60,8 @@ impl Api {
             if asked(family) {
                 let limit = if limit.calls == 0 { Limit { calls: u32::MAX, ..limit } } else { limit };
                 let Window { limit, remaining, reset, .. } = self.windows.look(&name, endpoint, limit, self.now());
-                let told = json!({ "limit": limit, "remaining": remaining, "reset": reset });
-                resources.entry(family).or_default().insert(endpoint.to_owned(), told);
+                let quota = json!({ "limit": limit, "remaining": remaining, "reset": reset });
+                resources.entry(family).or_default().insert(endpoint.to_owned(), quota);
             }
         }
         let body = json!({ "rate_limit_context": { "application": "dummykey" }, "resources": resources });

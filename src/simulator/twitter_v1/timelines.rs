@@ -22,7 +22,7 @@ use crate::simulator::timeline::Network;
 use crate::simulator::windows::{Limit, Pool};
 
 /// A missing user, by handle and by id.
-const NOBODY: [&str; 2] = ["@nobody", "404"];
+const MISSING_USER: [&str; 2] = ["@missing", "404"];
 /// A user with protected posts.
 const PROTECTED: [&str; 2] = ["@protected", "403"];
 
@@ -97,7 +97,7 @@ impl Api {
         }
         let target = match target(endpoint.of, call) {
             Err((status, code)) => return Err(dialect.with(window, refusal(status, code))),
-            Ok(Some(target)) if NOBODY.contains(&target.as_str()) || self.is_missing(endpoint, &target) => {
+            Ok(Some(target)) if MISSING_USER.contains(&target.as_str()) || self.is_missing(endpoint, &target) => {
                 return Err(dialect.with(window, refusal(404, 34)));
             }
             Ok(Some(target)) if PROTECTED.contains(&target.as_str()) => {
@@ -118,7 +118,7 @@ impl Api {
     }
 
     fn is_missing(&self, endpoint: &Endpoint, target: &str) -> bool {
-        endpoint.of == Of::User && self.names_nobody(target, self.now())
+        endpoint.of == Of::User && self.is_free_handle(target, self.now())
     }
 
     /// The ids of a page, newest first, and the objects of the posts that still exist.
@@ -170,7 +170,7 @@ fn target(of: Of, call: &Call) -> Result<Option<String>, Refused> {
             let owner = || given("owner_id").map(str::to_owned).or_else(|| handle("owner_screen_name"));
             let by_slug = || Some(format!("list {}/{}", owner()?, given("slug")?));
             let list = given("list_id").map(|id| format!("list {id}")).or_else(by_slug);
-            match owner().filter(|owner| NOBODY.contains(&owner.as_str())) {
+            match owner().filter(|owner| MISSING_USER.contains(&owner.as_str())) {
                 Some(_) => Err((404, 34)),
                 None => list.map(Some).ok_or((400, 112)),
             }

@@ -19,7 +19,7 @@ use crate::simulator::reply::success;
 use crate::simulator::timeline::Network;
 
 /// A missing user.
-const NOBODY: &str = "404";
+const MISSING_USER: &str = "404";
 /// A user with protected posts.
 const PROTECTED: &str = "403";
 
@@ -79,7 +79,7 @@ impl Api {
             Dialect::XV2.fields(call, &own).map_err(|unknown| Dialect::XV2.with(window, refusal_of(&unknown)))?;
         let body = match (endpoint.days, target) {
             (Some(_), "") => Err(("query", "can not be empty")),
-            (None, NOBODY) => Ok(not_there(NOBODY, "resource-not-found")),
+            (None, MISSING_USER) => Ok(not_there(MISSING_USER, "resource-not-found")),
             (None, PROTECTED) => Ok(not_there(PROTECTED, "not-authorized-for-resource")),
             _ => self.x_page(endpoint, target, call, fields),
         };

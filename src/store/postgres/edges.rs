@@ -350,7 +350,7 @@ async fn begin(
     let number: Option<(i64,)> = tables.rows(list(ADD_LIST, namespace, owner)).await?.pop();
     let Some((number,)) = number else { return Ok(None) };
     let (kind, stops_after) = crawling::words(new.kind);
-    let begin = sqlx::query(BEGIN).bind(number).bind(kind).bind(stops_after).bind(new.at).bind(new.told);
+    let begin = sqlx::query(BEGIN).bind(number).bind(kind).bind(stops_after).bind(new.at).bind(new.stated_total);
     tables.done(begin).await?;
     Ok(tables.under_way(namespace, owner).await?.map(CrawlUnderWay::from))
 }

@@ -91,7 +91,7 @@ impl FollowList for PostgresStore {
                 .bind(self.people_of(namespace, ids.iter().map(String::as_str)))
         };
         let rows: Vec<(String, Part)> = self.rows(statement).await?;
-        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::kept_away)).collect()
+        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::blocked_error)).collect()
     }
 
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {

@@ -28,7 +28,7 @@ const KEEP_AWAY: &str = "INSERT INTO forgotten_person (hash, at) VALUES ($1, $2)
 const LET_BACK: &str =
     "WITH gone AS (DELETE FROM forgotten_person WHERE hash = $1 RETURNING 1) SELECT count(*) FROM gone";
 
-const KEPT_AWAY: &str = "SELECT hash FROM forgotten_person WHERE hash = ANY($1)";
+const BLOCKED: &str = "SELECT hash FROM forgotten_person WHERE hash = ANY($1)";
 
 const FINGERPRINT: &str = "SELECT fingerprint FROM forgotten_key";
 
@@ -264,11 +264,11 @@ impl Forgetting for PostgresStore {
         Ok(gone > 0)
     }
 
-    async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
+    async fn are_blocked(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
         self.load_key().await?;
         let Some(key) = self.keys.loaded() else { return Ok(vec![false; accounts.len()]) };
         let hashes: Vec<String> = accounts.iter().map(|account| key.pseudonym(network, account)).collect();
-        let away: Vec<(String,)> = self.rows(|| sqlx::query(KEPT_AWAY).bind(hashes.clone())).await?;
+        let away: Vec<(String,)> = self.rows(|| sqlx::query(BLOCKED).bind(hashes.clone())).await?;
         let away: HashSet<String> = away.into_iter().map(|(hash,)| hash).collect();
         Ok(hashes.iter().map(|hash| away.contains(hash)).collect())
     }

@@ -20,7 +20,7 @@ pub(super) async fn is_shared(first: &mut PgConnection, options: &PgConnectOptio
         let before = process(first).await?;
         match sqlx::raw_sql("BEGIN").execute(&mut second).await {
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(NO_TRANSACTIONS) => return Ok(true),
-            begun => begun?,
+            result => result?,
         };
         // The second connection holds its process now. The first gets another one, unless it has its own.
         let others = process(&mut second).await?;

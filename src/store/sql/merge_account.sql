@@ -1,6 +1,6 @@
 -- What an answer does to the row of an account: one rule, the same text on PostgreSQL and SQLite, which put the ON CONFLICT
 -- before it. `account` is the row, `excluded` the answer. A found account states its handle; of one that is not returned only
--- the state is given, once that is believed, and a handle that is stated all the same; `forgotten_at` says that its content goes. The state stands before this text
+-- the state is given, once the miss is confirmed, and a handle that is stated all the same; `forgotten_at` says that its content goes. The state stands before this text
 -- (`state_after!`).
     checked_at   = excluded.checked_at,
     handle       = CASE WHEN excluded.forgotten_at IS NULL THEN COALESCE(excluded.handle, account.handle) END,

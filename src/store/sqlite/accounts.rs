@@ -126,9 +126,9 @@ impl Accounts for SqliteStore {
         let away = away_from(&mut transaction, &self.keys, namespace, authors).await?;
         let is_kept = |seen: &&Sighting| author_in(&seen.post).is_none_or(|author| !away.contains(author));
         // An account that shows a post of a blocked person still counts as active.
-        let kept = (!away.is_empty()).then(|| sightings.iter().filter(is_kept).cloned().collect::<Vec<_>>());
-        let kept = kept.map(|kept| accounts::given_sightings(&kept));
-        for (statement, given) in [(SEE, kept.as_ref().unwrap_or(&given)), (SIGN_OF_LIFE, &given)] {
+        let stored = (!away.is_empty()).then(|| sightings.iter().filter(is_kept).cloned().collect::<Vec<_>>());
+        let stored = stored.map(|stored| accounts::given_sightings(&stored));
+        for (statement, given) in [(SEE, stored.as_ref().unwrap_or(&given)), (SIGN_OF_LIFE, &given)] {
             sqlx::query(statement).bind(namespace).bind(given).execute(&mut *transaction).await?;
         }
         Ok(transaction.commit().await?)

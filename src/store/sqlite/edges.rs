@@ -283,7 +283,7 @@ impl Edges for SqliteStore {
         let (kind, stops_after) = crawling::words(new.kind);
         let mut transaction = self.begin().await?;
         let begin = sqlx::query(BEGIN).bind(namespace).bind(clean(owner)).bind(kind).bind(stops_after);
-        begin.bind(new.at).bind(new.told).execute(&mut *transaction).await?;
+        begin.bind(new.at).bind(new.stated_total).execute(&mut *transaction).await?;
         let crawl = OnFile(&mut transaction, &self.keys).under_way(namespace, owner).await?;
         transaction.commit().await?;
         Ok(crawl.map(CrawlUnderWay::from))

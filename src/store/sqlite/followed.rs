@@ -69,7 +69,7 @@ impl FollowList for SqliteStore {
         statement.execute(&mut *transaction).await?;
         let rows = sqlx::query_as(FOLLOWED).bind(namespace).bind(json(ids.iter())).fetch_all(&mut *transaction).await?;
         transaction.commit().await?;
-        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::kept_away)).collect()
+        in_order(&ids, rows).into_iter().map(|part| part.ok_or_else(followed::blocked_error)).collect()
     }
 
     async fn unfollow(&self, namespace: &str, at: Millis, accounts: &[String]) -> Result<Vec<(String, Part)>> {

@@ -37,7 +37,7 @@ const BY_SOURCE: (&str, &str) = ("community_appearance", "source");
 /// References of others to the account: accounts it led to, posts it showed, and its own posts that others showed. Visits to its
 /// own posts are removed with them. Per table there are two statements. The first reads all rows of namespaces (?1) for references
 /// to the account (?2) and returns their keys as JSON. The second removes rows by keys (?1).
-const TOLD: [(&str, &str, &str); 3] = [
+const REFERENCES: [(&str, &str, &str); 3] = [
     (
         BY_SOURCE.0,
         "SELECT json_array(namespace, account, source) FROM community_appearance \
@@ -292,7 +292,7 @@ impl SqliteStore {
 
     /// Removes all references that `read` finds; returns their number. Other processes write during the read, so it
     /// repeats until nothing is found.
-    async fn remove_told(
+    async fn remove_references(
         &self,
         read: &'static str,
         remove: &'static str,
@@ -356,7 +356,7 @@ impl Forgetting for SqliteStore {
         Ok(gone.rows_affected() > 0)
     }
 
-    async fn are_kept_away(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
+    async fn are_blocked(&self, network: &str, accounts: &[String]) -> Result<Vec<bool>> {
         let mut reader = self.readers().acquire().await?;
         let away = away(&mut reader, &self.keys, network, accounts.iter().map(String::as_str)).await?;
         Ok(accounts.iter().map(|account| away.contains(account)).collect())
@@ -455,8 +455,8 @@ impl Forgetting for SqliteStore {
             self.namespaces_of(network).await?.into_iter().partition(|(_, by_id)| *by_id);
         let names = |of: Vec<(String, bool)>| json(of.iter().map(|(namespace, _)| namespace.as_str().into()));
         let namespaces = [led_to, names(posts), names(own)];
-        for ((table, read, remove), namespaces) in TOLD.into_iter().zip(&namespaces) {
-            removed.add(table, self.remove_told(read, remove, namespaces, &account).await?);
+        for ((table, read, remove), namespaces) in REFERENCES.into_iter().zip(&namespaces) {
+            removed.add(table, self.remove_references(read, remove, namespaces, &account).await?);
         }
         Ok(removed)
     }
@@ -500,7 +500,7 @@ mod tests {
             "(tweet=? AND pipeline=? AND source=?)",
             "(tweet=? AND post>? AND post<?)",
         ];
-        for ((table, _, remove), key) in TOLD.into_iter().zip(keys) {
+        for ((table, _, remove), key) in REFERENCES.into_iter().zip(keys) {
             let plan = plan(&mut connection, remove).await;
             assert!(plan[0].contains(key), "{table}: {plan:?}");
         }

@@ -82,7 +82,7 @@ impl World {
                 confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
-                believed_after: 10 * 60_000,
+                confirmed_after: 10 * 60_000,
                 limit: 3,
                 after: DAY_MS,
             },

@@ -206,7 +206,7 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
         says_one_line(&run(arguments, &community), 1, "(1111 had it until ");
     }
     let ids = ["1111", "2222"].map(str::to_owned);
-    assert_eq!(store.are_kept_away("twitter", &ids).await.unwrap(), [false, false]);
+    assert_eq!(store.are_blocked("twitter", &ids).await.unwrap(), [false, false]);
 
     // Whom it is about is said before and after.
     let output = home.run(&["forget", "account", "@anna_new"]);
@@ -222,9 +222,9 @@ async fn nobody_is_forgotten_for_a_handle_that_is_somebody_elses_now() {
     // Files that no updater looks after.
     store.take_file("00", 1, at, 10).await.unwrap();
     let output = home.run(&["forget", "account", "@alice", "--yes"]);
-    assert!(text(&output.stdout).starts_with("2222 (@alice)\nkept away from now on\n"), "{output:?}");
+    assert!(text(&output.stdout).starts_with("2222 (@alice)\nblocked from now on\n"), "{output:?}");
     assert!(text(&output.stderr).contains("run an updater with media.collect = true"), "{output:?}");
-    assert_eq!(store.are_kept_away("twitter", &ids).await.unwrap(), [true, true]);
+    assert_eq!(store.are_blocked("twitter", &ids).await.unwrap(), [true, true]);
 }
 
 /// A budget without a bound.

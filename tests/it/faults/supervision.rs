@@ -114,7 +114,7 @@ async fn goes_on(case: Case) {
         }
     }
     assert!(asked.contains("process configuration: waits, for "), "{asked}");
-    assert_eq!(said.matches("a task is begun anew, alone").count(), case.times, "{said}");
+    assert_eq!(said.matches("a task is restarted, alone").count(), case.times, "{said}");
     let (meant, all) = restarts(&updater, &case).await;
     assert_eq!((meant, all), (case.times, case.times), "nothing else was begun anew");
     let status = updater.process.terminate();

@@ -336,15 +336,15 @@ async fn the_dead_are_retried_and_dropped_by_who_has_the_token() {
     let (status, to, _) = send(&ops, "/dead/retry", &right, &own).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?retried={}", ids[0])));
     let told = ops.get(&to).await.1;
-    assert!(element(&told, "told").contains("lives again"), "{told}");
+    assert!(element(&told, "notice").contains("lives again"), "{told}");
     assert_eq!(state(&ids[0]).await, TweetState::Live);
     assert_eq!(queue.locate(&ids[..1]).await.unwrap()[0].len(), 1);
     // Once more: it lives already.
     let (status, to, _) = send(&ops, "/dead/retry", &right, &own).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?already={}", ids[0])));
-    assert!(element(&ops.get(&to).await.1, "told").contains("not dead any more"));
+    assert!(element(&ops.get(&to).await.1, "notice").contains("not dead any more"));
     // What it tells is no place for what others write.
-    assert!(!ops.get("/dead?retried=%3Cb%3Eyou").await.1.contains("told"));
+    assert!(!ops.get("/dead?retried=%3Cb%3Eyou").await.1.contains("id=\"notice\""));
     // A program has no origin.
     let (status, to, _) = send(&ops, "/dead/drop", &[("id", &ids[1]), ("token", TOKEN)], &[]).await;
     assert_eq!((status, &*to), (303, &*format!("/dead?dropped={}", ids[1])));

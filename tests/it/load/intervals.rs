@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::Stopwatch;
 use twitter_updater::engine::queue::{
-    Claim, EmbeddedQueue, Lane, MEND_SLACK, NewJob, PAGE_LIMIT, Queue, RedisQueue, Verdict,
+    Claim, DUE_SLACK, EmbeddedQueue, Lane, NewJob, PAGE_LIMIT, Queue, RedisQueue, Verdict,
 };
 
 use crate::support::claim;
@@ -54,7 +54,7 @@ async fn measured(backend: &str, queue: Arc<dyn Queue>, leaves_room: bool) {
     let mut moved = 0;
     loop {
         let page = Stopwatch::start();
-        let count = queue.apply_lane(&after, MEND_SLACK, PAGE_LIMIT).await.unwrap();
+        let count = queue.apply_lane(&after, DUE_SLACK, PAGE_LIMIT).await.unwrap();
         moved += count;
         if count < PAGE_LIMIT as u64 {
             break;

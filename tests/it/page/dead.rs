@@ -41,7 +41,7 @@ async fn with_the_token_they_are_retried_and_dropped() {
     browser.open(&stage.url("/dead")).await;
     for (button, id) in [("button:not([formaction])", &ids[0]), ("button[formaction='/dead/drop']", &ids[1])] {
         let before = dead(&stage).await;
-        for (token, answer, left) in [("not it", "#problem", before), (TOKEN, "#told", before - 1)] {
+        for (token, answer, left) in [("not it", "#problem", before), (TOKEN, "#notice", before - 1)] {
             browser.open(&stage.url("/dead")).await;
             let row = format!("tr:has(input[name=id][value='{id}'])");
             browser.click(&format!("{row} summary")).await;
@@ -134,16 +134,16 @@ async fn many_of_a_reason_are_retried_or_dropped_at_once() {
     browser.focus("#many summary").await;
     browser.press(&[ENTER, TAB, ' ', TAB]).await;
     browser.press(&TOKEN.chars().chain([TAB, TAB, ENTER]).collect::<Vec<_>>()).await;
-    browser.until_text("#told", "says how many", |text| text == "3 posts dropped.").await;
+    browser.until_text("#notice", "says how many", |text| text == "3 posts dropped.").await;
     assert_eq!(dead(&stage).await, 60);
     browser.open(&stage.url("/dead?reason=%3Ccannot%3E")).await;
     assert_eq!((browser.count("#dead tbody tr").await, browser.count("a[rel=next]").await), (50, 1));
     browser.click("#many summary").await;
     browser.click("#many input[name=sure]").await;
     browser.click("#many button:not([formaction])").await;
-    browser.until_text("#told", "says how many", |text| text == "60 posts due now.").await;
+    browser.until_text("#notice", "says how many", |text| text == "60 posts due now.").await;
     assert_eq!(dead(&stage).await, 0);
     let log = std::fs::read_to_string(stage.log("ops.log")).unwrap();
-    assert_eq!(log.matches("somebody looked after many dead on the page").count(), 2, "{log}");
+    assert_eq!(log.matches("dead posts changed in bulk on the page").count(), 2, "{log}");
     assert!(log.contains("http 400") && !log.contains(TOKEN), "{log}");
 }

@@ -322,7 +322,7 @@ async fn each_has_its_pages_and_all_lead_to_one_another() {
     browser.click("#dead-box summary").await;
     browser.type_into("#dead-box input[name=token]", TOKEN).await;
     browser.click("#dead-box button.danger").await;
-    browser.until_text("#told", "says what was done", |text| text.contains(&dead)).await;
+    browser.until_text("#notice", "says what was done", |text| text.contains(&dead)).await;
     assert_eq!(browser.url().await, own(&format!("/dead?dropped={dead}")));
     assert_eq!(two.queues[1].stats().await.unwrap().dead, 0);
 

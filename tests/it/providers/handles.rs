@@ -239,7 +239,7 @@ async fn the_simulator_answers_by_handle_as_by_id() {
     for provider in ALL {
         let domain = if provider == Provider::Bluesky { ".bsky.example.org" } else { "" };
         let lookup = provider.handles_at(&running.base_url(), Bounds::default());
-        let handles = ["quiet_heron0", "Blue_Sparrow99", "nobody"].map(|name| format!("{name}{domain}"));
+        let handles = ["quiet_heron0", "Blue_Sparrow99", "missing"].map(|name| format!("{name}{domain}"));
         for some in handles.chunks(lookup.capabilities().batch_limit) {
             let answer = lookup.resolve(some, &anonymous()).await.unwrap();
             assert!(answer.quota.is_some_and(|quota| quota.is_metered()), "{provider:?}");
@@ -251,7 +251,7 @@ async fn the_simulator_answers_by_handle_as_by_id() {
                         let author = if handle.starts_with('q') { 0 } else { 9_999 };
                         assert_eq!(account.id, running.people().id(&named(provider), author), "{provider:?}");
                     }
-                    Outcome::Unavailable | Outcome::Absent(Absence::NotFound) => assert!(handle.starts_with("nobody")),
+                    Outcome::Unavailable | Outcome::Absent(Absence::NotFound) => assert!(handle.starts_with("missing")),
                     other => panic!("{provider:?}: {handle}: {other:?}"),
                 }
             }

@@ -71,7 +71,7 @@ async fn five_pipelines_share_a_queue_and_a_store() {
                 confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(14_400)),
-                believed_after: 10 * 60_000,
+                confirmed_after: 10 * 60_000,
                 limit: 3,
                 after: DAY,
             },

@@ -68,7 +68,7 @@ pub(super) async fn the_age_of_data_is_no_lateness(world: World) {
         assert_eq!((lane.due, lane.oldest_lateness_ms, lane.beyond), (1, 0, 0));
         assert!((age..age + 60_000).contains(&lane.oldest_age_ms), "{lane:?}");
     }
-    assert_eq!(queue.mend(Duration::from_secs(120), 100).await.unwrap(), 0);
+    assert_eq!(queue.repair_due_times(Duration::from_secs(120), 100).await.unwrap(), 0);
     schedule_at(queue, &young(), &[("late", now - 5_000)]).await;
     let stats = world.two.stats().await.unwrap();
     assert!((5_000..60_000).contains(&stats.oldest_lateness_ms), "{}", stats.oldest_lateness_ms);

@@ -58,7 +58,7 @@ const SLACK: Duration = Duration::from_secs(600);
 
 pub(super) async fn due_times_out_of_bounds_are_mended_and_no_others(world: World) {
     let queue = &*world.one;
-    assert_eq!(queue.mend(SLACK, 1_000).await.unwrap(), 0);
+    assert_eq!(queue.repair_due_times(SLACK, 1_000).await.unwrap(), 0);
     schedule(queue, &young(), 0, &["due"]).await;
     schedule(queue, &young(), 180_000 + 500_000, &["in-bounds"]).await;
     let far: Vec<String> = (0..90).map(|n| format!("y{n}")).collect();
@@ -69,11 +69,11 @@ pub(super) async fn due_times_out_of_bounds_are_mended_and_no_others(world: Worl
     // By the slack of the stats, which is shorter.
     assert_eq!(beyond().await, [91, 2]);
 
-    assert_eq!(queue.mend(SLACK, 0).await.unwrap(), 0);
-    assert_eq!(queue.mend(SLACK, 60).await.unwrap(), 60, "the most impatient lane first");
+    assert_eq!(queue.repair_due_times(SLACK, 0).await.unwrap(), 0);
+    assert_eq!(queue.repair_due_times(SLACK, 60).await.unwrap(), 60, "the most impatient lane first");
     assert_eq!(beyond().await, [31, 2]);
-    assert_eq!(world.two.mend(SLACK, 5_000).await.unwrap(), 32);
-    assert_eq!(queue.mend(SLACK, 1_000).await.unwrap(), 0);
+    assert_eq!(world.two.repair_due_times(SLACK, 5_000).await.unwrap(), 32);
+    assert_eq!(queue.repair_due_times(SLACK, 1_000).await.unwrap(), 0);
     assert_eq!(queue.stats().await.unwrap().counters["mended"], 92);
     assert_eq!(queue.locate(&["due".to_owned(), "in-bounds".to_owned()]).await.unwrap(), before);
 
@@ -144,9 +144,9 @@ pub(super) async fn nothing_is_mended_while_the_clock_is_behind_the_fences(world
     let held = batch(queue, ClaimRequest { lease, ..request("a") }).await;
     let ahead = world.two.stats().await.unwrap().fence_ahead_ms;
     assert!((800_000..=900_000).contains(&ahead), "{ahead}");
-    assert_eq!(queue.mend(SLACK, 1_000).await.unwrap(), 0);
-    assert_eq!(queue.mend(2 * SLACK, 1_000).await.unwrap(), 1, "within the slack");
+    assert_eq!(queue.repair_due_times(SLACK, 1_000).await.unwrap(), 0);
+    assert_eq!(queue.repair_due_times(2 * SLACK, 1_000).await.unwrap(), 1, "within the slack");
     // The fence stays when its lease is settled.
     queue.settle(&held.fence, &reschedule(&held, &young(), 10_000_000), &[]).await.unwrap();
-    assert_eq!(queue.mend(SLACK, 1_000).await.unwrap(), 0);
+    assert_eq!(queue.repair_due_times(SLACK, 1_000).await.unwrap(), 0);
 }

@@ -142,7 +142,7 @@ impl World {
             bounds: Bounds { known_tail: 0, complete_every: 1, longest: 0, shrink: 1.0, page: 0 },
             unavailable: UnavailableSettings {
                 lane: Lane::new("unavailable", Duration::from_secs(86_400)),
-                believed_after: 0,
+                confirmed_after: 0,
                 limit: 2,
                 after: 0,
                 confirm: None,

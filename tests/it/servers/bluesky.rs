@@ -134,7 +134,7 @@ async fn a_cursor_that_fails_while_the_feed_is_answered_is_stale_and_one_in_an_o
     let feed = timeline(&server.base_url(), Kind::Author { actor: "a00.test".to_owned() });
     let stale = Ask { since: None, below: None, cursor: Some("2026-11-29T02:51:45.001Z".to_owned()), count: 100 };
     let page = feed.page(&stale, &anonymous()).await.unwrap();
-    assert_eq!(page.more, More::Anew);
+    assert_eq!(page.more, More::CursorExpired);
     let out = CannedServer::start(Canned::new(500, r#"{"error":"InternalServerError"}"#)).await;
     let feed = timeline(&out.base_url(), Kind::Author { actor: "a00.test".to_owned() });
     assert!(matches!(feed.page(&stale, &anonymous()).await, Err(LookupError::Outage(_))));

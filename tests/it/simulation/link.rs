@@ -231,9 +231,9 @@ impl Inspection for LinkedQueue {
 
 #[async_trait]
 impl Administration for LinkedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         let queue = self.queue.clone();
-        self.call(async move { queue.mend(slack, limit).await }).await
+        self.call(async move { queue.repair_due_times(slack, limit).await }).await
     }
 
     async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {

@@ -72,7 +72,7 @@ fn setup() -> Setup {
             confirm: None,
             forget: false,
             lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(6 * 3_600)),
-            believed_after: BELIEVED_AFTER,
+            confirmed_after: BELIEVED_AFTER,
             limit: 5,
             after: 7 * DAY,
         },

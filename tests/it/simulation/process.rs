@@ -12,7 +12,7 @@ use twitter_updater::base::reload::Reloadable;
 use twitter_updater::base::shutdown::Stop;
 use twitter_updater::engine::lateness::Lateness;
 use twitter_updater::engine::metrics::Metrics;
-use twitter_updater::engine::queue::{MEND_SLACK, Workers};
+use twitter_updater::engine::queue::{DUE_SLACK, Workers};
 use twitter_updater::engine::schedule::visits::classes;
 use twitter_updater::engine::worker::{Handler, Handling, Worker};
 use twitter_updater::model::post::Weights;
@@ -100,7 +100,7 @@ fn life(
         name: name.clone(),
         wave: wave.clone(),
         refresh: world.refresh(way),
-        slack: MEND_SLACK.max(2 * world.setup.claims.lease),
+        slack: DUE_SLACK.max(2 * world.setup.claims.lease),
     };
     let worker = worker(world, way, stop, killed, wave);
     let growing =

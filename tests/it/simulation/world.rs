@@ -100,7 +100,7 @@ impl Default for Setup {
                 confirm: None,
                 forget: false,
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(30)),
-                believed_after: 5_000,
+                confirmed_after: 5_000,
                 limit: 3,
                 after: 60_000,
             },

@@ -266,7 +266,7 @@ async fn more_accounts_than_a_call_takes_are_refused() {
     assert_eq!((status, body["profiles"].as_array().map(Vec::len)), (200, Some(25)));
     let (status, body) = get(&running, &bluesky(26)).await;
     assert!(status == 400 && body["message"].as_str().unwrap().contains("must not have more than 25"), "{body}");
-    for wrong in ["", "?actors=nobody", "?actors=did:plc", "?actors=a b.example.org"] {
+    for wrong in ["", "?actors=missing", "?actors=did:plc", "?actors=a b.example.org"] {
         let target = format!("/xrpc/app.bsky.actor.getProfiles{}", wrong.replace(' ', "%20"));
         assert_eq!(get(&running, &target).await.0, 400, "{wrong}");
     }

@@ -57,7 +57,7 @@ async fn users_are_found_by_id_and_by_handle() {
     let (id, handle) = USER;
     for target in [
         format!("/2/users?ids={id},404"),
-        format!("/2/users/by?usernames={handle},nobody"),
+        format!("/2/users/by?usernames={handle},missing"),
         format!("/2/users/{id}"),
         format!("/2/users/by/username/{handle}"),
     ] {
@@ -92,7 +92,7 @@ async fn users_are_found_by_id_and_by_handle() {
     assert_eq!(get(&running, "/1.1/users/show.json?user_id=404").await.1["errors"][0]["code"], 50);
     let (_, users) = get(&running, &format!("/1.1/users/lookup.json?user_id={id},404&screen_name={handle}")).await;
     assert_eq!(users.as_array().unwrap().len(), 2);
-    let (status, body) = get(&running, "/1.1/users/lookup.json?screen_name=nobody").await;
+    let (status, body) = get(&running, "/1.1/users/lookup.json?screen_name=missing").await;
     assert_eq!((status, &body["errors"][0]["code"]), (404, &json!(17)));
     let (_, account) = get(&running, &format!("/api/v1/accounts/{id}")).await;
     assert_eq!((&account["id"], &account["username"]), (&json!(id), &json!(handle)));

@@ -261,7 +261,7 @@ async fn a_hundred_thousand_accounts_can_be_looked_up() {
         assert!(!answer.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Found(_))), "{provider}");
     }
     assert!(people.count() < MOST_ACCOUNTS);
-    for nobody in ["404", "nobody"] {
+    for nobody in ["404", "missing"] {
         assert_eq!((people.number(&Provider::Twitter, nobody), people.named(nobody, at)), (None, None));
     }
     let same = start(SimulatorOptions { accounts: 100_000, ..lively() }).await;

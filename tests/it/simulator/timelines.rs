@@ -77,7 +77,8 @@ async fn a_list_is_named_by_its_id_or_by_its_slug_and_owner() {
     assert_ne!(by_slug, posts("slug=news&owner_screen_name=two").await);
     assert_ne!(by_slug, posts("slug=rust&owner_screen_name=one").await);
     assert_eq!(posts("list_id=7").await.len(), 5);
-    for (query, status, code) in [("slug=news", 400, 112), ("", 400, 112), ("slug=a&owner_screen_name=nobody", 404, 34)]
+    for (query, status, code) in
+        [("slug=news", 400, 112), ("", 400, 112), ("slug=a&owner_screen_name=missing", 404, 34)]
     {
         let (told, _, body) = raw(&running, "GET", &format!("/1.1/lists/statuses.json?{query}"), None, "").await;
         assert!(told == status && body.contains(&format!("\"code\":{code}")), "{query}: {told} {body}");

@@ -110,7 +110,7 @@ async fn record(store: &dyn EdgeStore, namespace: &str, owners: &[&str]) {
 
 async fn begin(store: &dyn EdgeStore, owner: &str, at: Millis, kind: CrawlKind) -> CrawlUnderWay {
     record(store, NS, &[owner]).await;
-    store.begin_crawl(NS, owner, &NewCrawl { kind, at: T + at, told: None }).await.unwrap().unwrap()
+    store.begin_crawl(NS, owner, &NewCrawl { kind, at: T + at, stated_total: None }).await.unwrap().unwrap()
 }
 
 /// A page of the crawl that is under way, asked for 2 ms before its answer.
@@ -156,7 +156,7 @@ fn ended(end: CrawlEnd, vanished: u64, withheld: u64) -> Ended {
 }
 
 async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
-    let new = NewCrawl { kind: CrawlKind::Complete, at: T, told: Some(3) };
+    let new = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: Some(3) };
     assert_eq!(store.begin_crawl(NS, "9", &new).await.unwrap(), None, "no such item");
     record(store, NS, &["9"]).await;
     let crawl = store.begin_crawl(NS, "9", &new).await.unwrap().unwrap();
@@ -172,7 +172,7 @@ async fn edges_are_intervals_between_complete_crawls(store: &dyn EdgeStore) {
         told: Some(3),
     };
     assert_eq!(crawl, expected);
-    let other = NewCrawl { kind: CrawlKind::Prefix { known_tail: 1 }, at: T + 9, told: None };
+    let other = NewCrawl { kind: CrawlKind::Prefix { known_tail: 1 }, at: T + 9, stated_total: None };
     assert_eq!(store.begin_crawl(NS, "9", &other).await.unwrap(), Some(expected), "it is under way");
 
     assert_eq!(
@@ -578,7 +578,7 @@ async fn follows_among_accounts_come_from_lists_of_both_kinds(store: &dyn EdgeSt
     crawl(store, "a", 10, "bxc").await;
     record(store, FRIENDS, &["a", "c"]).await;
     for (owner, ids) in [("a", "byc"), ("c", "a")] {
-        let new = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
+        let new = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: None };
         let crawl = store.begin_crawl(FRIENDS, owner, &new).await.unwrap().unwrap();
         store.save_edges(FRIENDS, owner, &page_of(&crawl, 10, members(ids), END)).await.unwrap().unwrap();
     }
@@ -591,7 +591,7 @@ async fn follows_among_accounts_come_from_lists_of_both_kinds(store: &dyn EdgeSt
     assert_eq!(store.mutual_among("twitter", &ids, None).await.unwrap(), [pair("a", "b"), pair("a", "c")]);
     crawl(store, "a", 110, "bx").await;
     record(store, FRIENDS, &["a"]).await;
-    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 100, told: None };
+    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 100, stated_total: None };
     let crawl = store.begin_crawl(FRIENDS, "a", &new).await.unwrap().unwrap();
     store.save_edges(FRIENDS, "a", &page_of(&crawl, 110, members("c"), END)).await.unwrap().unwrap();
     // The list of c's friends, older, still has a.

@@ -124,7 +124,7 @@ async fn write(store: &dyn Whole, who: &Who, other: &Who) {
     store.save_languages(NS, &who.posts.iter().map(language).collect::<Vec<_>>()).await.unwrap();
     for list in LISTS {
         store.record(list, T, &way(), &[new_tweet(who.id, T, Some(T))]).await.unwrap();
-        let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
+        let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: None };
         let Some(crawl) = store.begin_crawl(list, who.id, &crawl).await.unwrap() else { continue };
         let members = [other.id, "900100"].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
         let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
@@ -202,7 +202,7 @@ async fn write_again(store: &dyn Whole) {
     store.save_trouble(VISITS, ANN.id, &trouble).await.unwrap();
     // A page of another list that has it.
     store.record(LISTS[0], T, &way(), &[new_tweet("900100", T, Some(T))]).await.unwrap();
-    let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, told: None };
+    let crawl = NewCrawl { kind: CrawlKind::Complete, at: T, stated_total: None };
     let crawl = store.begin_crawl(LISTS[0], "900100", &crawl).await.unwrap().unwrap();
     let members = [ANN.id, BOB.id].map(|id| MemberSeen { id: id.into(), followed_at: None }).into();
     let next = Next::End(End::Complete(WaveGuard { share: 1.0, least: 0 }));
@@ -348,7 +348,7 @@ async fn is_forgotten(store: &dyn Whole, tables: impl AsyncFn(&[&str]) -> Tables
     let at = T + 5;
     assert!(store.keep_away("twitter", ANN.id, at).await.unwrap());
     assert!(!store.keep_away("twitter", ANN.id, at).await.unwrap());
-    let is_away = store.are_kept_away("twitter", &[BOB.id.to_owned(), ANN.id.to_owned()]).await.unwrap();
+    let is_away = store.are_blocked("twitter", &[BOB.id.to_owned(), ANN.id.to_owned()]).await.unwrap();
     assert_eq!(is_away, [false, true]);
     remove(store).await;
     nothing_is_left(&tables(&["7001", ANN.handle]).await, &before);

@@ -249,7 +249,7 @@ impl EdgesInMemory {
             pages: 0,
             found: 0,
             unreadable: 0,
-            told: new.told,
+            told: new.stated_total,
         };
         let crawl = Crawl {
             under_way: under_way.clone(),

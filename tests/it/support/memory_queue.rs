@@ -438,9 +438,9 @@ impl Inspection for MemoryQueue {
 
 #[async_trait]
 impl Administration for MemoryQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
         let (mut inner, now) = (self.lock(), self.now());
-        let mended = inner.model.mend(now, millis(slack), limit);
+        let mended = inner.model.repair_due_times(now, millis(slack), limit);
         inner.count(now, "mended", mended as usize);
         Ok(mended)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use twitter_updater::base::clock::{Millis, millis};
 use twitter_updater::engine::queue::{
-    ClaimRequest, Job, Lane, LaneStats, MEND_SLACK, NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Sample,
+    ClaimRequest, DUE_SLACK, Job, Lane, LaneStats, NewJob, Order, PAGE_LIMIT, Place, Postponed, Promoted, Sample,
     Scheduled, Stats, Verdict, suspect_limit, worker_of,
 };
 
@@ -174,7 +174,7 @@ impl QueueModel {
     }
 
     /// Spreads what is due beyond a lane's patience and the slack over its next patience; says how many that were.
-    pub fn mend(&mut self, now: Millis, slack: Millis, limit: usize) -> u64 {
+    pub fn repair_due_times(&mut self, now: Millis, slack: Millis, limit: usize) -> u64 {
         if self.last_fence - now > slack {
             return 0;
         }
@@ -577,7 +577,7 @@ impl QueueModel {
                 lane.due += u64::from(due <= now);
                 let oldest = if is_timed { &mut lane.oldest_lateness_ms } else { &mut lane.oldest_age_ms };
                 *oldest = (*oldest).max(now - due);
-                lane.beyond += u64::from(is_timed && due > now + patience_ms + millis(MEND_SLACK));
+                lane.beyond += u64::from(is_timed && due > now + patience_ms + millis(DUE_SLACK));
             }
             stats.delayed += lane.delayed;
             stats.due += lane.due;

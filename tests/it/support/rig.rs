@@ -245,7 +245,7 @@ impl Rig {
                 confirm: None,
                 forget: setup.forget,
                 lane: Lane::new(UNAVAILABLE_LANE, setup.unavailable_every),
-                believed_after: millis(setup.unavailable_after),
+                confirmed_after: millis(setup.unavailable_after),
                 limit: setup.unavailable_limit,
                 after: millis(setup.unavailable_for),
             },

@@ -269,8 +269,8 @@ impl Inspection for WatchedQueue {
 
 #[async_trait]
 impl Administration for WatchedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
-        self.inner.mend(slack, limit).await
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64, QueueError> {
+        self.inner.repair_due_times(slack, limit).await
     }
 
     async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64, QueueError> {

@@ -58,8 +58,8 @@ async fn round(timeline: &dyn Timeline, who: &Credential, kept: &mut Option<Posi
         let asked = ask(kept.as_ref(), &rules, wall_ms());
         let page = timeline.page(&asked, who).await.unwrap();
         had.pages += 1;
-        had.refused_cursors += u32::from(page.more == More::Anew);
-        had.empty += u32::from(page.posts.is_empty() && page.more != More::Anew);
+        had.refused_cursors += u32::from(page.more == More::CursorExpired);
+        had.empty += u32::from(page.posts.is_empty() && page.more != More::CursorExpired);
         let ids: Vec<u64> = page.posts.iter().map(|post| post.id).collect();
         let taken = take(kept, &rules, &asked, &ids, page.more, &page.reading).unwrap();
         assert_eq!(taken.gaps, []);
@@ -116,8 +116,8 @@ async fn both_are_read_whole_without_a_login() {
 async fn what_is_not_ours_to_see_is_the_sources_own_matter() {
     let running = simulated(3_000).await;
     for (kind, says) in [
-        (author("nobody.example.org"), "does not exist"),
-        (author("did:plc:nobody"), "does not exist"),
+        (author("missing.example.org"), "does not exist"),
+        (author("did:plc:missing"), "does not exist"),
         (author("alice"), "does not exist"),
         (search(""), "does not exist"),
         (search("members"), "refuses a search without a login (HTTP 403): name a server in bluesky.api"),
@@ -200,13 +200,13 @@ async fn a_cursor_is_made_of_the_time_in_a_form_that_the_server_takes() {
     let timeline = timeline(&server.base_url(), author("alice.example.org"));
     let below = Ask { below: Some(place(begun + 50_000, "x")), ..newest() };
     let page = timeline.page(&below, &anonymous()).await.unwrap();
-    assert_eq!((page.posts.len(), page.more), (0, More::Anew), "the first is of Bluesky's form");
+    assert_eq!((page.posts.len(), page.more), (0, More::CursorExpired), "the first is of Bluesky's form");
     let page = timeline.page(&below, &anonymous()).await.unwrap();
     assert!(page.posts.len() > 80 && page.posts.iter().all(|post| LAYOUT.made_at(post.id) <= begun + 50_000));
     // A server that takes neither: the source's own matter, after both were tried.
     let server = CannedServer::start(refused("Malformed cursor")).await;
     let none = self::timeline(&server.base_url(), author("alice.example.org"));
-    assert_eq!(none.page(&below, &anonymous()).await.unwrap().more, More::Anew);
+    assert_eq!(none.page(&below, &anonymous()).await.unwrap().more, More::CursorExpired);
     assert!(matches!(none.page(&below, &anonymous()).await, Err(LookupError::BadRequest(_))));
 }
 
@@ -290,7 +290,7 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
     for (asked, expected) in [
         (&below, Some((1, by_cursor.clone()))),
         (&below, Some((0, by_cursor))),
-        (&token("100"), Some((0, More::Anew))),
+        (&token("100"), Some((0, More::CursorExpired))),
         (&below, None),
         (&below, Some((0, More::Unsaid))),
     ] {
@@ -303,8 +303,15 @@ async fn no_answer_makes_it_pass_over_a_post_or_go_round_for_ever() {
             }
         }
     }
-    assert_eq!(of(search("a"), &token("100"), 403, json!({})).await.unwrap(), (0, More::Anew), "one that is kept");
-    assert_eq!(of(search("a"), &token("100"), 400, json!({"error": "InvalidRequest"})).await.unwrap(), (0, More::Anew));
+    assert_eq!(
+        of(search("a"), &token("100"), 403, json!({})).await.unwrap(),
+        (0, More::CursorExpired),
+        "one that is kept"
+    );
+    assert_eq!(
+        of(search("a"), &token("100"), 400, json!({"error": "InvalidRequest"})).await.unwrap(),
+        (0, More::CursorExpired)
+    );
     // Whose fault a refusal is.
     for (status, error) in [(400, "InvalidRequest"), (400, "AccountTakedown"), (400, "BlockedByActor")] {
         let answer = of(feed.clone(), &newest(), status, json!({"error": error})).await;

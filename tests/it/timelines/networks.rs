@@ -105,7 +105,7 @@ async fn round(timeline: &dyn Timeline, who: &Credential, position: &mut Option<
         let asked = ask(position.as_ref(), &rules, wall_ms());
         let page = timeline.page(&asked, who).await.unwrap();
         had.pages += 1;
-        had.refused_tokens += u32::from(page.more == More::Anew);
+        had.refused_tokens += u32::from(page.more == More::CursorExpired);
         let taken = take(position, &rules, &asked, &ids(&page), page.more.clone(), &page.reading).unwrap();
         had.ids.extend(taken.hand_over);
         had.gaps.extend(taken.gaps);

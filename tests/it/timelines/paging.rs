@@ -379,7 +379,7 @@ fn a_token_that_is_refused_is_dropped_and_the_round_goes_on_by_ids() {
     let asked = ask(position.as_ref(), &rules, T);
     take(&mut open, &rules, &asked, &[], More::Cursor("next".into()), &read).unwrap();
     let again = ask(open.as_ref(), &rules, T);
-    let taken = take(&mut open, &rules, &again, &[], More::Anew, &read).unwrap();
+    let taken = take(&mut open, &rules, &again, &[], More::CursorExpired, &read).unwrap();
     assert_eq!((taken, ask(open.as_ref(), &rules, T)), (Taken::default(), asked));
 }
 

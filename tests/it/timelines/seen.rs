@@ -230,8 +230,10 @@ async fn a_source_that_the_api_refuses_is_named_with_its_error_and_the_other_goe
     let folder = tempfile::tempdir().unwrap();
     let api = simulated().await;
     let (world, _) = world(false, folder.path(), &api.base_url()).await;
-    let polling =
-        beside_one(&world.settings, &[("poll.sources.gone.kind", "user"), ("poll.sources.gone.screen_name", "nobody")]);
+    let polling = beside_one(
+        &world.settings,
+        &[("poll.sources.gone.kind", "user"), ("poll.sources.gone.screen_name", "missing")],
+    );
     let log = folder.path().join("poll.log");
     let begun = wall_ms();
     let poller = Process::start(&["poll"], &polling, &log);

@@ -329,7 +329,7 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let simulator = simulated(20.0).await;
     let trap = Arc::new(Trap::default());
-    let users = named(&simulator, &["nobody", "one", "protected"], &trap);
+    let users = named(&simulator, &["missing", "one", "protected"], &trap);
     let poller = Poller::start(folder.path(), users, &trap).await;
     eventually("the one that can be is polled", async || trap.saves.load(Ordering::Relaxed) >= 5).await;
     let counted = poller.polls.clone();
@@ -345,7 +345,7 @@ async fn a_source_that_is_not_ours_to_see_holds_up_no_other() {
         let places = queue.locate(&[name.to_owned()]).await.unwrap().remove(0);
         matches!(&places[..], [Place::Delayed { .. }])
     };
-    for name in ["nobody", "protected"] {
+    for name in ["missing", "protected"] {
         eventually("it is tried again, later", async || is_delayed(name).await).await;
         assert_eq!(poller.store.saved(&polled("statuses/user_timeline"), name).await.unwrap().position, None);
     }

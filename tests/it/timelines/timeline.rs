@@ -111,7 +111,7 @@ impl Timeline {
         if ask.cursor.is_some() && self.refuses > 0 {
             self.tokens += 1;
             if self.tokens.is_multiple_of(self.refuses) {
-                return (Vec::new(), More::Anew);
+                return (Vec::new(), More::CursorExpired);
             }
         }
         if self.blanks > 0 && Lots::new(self.calls).below(self.blanks) == 0 {

@@ -130,7 +130,7 @@ impl World {
             rules: classes::Rules::default(),
             unavailable: UnavailableSettings {
                 lane: Lane::new(UNAVAILABLE_LANE, Duration::from_secs(7 * 86_400)).in_tier(1),
-                believed_after: 1,
+                confirmed_after: 1,
                 limit: u32::MAX,
                 after: i64::MAX,
                 confirm: None,

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_password_must_not_have_is_told() {
+    fn an_unescaped_password_is_refused_with_the_remedy() {
         for url in ["redis://:canary#1@host", "rediss://me:canary/1@host:1/0", "redis+cluster://:canary?1@one,two"] {
             assert!(Address::read(url).err().is_some_and(|why| why.contains("%2F")), "{url}");
         }

@@ -78,12 +78,12 @@ type Key = (u64, u64, Duration, runtime::Id);
 
 static OPEN: LazyLock<Mutex<HashMap<Key, Weak<Connections>>>> = LazyLock::new(Mutex::default);
 
-type Told = oneshot::Sender<Result<(), Failed>>;
+type Caller = oneshot::Sender<Result<(), Failed>>;
 
 /// A finished call. `flushed`: it also waits for the flush.
 #[derive(Debug)]
 struct Done {
-    told: Told,
+    caller: Caller,
     flushed: bool,
 }
 
@@ -99,7 +99,7 @@ struct Group {
     spoiled: bool,
     done: Vec<Done>,
     /// Committed calls that wait for the flush.
-    flushes: mpsc::UnboundedSender<Told>,
+    flushes: mpsc::UnboundedSender<Caller>,
     /// Time since the file's lock was last free for others.
     held: Stopwatch,
 }
@@ -139,11 +139,11 @@ impl Tx {
     }
 
     async fn done(mut self, flushed: bool) -> Result<(), sqlx::Error> {
-        let (tell, told) = oneshot::channel();
-        self.group.done.push(Done { told: tell, flushed });
+        let (tell, result) = oneshot::channel();
+        self.group.done.push(Done { caller: tell, flushed });
         self.group.spoiled = false;
         drop(self);
-        match told.await {
+        match result.await {
             Ok(committed) => committed.map_err(Failed::error),
             Err(_) => Err(sqlx::Error::WorkerCrashed),
         }
@@ -363,7 +363,7 @@ impl Group {
                 Err(sqlx::Error::WorkerCrashed) if since.elapsed() < patience => {
                     self.connection = connect(&self.options, patience).await?;
                 }
-                begun => return begun,
+                result => return result,
             }
         }
     }
@@ -404,11 +404,11 @@ impl Group {
 
     fn tell(&mut self, ended: &Result<(), Failed>) {
         self.calls = 0;
-        for Done { told, flushed } in self.done.drain(..) {
+        for Done { caller, flushed } in self.done.drain(..) {
             // A call that no longer waits gets no result.
             let _ = match ended {
-                Ok(()) if flushed => self.flushes.send(told).map_err(drop),
-                _ => told.send(ended.clone()).map_err(drop),
+                Ok(()) if flushed => self.flushes.send(caller).map_err(drop),
+                _ => caller.send(ended.clone()).map_err(drop),
             };
         }
     }
@@ -437,7 +437,7 @@ async fn commit_groups(turn: Arc<Turn<Group>>, waiting: Arc<AtomicUsize>, mut en
 }
 
 /// Flushes the WAL once for all calls that wait.
-async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::UnboundedReceiver<Told>) {
+async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::UnboundedReceiver<Caller>) {
     let mut calls = Vec::new();
     while committed.recv_many(&mut calls, usize::MAX).await > 0 {
         let wal = wal.clone();
@@ -455,8 +455,8 @@ async fn flush(wal: PathBuf, is_lost: Arc<AtomicBool>, mut committed: mpsc::Unbo
             }
             Failed::flush(&error.to_string())
         });
-        for told in calls.drain(..) {
-            let _ = told.send(flushed.clone());
+        for caller in calls.drain(..) {
+            let _ = caller.send(flushed.clone());
         }
     }
 }
@@ -638,7 +638,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn calls_may_be_dropped_anywhere() {
         let (_folder, path, file) = file().await;
-        let (mut told, mut next) = (Vec::new(), 0_i64);
+        let (mut reported, mut next) = (Vec::new(), 0_i64);
         for _ in 0..300 {
             let mut calls = JoinSet::new();
             for _ in 0..8 {
@@ -654,13 +654,13 @@ mod tests {
                     tokio::time::timeout(patience, call).await.is_ok().then_some(number)
                 });
             }
-            told.extend(calls.join_all().await.into_iter().flatten());
+            reported.extend(calls.join_all().await.into_iter().flatten());
         }
         // Stands for another process: its connections are its own.
         let other = SharedFile::open::<BackendError>(&path, PATIENCE / 2).await.unwrap();
         begin(&other).await.commit().await.unwrap();
         let written = written(&other).await;
-        assert!(told.iter().all(|number| written.contains(number)), "{told:?} of {written:?}");
+        assert!(reported.iter().all(|number| written.contains(number)), "{reported:?} of {written:?}");
     }
 
     /// After a failed flush a disk is never trusted again.

@@ -37,7 +37,7 @@ const ASK: &str = "
         SELECT json_group_array(json_array(key, id, fence, deliveries, failures)) FROM (
             SELECT key, id, fence, deliveries, failures + (trial IS NOT NULL AND trial = fence) AS failures FROM queue_job
             WHERE namespace = ?1 AND state = 1 AND fence <= ?2
-            ORDER BY fence, id LIMIT ?4 + 0) -- a parameter alone would be planned with: compiled anew for each claim
+            ORDER BY fence, id LIMIT ?4 + 0) -- a parameter alone would be planned with: compiled again for each claim
     ) AS expired, EXISTS (SELECT 1 FROM queue_job WHERE namespace = ?1 AND deliveries > 0) AS any_suspects
     FROM queue_namespace WHERE namespace = ?1";
 

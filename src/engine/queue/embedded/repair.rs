@@ -93,20 +93,20 @@ pub(super) async fn forget(queue: &EmbeddedQueue, ids: &[String]) -> Result<()> 
 
 #[async_trait]
 impl Administration for EmbeddedQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64> {
         let (slack, limit) = (clock::millis(slack), limit.min(PAGE_LIMIT) as u64);
         let mut tx = self.begin().await?;
         let now = clock::wall_ms();
         if self.last_fence(&mut tx).await? - now > slack {
             return Ok(0);
         }
-        let mut mended = 0;
+        let mut repaired = 0;
         for lane in self.lanes(&mut tx).await?.into_iter().filter(|lane| lane.order.is_timed()) {
-            mended += self.spread(&mut tx, &lane, (now, slack), limit - mended).await?;
+            repaired += self.spread(&mut tx, &lane, (now, slack), limit - repaired).await?;
         }
-        self.count(&mut tx, now, &[("mended", mended as i64)]).await?;
+        self.count(&mut tx, now, &[("mended", repaired as i64)]).await?;
         tx.commit().await?;
-        Ok(mended)
+        Ok(repaired)
     }
 
     async fn apply_lane(&self, lane: &Lane, slack: Duration, limit: usize) -> Result<u64> {

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::super::{
-    Buried, Hour, Inspection, LaneDue, LaneStats, MEND_SLACK, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place,
+    Buried, DUE_SLACK, Hour, Inspection, LaneDue, LaneStats, MINUTE_MS, MINUTES_KEPT, Minute, PAGE_LIMIT, Place,
     Result, RowRange, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{DEAD, DELAYED, EmbeddedQueue, LEASED, WORKER_EXPIRY_MS, hours};
@@ -232,7 +232,7 @@ async fn lane_stats(queue: &EmbeddedQueue, file: &mut SqliteConnection, now: Mil
         .bind(now)
         .bind(&queue.namespace)
         .bind(&*known.name)
-        .bind(now.saturating_add(known.patience).saturating_add(clock::millis(MEND_SLACK)))
+        .bind(now.saturating_add(known.patience).saturating_add(clock::millis(DUE_SLACK)))
         .fetch_one(&mut *file)
         .await?;
         let counts = [delayed, due, beyond].map(|count| count as u64);

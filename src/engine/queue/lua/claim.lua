@@ -148,7 +148,7 @@ if not expired then
   local pick_due, rank = picker(lanes, now, limit, linger, lookahead, early, deliveries_of, any_suspects)
   local ready = not suspects_turn and pick_due(false)
   if not ready and #over_suspects > 0 then
-    -- Nobody else is ready: the call is theirs.
+    -- No other job is ready: the call is theirs.
     of_suspects = true
     take_over(over_suspects)
   elseif not ready then
@@ -270,7 +270,7 @@ if expired then
   for _, lane in ipairs(lanes) do redis.call('ZREM', lane.key, unpack(ids)) end
 else
   local leased = lease_all('NX')
-  -- The picks leave the lanes, those found leased by somebody else too: leased wins.
+  -- The picks leave the lanes, and so do those that another claim has leased: leased wins.
   for _, lane in ipairs(lanes) do
     if lane.leave and lane.newest then
       in_chunks('ZREM', lane.key, nil, ids_of(lane.jobs, lane.leave))

@@ -1,5 +1,5 @@
 -- Which claims hold these fences: one step of a walk over the server's keys, since a claim's record is found by
--- nothing else. Each step is a call of its own, so that nobody waits for the whole walk. Flagged no-writes.
+-- nothing else. Each step is a call of its own, so that no other call waits for the whole walk. Flagged no-writes.
 --
 -- ARGV   cursor, keys in a step, then fences
 -- returns {the next step's cursor, '0' at the end; then fence, token, fence, token, …}

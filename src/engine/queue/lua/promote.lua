@@ -54,7 +54,7 @@ while at <= #ARGV do
     else
       for _, of in ipairs(lanes) do
         if of.scores[i] then
-          -- A score somebody wrote by hand may have a fraction.
+          -- A score that a person wrote may have a fraction.
           local known = math.floor(tonumber(of.scores[i]))
           if not sooner and known >= due then
             letter = 'k'

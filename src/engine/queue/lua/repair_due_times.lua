@@ -7,12 +7,12 @@ local slack, left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = now_ms()
 if clock_is_behind(now, slack) then return 0 end
 
-local mended = 0
+local repaired = 0
 for _, lane in ipairs(lanes_in_order()) do
   if left <= 0 then break end
   local moved = spread(lane, now, slack, left)
-  mended, left = mended + moved, left - moved
+  repaired, left = repaired + moved, left - moved
 end
 
-count(now, { mended = mended })
-return mended
+count(now, { mended = repaired })
+return repaired

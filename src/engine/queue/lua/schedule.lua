@@ -1,5 +1,5 @@
 -- Adds jobs that are in none of the places. Not flagged allow-oom: a full Redis refuses new jobs and
--- still drains. Told so, it takes the dead for nowhere and leaves none of the ids among them (`exhume`).
+-- still drains. With 'dead', it takes the dead for nowhere and leaves none of the ids among them (`exhume`).
 --
 -- ARGV   'dead' to exhume or '', then distinct ids, 1,000 at the most, in groups, each: lane,
 --        kind (lane_of), n, the n ids, their n dues (due_at)

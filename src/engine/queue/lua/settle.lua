@@ -17,7 +17,7 @@
 --
 -- One ZRANGEBYSCORE tells which ids the claim still holds, since no other claim has its fence. (A failover may
 -- lose a claim and set the clock back, and give its fence to another: its token is not on record then.) A
--- lease that ran out holds nothing, whether or not somebody has claimed the ids since.
+-- lease that ran out holds nothing, whether or not another worker has claimed the ids since.
 -- The write that adds comes before the one that removes.
 
 local fence, token = ARGV[1], ARGV[2]

@@ -1,4 +1,4 @@
--- Brings forward what is due too late. It stands before mend.lua and apply_lane.lua.
+-- Brings forward what is due too late. It stands before repair_due_times.lua and apply_lane.lua.
 
 -- Returns true if the clock stepped back: what looks late by this clock may be right.
 local function clock_is_behind(now, slack)

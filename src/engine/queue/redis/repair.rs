@@ -26,7 +26,7 @@ macro_rules! spreading {
 }
 
 static APPLY_LANE: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/apply_lane.lua")));
-static MEND: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/mend.lua")));
+static REPAIR_DUE_TIMES: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, spreading!("../lua/repair_due_times.lua")));
 static SUM_HOURS: LazyLock<Script> = LazyLock::new(|| script(ALLOW_OOM, include_str!("../lua/sum_hours.lua")));
 
 pub(super) async fn adopt(queue: &RedisQueue, token: &str, ids: &[String], lease: Duration) -> Result<Adopted> {
@@ -48,8 +48,8 @@ pub(super) async fn forget(queue: &RedisQueue, ids: &[String]) -> Result<()> {
 
 #[async_trait]
 impl Administration for RedisQueue {
-    async fn mend(&self, slack: Duration, limit: usize) -> Result<u64> {
-        let mut call = Call::new(&MEND, &self.keys.prefix);
+    async fn repair_due_times(&self, slack: Duration, limit: usize) -> Result<u64> {
+        let mut call = Call::new(&REPAIR_DUE_TIMES, &self.keys.prefix);
         self.pool.invoke(call.arg(clock::millis(slack)).arg(limit.min(PAGE_LIMIT))).await
     }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use redis::Script;
 
 use super::super::{
-    Buried, HOURS_KEPT, Hour, Inspection, Lane, LaneDue, LaneStats, MEND_SLACK, MINUTES_KEPT, Minute, PAGE_LIMIT,
-    Place, QueueError, Result, RowRange, Sample, Stats, WorkerStats, worker_of,
+    Buried, DUE_SLACK, HOURS_KEPT, Hour, Inspection, Lane, LaneDue, LaneStats, MINUTES_KEPT, Minute, PAGE_LIMIT, Place,
+    QueueError, Result, RowRange, Sample, Stats, WorkerStats, worker_of,
 };
 use super::{RedisQueue, SCHEDULE_CHUNK, WORKER_EXPIRY_MS, words};
 use crate::base::backend::redis::{Call, NO_WRITES, Steps, script};
@@ -41,7 +41,7 @@ impl Inspection for RedisQueue {
         );
         let mut call = Call::new(&STATS, &self.keys.prefix);
         let (now, lanes, numbers, paused, flat, workers): Answer =
-            self.pool.invoke(call.arg(WORKER_EXPIRY_MS).arg(clock::millis(MEND_SLACK))).await?;
+            self.pool.invoke(call.arg(WORKER_EXPIRY_MS).arg(clock::millis(DUE_SLACK))).await?;
         let (leased, expired, dead, incoming, incoming_refused, fence_ahead_ms) = numbers;
         let lane = |(name, written, delayed, due, oldest, beyond): (String, String, u64, u64, Millis, u64)| {
             let lane = words::lane(&name, &written)?;

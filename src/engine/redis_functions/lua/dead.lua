@@ -2,7 +2,7 @@
 
 shows('dead', function(tag, args)
   local page = redis.call('ZRANGE', tag .. ':dead', 0, number_of(args[1], 20, 1000) - 1, 'REV', 'WITHSCORES')
-  if #page == 0 then say('nobody is dead') return end
+  if #page == 0 then say('no id is dead') return end
   local ids = {}
   for i = 1, #page, 2 do ids[#ids + 1] = page[i] end
   local rows = { { 'id', 'since', 'why' } }

@@ -48,7 +48,7 @@ shows('ids', function(tag, args, now)
     end
     local refused = redis.call('HGET', tag .. ':incoming:refused', id)
     if refused then finds('refused', plain(refused)) end
-    if #found == 0 then finds('nowhere', 'its life has ended, or nobody put it in: the store knows (twitter-updater dead show ID)') end
+    if #found == 0 then finds('nowhere', 'its life has ended, or it was never put in: the store knows (twitter-updater dead show ID)') end
     for _, row in ipairs(found) do rows[#rows + 1] = row end
   end
   table_of('lll', rows)

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_visited_when_so_many_events_are_expected_or_after_the_span() {
+    fn a_visit_is_due_at_the_expected_events_or_after_the_span() {
         let rhythm = worker();
         let weekly = Rules { weekends: true, weight: 0.99, ..Rules::default() };
         let at = interval(&weekly, &rhythm, 4.0, 30 * DAY);

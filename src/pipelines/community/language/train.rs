@@ -84,7 +84,7 @@ fn weights<'a>(texts: impl Iterator<Item = &'a (Vec<char>, usize)>) -> Vec<(Stri
         }
     }
     let share = |count: f64, label: usize| (count + ADDED) / (all[label] + 2.0 * ADDED);
-    let told = |count: [f64; 2]| -> f64 {
+    let g_squared = |count: [f64; 2]| -> f64 {
         let together = count[0] + count[1];
         let part = |label: usize| {
             let expected = together * all[label] / (all[0] + all[1]);
@@ -94,7 +94,7 @@ fn weights<'a>(texts: impl Iterator<Item = &'a (Vec<char>, usize)>) -> Vec<(Stri
     };
     let common = counts.into_iter().filter(|(_, count)| count[0] + count[1] >= RAREST);
     let mut ranked: Vec<(&[char], f64, f64)> =
-        common.map(|(gram, count)| (gram, told(count), (share(count[0], 0) / share(count[1], 1)).ln())).collect();
+        common.map(|(gram, count)| (gram, g_squared(count), (share(count[0], 0) / share(count[1], 1)).ln())).collect();
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(other.0)));
     ranked.truncate(KEPT);
     let rounded = |weight: f64| ((weight * 100.0).round() / 100.0) as f32;

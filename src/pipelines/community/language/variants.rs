@@ -178,7 +178,7 @@ impl Variants {
         for (number, line) in lines {
             reader
                 .line(line)
-                .map_err(|why| format!("line {number}: {why}; make the model anew with `language train`"))?;
+                .map_err(|why| format!("line {number}: {why}; train the model again with `language train`"))?;
         }
         reader.finish()
     }

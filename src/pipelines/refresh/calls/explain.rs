@@ -5,7 +5,7 @@ use crate::base::clock::Millis;
 use crate::engine::queue::{Batch, Job};
 use crate::pipelines::refresh::judge::Item;
 use crate::providers::lookup::{Answer, LookupError, Outcome};
-use crate::providers::metered::{Told, metered};
+use crate::providers::metered::{CallReport, metered};
 use crate::quota::{ChargedReads, Credential};
 
 impl<T: Item> Calls<'_, T> {
@@ -28,7 +28,7 @@ impl<T: Item> Calls<'_, T> {
                 let park =
                     answer.as_ref().err().filter(|error| !error.is_about_credential()).and_then(LookupError::park);
                 let quota = answer.as_ref().ok().and_then(|answer| answer.quota);
-                Told { quota, park, charged: ChargedReads::default() }
+                CallReport { quota, park, charged: ChargedReads::default() }
             };
             match metered(self.credentials, permit, call, accounting).await {
                 Ok(answer) => *outcome = answer.outcomes.into_iter().next().unwrap_or(Outcome::Unavailable),

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_the_target_is_about_nobody_else() {
+    fn refusals_of_a_target_and_of_a_credential_are_distinguished() {
         let coded =
             |status, code: u32| refused(&Reply::of(status, &[], &format!(r#"{{"errors":[{{"code":{code}}}]}}"#)));
         for (status, code) in [(404, 34), (404, 50), (403, 63), (403, 179), (401, 136), (404, 17), (403, 25)] {

@@ -18,7 +18,7 @@ use crate::simulator::text::AUTHORS;
 
 /// Share of mentions, replies and retweets that go to any account, as paper 004 found: 79 % of the accounts that Portuguese
 /// users mention are Portuguese.
-const TO_ANYBODY: f64 = 0.2;
+const TO_ANY_ACCOUNT: f64 = 0.2;
 /// Share that goes to friends in the own group; the rest goes to the group's well-known members.
 const TO_FRIENDS: f64 = 0.4;
 /// Number of friends to whom an account talks.
@@ -84,8 +84,8 @@ impl Communities {
         let (how, which) = (unit(mix(dice ^ HOW)), unit(mix(dice ^ WHICH)));
         let number = match group.size() {
             0 => ranked(self.accounts, which),
-            _ if how < TO_ANYBODY => ranked(self.accounts, which),
-            size if how < TO_ANYBODY + TO_FRIENDS => {
+            _ if how < TO_ANY_ACCOUNT => ranked(self.accounts, which),
+            size if how < TO_ANY_ACCOUNT + TO_FRIENDS => {
                 group.at(draw(self.seed, FRIEND, author, (dice % FRIENDS) as i64) % size)
             }
             size => group.at(ranked(size, which)),

@@ -93,11 +93,11 @@ impl Communities {
             }
             _ if kind < LINK_ALONE + EMOJI_ALONE + SHORT => {
                 text.word(die.pick(words(group).list("short")));
-                if die.falls(UNKNOWN) { UNDETERMINED } else { told(group, 0.4, &mut die) }
+                if die.falls(UNKNOWN) { UNDETERMINED } else { stated_language(group, 0.4, &mut die) }
             }
             _ => self.say(&mut text, author, group, &habits, &mut die),
         };
-        text.told = Some(language);
+        text.stated_language = Some(language);
         text
     }
 
@@ -132,12 +132,12 @@ impl Communities {
         if die.falls(LINKS) {
             text.link(die.next());
         }
-        told(spoken, MISTAKEN, die)
+        stated_language(spoken, MISTAKEN, die)
     }
 }
 
 /// The language of a group's words as a network states it; wrong with the share `mistaken`.
-fn told(group: usize, mistaken: f64, die: &mut Die) -> &'static str {
+fn stated_language(group: usize, mistaken: f64, die: &mut Die) -> &'static str {
     let group = &GROUPS[group];
     if die.falls(mistaken) { die.pick(&group.mistaken) } else { group.language }
 }

@@ -46,7 +46,7 @@ pub(super) async fn a_graph_has_each_account_and_each_pair_once(store: &dyn Edge
         crawl(store, owner, at, list).await;
     }
     record(store, FRIENDS, &["a"]).await;
-    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 395, told: None };
+    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 395, stated_total: None };
     let friends = store.begin_crawl(FRIENDS, "a", &new).await.unwrap().unwrap();
     store.save_edges(FRIENDS, "a", &page_of(&friends, 400, members("9c"), END)).await.unwrap().unwrap();
 

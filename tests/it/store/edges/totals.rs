@@ -88,7 +88,7 @@ pub(super) async fn lists_that_were_never_read_are_counted_with_their_pages(stor
     page(store, "2", 20, "a", to("2")).await;
     // The crawl states 250 members, which are three pages; one page was read.
     record(store, NS, &["3"]).await;
-    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 10, told: Some(250) };
+    let new = NewCrawl { kind: CrawlKind::Complete, at: T + 10, stated_total: Some(250) };
     store.begin_crawl(NS, "3", &new).await.unwrap().unwrap();
     page(store, "3", 20, "a", to("2")).await;
     // Profiles state 200 members, none, and more than the cap of 500.

@@ -104,7 +104,11 @@ impl World<'_> {
             Event::Begin(prefix) => {
                 let kind = if prefix { CrawlKind::Prefix { known_tail: 2 } } else { CrawlKind::Complete };
                 let at = self.tick();
-                self.store.begin_crawl(NS, &self.owner, &NewCrawl { kind, at, told: None }).await.unwrap().unwrap();
+                self.store
+                    .begin_crawl(NS, &self.owner, &NewCrawl { kind, at, stated_total: None })
+                    .await
+                    .unwrap()
+                    .unwrap();
             }
             Event::Page { before, after, overlaps } => return self.page(before, after, overlaps).await,
             Event::Late => {

@@ -127,12 +127,12 @@ impl People {
 
     /// The state of an account as far as a network reports it: `unknown` for an account that is omitted without a reason.
     #[must_use]
-    pub fn told(&self, provider: &Provider, number: u64, at: Millis) -> AccountState {
-        let is_told =
+    pub fn reported_state(&self, provider: &Provider, number: u64, at: Millis) -> AccountState {
+        let is_reported =
             matches!(provider, Provider::X | Provider::Bluesky) && self.at(number, at).state == AccountState::Suspended;
         match self.account(provider, number, at) {
             Some(account) => account.state,
-            None if is_told => AccountState::Suspended,
+            None if is_reported => AccountState::Suspended,
             None => AccountState::Unknown,
         }
     }
@@ -142,11 +142,11 @@ impl People {
     #[must_use]
     pub fn script_at(&self, provider: &Provider, number: u64, from: Millis, to: Millis) -> Vec<ScriptedChange> {
         let whole = |account: &Account| account.state != AccountState::Suspended;
-        let mut state = self.told(provider, number, from);
+        let mut state = self.reported_state(provider, number, from);
         let mut known = self.account(provider, number, from).filter(whole);
         let mut script = Vec::new();
         for at in self.moments(number, from, to) {
-            let now = self.told(provider, number, at);
+            let now = self.reported_state(provider, number, at);
             if now != state {
                 let change = Change { field: "state", old: state.to_string(), new: now.to_string() };
                 script.push(ScriptedChange { at, change });

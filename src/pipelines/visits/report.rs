@@ -23,7 +23,7 @@ pub struct Telling {
     pub metrics: Arc<Metrics>,
 }
 
-pub struct Told {
+pub struct PageReport {
     named: Named,
     account: String,
     at: Millis,
@@ -31,31 +31,31 @@ pub struct Told {
 
 impl Telling {
     /// Starts without data, for the account with this id; `at` is now, ms since the epoch.
-    pub fn of(&self, account: &str, at: Millis) -> Told {
-        Told { named: Named::at(account, at), account: account.to_owned(), at }
+    pub fn of(&self, account: &str, at: Millis) -> PageReport {
+        PageReport { named: Named::at(account, at), account: account.to_owned(), at }
     }
 
     /// Records these posts for their account before they are stored: a community that rejects the account finds them even after a killed
     /// visit. `made_at`: their dates, ms since the epoch. May be repeated after an error.
-    pub async fn posts(&self, told: &mut Told, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
+    pub async fn posts(&self, report: &mut PageReport, posts: &[Post], made_at: &[Millis]) -> Result<(), Outlook> {
         let mut sightings = Vec::with_capacity(posts.len());
         for (post, &at) in posts.iter().zip(made_at) {
-            let (account, id) = (told.account.clone(), post.tweet.id.clone());
+            let (account, id) = (report.account.clone(), post.tweet.id.clone());
             sightings.push(Sighting { account: account.clone(), post: id.clone(), at });
             let shown = Shown::by_post(false, (self.people)(&post.tweet.raw));
-            if !shown.names_nobody() {
+            if !shown.names_no_account() {
                 // Only texts: it cannot fail.
                 let object = serde_json::to_string(&shown).ok();
-                told.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
+                report.named.mention(Mention { kind: COMMUNITY, id: account, from: id, object, ..Mention::default() });
             }
         }
         store_call::in_time(self.within, self.store.record_sightings(&self.profiles, &sightings)).await
     }
 
     /// Sends the data to the communities, which then judge a candidate by its posts, and starts without data for the next page.
-    pub async fn tell(&self, told: &mut Told) -> Result<(), Outlook> {
-        let next = self.of(&told.account, told.at);
-        let Told { mut named, account, .. } = std::mem::replace(told, next);
+    pub async fn tell(&self, report: &mut PageReport) -> Result<(), Outlook> {
+        let next = self.of(&report.account, report.at);
+        let PageReport { mut named, account, .. } = std::mem::replace(report, next);
         named.mention(Mention { kind: COMMUNITY, id: account, ..Mention::default() });
         let received = store_call::in_time(self.within, named.record(&self.targets)).await?;
         schedule_each(&self.targets, received, self.within, &self.metrics.counters).await
