@@ -21,11 +21,11 @@ def documented(language, begin):
 
 
 def plain(value):
-    """The id without the mark of CSV; "" where there is none."""
+    """The id without the mark of CSV, or a text on one line; "" where there is none."""
     if value is None or value is pandas.NA or value != value:
         return ""
     assert not isinstance(value, float), f"{value} is a float: the id is rounded"
-    return str(value).removeprefix("x")
+    return re.sub(r"[\r\n]+", " ", str(value)).removeprefix("x")
 
 
 def by_pandas(line):
@@ -41,10 +41,10 @@ def by_duckdb(line):
 
 def by_r(line, columns):
     names = ", ".join(f'"{name}"' for name in columns)
-    write = f"for (name in c({names})) writeLines(ifelse(is.na(posts[[name]]), '', posts[[name]]), paste0(name, '.txt'))"
+    write = f"for (name in c({names})) writeLines(gsub('[\\r\\n]+', ' ', ifelse(is.na(posts[[name]]), '', posts[[name]])), paste0(name, '.txt'))"
     typed = f"for (name in c({names})) stopifnot(is.character(posts[[name]]) || all(is.na(posts[[name]])))"
     subprocess.run(["Rscript", "-e", f"{line}; {typed}; {write}"], check=True)
-    return {name: open(f"{name}.txt").read().splitlines() for name in columns}
+    return {name: open(f"{name}.txt").read().split("\n")[:-1] for name in columns}
 
 
 readers = [(by_pandas, line) for line in documented("python", "posts = ")]
@@ -56,7 +56,7 @@ for table in sys.argv[2:]:
     rows = [json.loads(line) for line in open(f"{table}.ndjson", encoding="utf-8")]
     is_id = lambda value: isinstance(value, str) and value.isdigit()
     columns = [name for name in rows[0] if any(is_id(row[name]) for row in rows)]
-    expected = {name: [row[name] or "" for row in rows] for name in columns}
+    expected = {name: [plain(row[name]) for row in rows] for name in columns}
     gaps += sum("" in values for values in expected.values())
     for reader, line in readers:
         line = re.sub(r"posts\.(csv|ndjson|parquet)", rf"{table}.\1", line)
